@@ -1,0 +1,240 @@
+"""What every spec shares: eager validation, hashable arrays, and a JSON form.
+
+A *spec* is a frozen, slotted dataclass that describes a randomizer, a protocol or a population. Its
+constructor validates eagerly with the checks below, so nothing downstream has to.
+"""
+
+import dataclasses
+import importlib
+import math
+import numbers
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+MAX_USERS = 2**53
+"""Largest supported number of users: every smaller integer is a float64."""
+
+
+class FrozenArray:
+    """A read-only array that is hashed and compared by content, for the array fields of specs.
+
+    Args:
+      values: anything `numpy.asarray` accepts; it is copied.
+    """
+
+    __slots__ = ("_hash", "values")
+
+    def __init__(self, values):
+        array = np.array(values.values if isinstance(values, FrozenArray) else values)
+        array.setflags(write=False)
+        self.values = array
+        self._hash = hash((array.shape, array.dtype.str, array.tobytes()))
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, FrozenArray)
+            and self.values.dtype == other.values.dtype
+            and np.array_equal(self.values, other.values)
+        )
+
+    def __hash__(self):
+        return self._hash
+
+    def __reduce__(self):
+        return FrozenArray, (self.values,)
+
+    def __repr__(self):
+        return f"FrozenArray({self.values.dtype}{list(self.values.shape)})"
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether any leaf of a pytree is a value that a jax transformation follows."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def _reject_tracer(name: str, value: Any) -> None:
+    if is_traced(value):
+        raise TypeError(
+            f"{name} must be a concrete number, got a traced value ({value}). A spec is built on "
+            "the host: build it outside jit and pass its params (spec.build()) into the function."
+        )
+
+
+def check_real(name: str, value: Any, *, low=-math.inf, high=math.inf, open_ends=True) -> float:
+    """Returns `value` as a float, or raises unless it is a finite real number in the range."""
+    _reject_tracer(name, value)
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        if not (isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 0):
+            raise TypeError(f"{name} must be a real number, got {value!r}.")
+    number = float(value)
+    inside = low < number < high if open_ends else low <= number <= high
+    if not (math.isfinite(number) and inside):
+        left, right = ("(", ")") if open_ends else ("[", "]")
+        raise ValueError(
+            f"{name} must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}."
+        )
+    return number
+
+
+def check_epsilon(value: Any, name: str = "epsilon") -> float:
+    """Returns a privacy parameter as a float, or raises unless it is finite and positive."""
+    _reject_tracer(name, value)
+    number = check_real(name, value)
+    if number <= 0:
+        raise ValueError(
+            f"{name} must be a finite number > 0, got {value!r}; local differential privacy has "
+            "no mechanism at 0 that says anything about its input."
+        )
+    return number
+
+
+def check_int(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """Returns `value` as an int, or raises unless it is an integer in [low, high]."""
+    _reject_tracer(name, value)
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        span = f">= {low}" if high is None else f"in [{low}, {high}]"
+        raise ValueError(f"{name} must be an integer {span}, got {number}.")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: tuple) -> Any:
+    """Returns `value`, or raises unless it is one of `choices`."""
+    if value not in choices:
+        listed = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}.")
+    return value
+
+
+def check_counts(value: Any, name: str = "counts") -> np.ndarray:
+    """Returns a histogram as int64, or raises unless it is non-negative, integral and not empty.
+
+    Args:
+      value: numbers of users, any shape; floats are accepted when they are whole numbers.
+      name: the argument's name in messages.
+
+    Returns:
+      int64 array of the same shape with 1 <= sum <= 2**53.
+    """
+    _reject_tracer(name, value)
+    array = np.asarray(value)
+    if array.dtype == bool or not (
+        np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+    ):
+        raise TypeError(f"{name} must be an array of whole numbers, got dtype {array.dtype}.")
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty.")
+    if np.issubdtype(array.dtype, np.floating):
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} must be finite, got NaN or inf.")
+        if np.any(array != np.floor(array)):
+            bad = array[array != np.floor(array)].ravel()[0]
+            raise ValueError(
+                f"{name} must be whole numbers of users, got {bad!r}; for probabilities use "
+                "Population.from_distribution."
+            )
+        if np.any(np.abs(array) > MAX_USERS):
+            raise ValueError(f"{name} must sum to at most 2**53 users.")
+    if np.any(array < 0):
+        raise ValueError(f"{name} must be >= 0, got {array.min()!r}.")
+    total = sum(int(c) for c in array.ravel()) if array.max() > 2**40 else int(array.sum())
+    if total < 1:
+        raise ValueError(f"{name} must hold at least one user, got a sum of {total}.")
+    if total > MAX_USERS:
+        raise ValueError(f"{name} must sum to at most 2**53 users, got {total}.")
+    return array.astype(np.int64)
+
+
+def check_key(key: Any, name: str = "key") -> jax.Array:
+    """Returns `key`, or raises unless it is one typed threefry2x32 key."""
+    if not isinstance(key, jax.Array):
+        raise TypeError(f"{name} must be a jax key made by jax.random.key(seed), got {key!r}.")
+    if not jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"{name} must be a typed key made by jax.random.key(seed), got an array of dtype "
+            f"{key.dtype} and shape {key.shape}; wrap a legacy key with jax.random.wrap_key_data."
+        )
+    if str(jax.random.key_impl(key)) != "threefry2x32":
+        raise TypeError(
+            f"{name} must be a threefry2x32 key, got {jax.random.key_impl(key)}; jaxdp's words are "
+            "threefry words: use jax.random.key(seed, impl='threefry2x32')."
+        )
+    if key.shape != ():
+        raise ValueError(
+            f"{name} must be one key of shape (), got shape {key.shape}; use jax.vmap over keys."
+        )
+    return key
+
+
+def spec_to_json(spec: Any) -> Any:
+    """The JSON form of a spec: plain data that `spec_from_json` turns back into an equal spec.
+
+    Args:
+      spec: a spec, or a nest of specs, arrays, tuples, numbers, strings, None and module-level
+        functions.
+
+    Returns:
+      A nest of dicts, lists, strings and numbers that `json.dumps` accepts.
+
+    Raises:
+      TypeError: the spec holds something without a JSON form, such as a lambda or a closure.
+    """
+    if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
+        cls = type(spec)
+        fields = {
+            f.name: spec_to_json(getattr(spec, f.name)) for f in dataclasses.fields(spec) if f.init
+        }
+        return {"spec": f"{cls.__module__}:{cls.__qualname__}", **fields}
+    if isinstance(spec, FrozenArray):
+        return {
+            "array": spec.values.ravel().tolist(),
+            "dtype": spec.values.dtype.str,
+            "shape": list(spec.values.shape),
+        }
+    if isinstance(spec, tuple):
+        return {"tuple": [spec_to_json(s) for s in spec]}
+    if spec is None or isinstance(spec, (bool, int, float, str)):
+        return spec
+    if isinstance(spec, np.generic):
+        return spec.item()
+    name = f"{getattr(spec, '__module__', '')}:{getattr(spec, '__qualname__', '')}"
+    if callable(spec) and "<" not in name and _import(name) is spec:
+        return {"function": name}
+    raise TypeError(
+        f"{spec!r} has no JSON form; a spec that is swept may hold numbers, strings, arrays, other "
+        "specs and functions defined at the top level of an importable module."
+    )
+
+
+def spec_from_json(data: Any) -> Any:
+    """The spec that `spec_to_json` wrote."""
+    if isinstance(data, dict):
+        if "spec" in data:
+            fields = {k: spec_from_json(v) for k, v in data.items() if k != "spec"}
+            return _import(data["spec"])(**fields)
+        if "array" in data:
+            flat = np.array(data["array"], dtype=np.dtype(data["dtype"]))
+            return FrozenArray(flat.reshape(data["shape"]))
+        if "tuple" in data:
+            return tuple(spec_from_json(v) for v in data["tuple"])
+        return _import(data["function"])
+    return data
+
+
+def _import(name: str) -> Any:
+    module, _, qualname = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return found

@@ -1,0 +1,187 @@
+"""Exact binomial draws."""
+
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from jaxdp._spec import MAX_USERS
+from jaxdp._x64 import in_float64
+
+from ._count import Count
+from ._log_pmf import correction, deviance, near_deviance
+from ._rejection import search, uniforms, until_accepted
+
+SEARCH_BELOW = 10.0  # mean up to which sequential search is used; the rejection needs 10
+
+
+def binomial(key: jax.Array, n: Any, p: Any) -> Count:
+    """Binomial draws, right in law for any number of trials up to 2**53.
+
+    Pr[X = k] = C(n, k) p^k (1 - p)^(n - k), by transformed rejection (Hörmann's BTRS) where
+    n min(p, 1 - p) >= 10 and by sequential search below.
+
+    *Formal guarantees.* Exact in law up to float64: uniforms of 53 bits, and acceptance by
+    log-probabilities that are right to 2e-12 apart from the rounding of n·p, which moves the law by
+    1e-16·sqrt(n) standard deviations. The total-variation distance from Binomial(n, p) is below
+    1e-11 for n <= 1e6, 1e-9 for n <= 1e12 and 1e-7 for n = 2**53. A draw depends on its own
+    arguments and flat index only, not on its neighbours.
+
+    *Cost.* About 200 ns a draw on one CPU core for arrays of 1,000 and more, whatever n and p are:
+    a masked loop that ends when the last lane has accepted, after five or six attempts.
+
+    Edge cases:
+      ================================================  ========================
+      n = 0 or p = 0                                    0
+      p = 1                                             n
+      traced n < 0, or traced p outside [0, 1] or NaN   -1 (concrete ones raise)
+      ================================================  ========================
+
+    Args:
+      key: a stream key; it is turned into words here and must not be folded as well.
+      n: Count[...], or integers, in [0, 2**53].
+      p: float[...] in [0, 1], broadcasts with `n`. Python floats and NumPy float64 keep their full
+        precision in a 32-bit program; traced float64 needs a float64 block (`jaxdp._x64`).
+
+    Returns:
+      Count of the broadcast shape.
+
+    Raises:
+      ValueError: a concrete `n` or `p` is out of range.
+
+    Example:
+      >>> import jax
+      >>> draws = binomial(jax.random.key(0), 10**12, [0.0, 0.3, 1.0])
+      >>> abs(int(draws[1]) - 3 * 10**11) < 5 * 10**6
+      True
+      >>> int(draws[0]), int(draws[2]) == 10**12
+      (0, True)
+
+    References:
+      Hörmann (1993), The generation of binomial random variates, algorithm BTRS.
+    """
+    return _binomial(key, n, p)
+
+
+@in_float64
+def _binomial(key, n, p):
+    trials, p = count_operand("n", n), float_operand("p", p, high=1.0)
+    shape = jnp.broadcast_shapes(trials.shape, p.shape)
+    trials, p = jnp.broadcast_to(trials, shape), jnp.broadcast_to(p, shape)
+    index = jnp.arange(trials.size, dtype=jnp.uint32).reshape(shape)
+    return Count.from_float(draw_binomial(jax.random.key_data(key), index, trials, p))
+
+
+def count_operand(name: str, value: Any) -> jax.Array:
+    """A Count, or integers, as float64; concrete values are checked."""
+    count = Count.of(value)
+    if not isinstance(count.lo, Tracer):
+        concrete = count.numpy()
+        if np.any((concrete < 0) | (concrete > MAX_USERS)):
+            raise ValueError(
+                f"{name} must be in [0, 2**53], got values from {concrete.min()} to "
+                f"{concrete.max()}; larger totals are not exact in float64."
+            )
+    return count.f64()
+
+
+def float_operand(name: str, value: Any, *, high: float) -> jax.Array:
+    """An array as float64; concrete values are checked to be in [0, high]."""
+    if not isinstance(value, Tracer):
+        value = np.asarray(value, np.float64)
+        if not np.all((value >= 0) & (value <= high)):
+            raise ValueError(f"{name} must be in [0, {high:g}], got {value}.")
+    return jnp.asarray(value).astype(jnp.float64)
+
+
+@jax.jit
+def draw_binomial(key: jax.Array, index: jax.Array, n: jax.Array, p: jax.Array) -> jax.Array:
+    """Binomial draws as float64, inside a float64 block.
+
+    Args:
+      key: uint32[2], key data.
+      index: uint32[...], the lane of each draw.
+      n: float64[...], whole numbers.
+      p: float64[...].
+
+    Returns:
+      float64[...]; -1 where `n` or `p` is out of range.
+    """
+    valid = (n >= 0) & (n <= MAX_USERS) & (p >= 0) & (p <= 1)
+    mirrored = p > 0.5
+    n = jnp.where(valid, n, 0.0)
+    p = jnp.where(valid, jnp.where(mirrored, 1 - p, p), 0.0)
+    rare = n * p < SEARCH_BELOW
+    u, v = uniforms(key, index, np.uint32(0))
+    odds = p / (1 - p)
+    found = search(u, jnp.exp(n * jnp.log1p(-p)), lambda x: (n - x) / (x + 1) * odds, rare)
+    # Rare lanes, which the rejection does not serve, get a law on which its formulas are finite.
+    hat = _Hat.of(jnp.where(rare, 100.0, n), jnp.where(rare, 0.5, p))
+    proposal, inner = hat.squeeze(u, v)
+    draw = jnp.where(rare, found, proposal)
+    draw = until_accepted(key, index, hat.attempt, draw, rare | inner)
+    return jnp.where(valid, jnp.where(mirrored, n - draw, draw), -1.0)
+
+
+class _Hat(NamedTuple):
+    """Hörmann's table mountain hat over Binomial(n, p), for p <= 1/2 and n·p >= 10.
+
+    Results are offsets from floor(n·p), which keep all their digits where n is large.
+    """
+
+    n: jax.Array
+    p: jax.Array
+    center: jax.Array  # floor(n p)
+    fraction: jax.Array  # n p - floor(n p)
+    slope: jax.Array  # a and b of the paper
+    width: jax.Array
+    scale: jax.Array  # alpha of the paper
+    mode: jax.Array  # log pmf at the mode, up to the constant of `_log_pmf`
+
+    @classmethod
+    def of(cls, n: jax.Array, p: jax.Array) -> Self:
+        center = jnp.floor(n * p)
+        fraction = n * p - center
+        deviation = jnp.sqrt(n * p * (1 - p))
+        width = 1.15 + 2.53 * deviation
+        slope = -0.0873 + 0.0248 * width + 0.01 * p
+        scale = (2.83 + 5.1 / width) * deviation
+        hat = cls(n, p, center, fraction, slope, width, scale, jnp.zeros_like(n))
+        return hat._replace(mode=hat._log_pmf(jnp.floor(fraction + p), near_deviance))
+
+    def squeeze(self, u, v):
+        """(proposal, accept) with a condition that implies the exact one: four lanes of five."""
+        offset, edge, height = self._propose(u, v)
+        return self.center + offset, (edge >= 0.07) & (height <= 0.92 - 4.2 / self.width)
+
+    def attempt(self, u, v):
+        """(proposal, accept) with the exact condition."""
+        offset, edge, height = self._propose(u, v)
+        draw = self.center + offset
+        inside = (draw >= 0) & (draw <= self.n)
+        log_pmf = self._log_pmf(jnp.where(inside, offset, 0.0), deviance)
+        height = height * self.scale / (self.slope / (edge * edge) + self.width)
+        return draw, inside & (jnp.log(height) <= log_pmf - self.mode)
+
+    def _propose(self, u, v):
+        """The offset at a point of the unit square, its distance from the sides, and its height.
+
+        u is centred on half a step and the height is in (0, 1]: neither distance nor height is 0.
+        """
+        u = (u - 0.5) + 2.0**-54
+        edge = 0.5 - jnp.abs(u)
+        offset = jnp.floor((2 * self.slope / edge + self.width) * u + (self.fraction + 0.5))
+        return offset, edge, 1 - v
+
+    def _log_pmf(self, offset, deviance):
+        draw = self.center + offset
+        gap = (offset - self.fraction) + (0.5 - self.p)
+        q = 1 - self.p
+        return -(
+            deviance(gap, self.n * self.p + self.p)
+            + deviance(-gap, self.n * q + q)
+            + correction(draw)
+            + correction(self.n - draw)
+        )

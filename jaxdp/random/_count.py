@@ -1,0 +1,219 @@
+"""Exact 64-bit integers in a 32-bit program."""
+
+import dataclasses
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_LOW = 0xFFFFFFFF
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Count:
+    """An array of signed 64-bit integers, as two 32-bit limbs; a pytree.
+
+    The value is `hi * 2**32 + lo`. Sums are exact, and wrap at 2**63 only. jax has no 64-bit
+    integers unless x64 is on, float32 counters stall at 2**24 and int32 wraps at 2**31: whatever
+    jaxdp counts or indexes is a `Count`.
+
+    Attributes:
+      hi: int32[...], the upper half.
+      lo: uint32[...], the lower half, of the same shape.
+
+    Example:
+      >>> total = Count.of(2**40) + Count.of([1, -1])
+      >>> total.numpy().tolist()
+      [1099511627777, 1099511627775]
+    """
+
+    hi: jax.Array
+    lo: jax.Array
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """A Count of a Python int, an int32 or uint32 array, a NumPy integer array, or a Count."""
+        if isinstance(value, Count):
+            return cls(value.hi, value.lo)
+        if isinstance(value, jax.Array):
+            if value.dtype == jnp.uint32:
+                return cls(jnp.zeros(value.shape, jnp.int32), value)
+            if value.dtype != jnp.int32:
+                raise TypeError(f"value must be int32 or uint32, got {value.dtype}.")
+            return cls(value >> 31, value.astype(jnp.uint32))
+        array = np.asarray(value)
+        if not np.issubdtype(array.dtype, np.integer):
+            raise TypeError(f"value must be of integers, got dtype {array.dtype}.")
+        array = array.astype(np.int64)
+        return cls(
+            jnp.asarray((array >> 32).astype(np.int32)),
+            jnp.asarray((array & _LOW).astype(np.uint32)),
+        )
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...] = ()) -> Self:
+        """An all-zero Count."""
+        return cls(jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.uint32))
+
+    @classmethod
+    def from_float(cls, value: jax.Array) -> Self:
+        """A Count of whole-number floats; float32 below 2**63, float64 inside an x64 block."""
+        scale = jnp.array(2.0**32, value.dtype)
+        magnitude = jnp.abs(value)
+        high = jnp.floor(magnitude / scale)
+        low = magnitude - high * scale
+        positive = cls(high.astype(jnp.int32), low.astype(jnp.uint32))
+        negative = -positive
+        return cls(
+            jnp.where(value < 0, negative.hi, positive.hi),
+            jnp.where(value < 0, negative.lo, positive.lo),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of both limbs."""
+        return self.lo.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.lo.ndim
+
+    def __add__(self, other: Any) -> "Count":
+        other = Count.of(other)
+        lo = self.lo + other.lo
+        return Count(self.hi + other.hi + (lo < self.lo).astype(jnp.int32), lo)
+
+    def __neg__(self) -> "Count":
+        return Count(~self.hi, ~self.lo) + Count.of(np.int64(1))
+
+    def __sub__(self, other: Any) -> "Count":
+        return self + (-Count.of(other))
+
+    def __lt__(self, other: Any) -> jax.Array:
+        other = Count.of(other)
+        return (self.hi < other.hi) | ((self.hi == other.hi) & (self.lo < other.lo))
+
+    def __ge__(self, other: Any) -> jax.Array:
+        return ~(self < other)
+
+    def __getitem__(self, index: Any) -> "Count":
+        return jax.tree.map(lambda limb: limb[index], self)
+
+    def times(self, factor: Any) -> "Count":
+        """The product with a uint32 array or an int in [0, 2**32), modulo 2**64."""
+        factor = jnp.asarray(factor, jnp.uint32)
+        high, lo = mul_32x32(self.lo, factor)
+        hi = self.hi.astype(jnp.uint32) * factor + high
+        return Count(hi.astype(jnp.int32), lo)
+
+    def reshape(self, *shape: Any) -> "Count":
+        """The same numbers in another shape."""
+        return jax.tree.map(lambda limb: limb.reshape(*shape), self)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None) -> "Count":
+        """The exact sum over an axis, over several, or over all of them."""
+        if axis is None:
+            return self.reshape(-1).sum(0)
+        if isinstance(axis, tuple):
+            total: Count = self
+            for a in sorted((a % self.ndim for a in axis), reverse=True):
+                total = total.sum(a)
+            return total
+        front: Count = jax.tree.map(lambda limb: jnp.moveaxis(limb, axis, 0), self)
+        while front.shape[0] > 2**16:  # so many terms of 16 bits add up below 2**32
+            fold = -(-front.shape[0] // 2**16)
+            pad = [(0, fold * 2**16 - front.shape[0])] + [(0, 0)] * (front.ndim - 1)
+            padded = jax.tree.map(lambda limb, pad=pad: jnp.pad(limb, pad), front)
+            rows = padded.reshape(2**16, fold, *front.shape[1:])
+            front = from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(rows)))
+        return from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(front)))
+
+    def f64(self) -> jax.Array:
+        """The value as float64, exact up to 2**53; only inside `jax.enable_x64(True)`."""
+        return self.hi.astype(jnp.float64) * 4294967296.0 + self.lo.astype(jnp.float64)
+
+    def f32(self) -> jax.Array:
+        """The value rounded to float32."""
+        low = self.lo.astype(jnp.int32)  # to the nearest multiple of 2**32: nothing cancels
+        high = self.hi - (low >> 31)
+        return high.astype(jnp.float32) * np.float32(2.0**32) + low.astype(jnp.float32)
+
+    def numpy(self) -> np.ndarray:
+        """The value as a NumPy int64 array."""
+        return (np.asarray(self.hi).astype(np.int64) << 32) + np.asarray(self.lo).astype(np.int64)
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+
+def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The 64-bit product of two uint32 arrays, as (high, low) uint32 halves.
+
+    Written with 16-bit pieces: `lax.mulhi` does not compile in multi-device programs.
+    """
+    mask, half = np.uint32(0xFFFF), np.uint32(16)
+    a_lo, a_hi, b_lo, b_hi = a & mask, a >> half, b & mask, b >> half
+    low = a_lo * b_lo
+    cross_a, cross_b = a_hi * b_lo, a_lo * b_hi
+    middle = (low >> half) + (cross_a & mask) + (cross_b & mask)
+    high = a_hi * b_hi + (cross_a >> half) + (cross_b >> half) + (middle >> half)
+    return high, (low & mask) | (middle << half)
+
+
+def limbs(count: Count) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Three uint32 pieces (bits 0-15, 16-31, 32-63) that add without carry up to 2**16 terms."""
+    return count.lo & np.uint32(0xFFFF), count.lo >> np.uint32(16), count.hi.astype(jnp.uint32)
+
+
+def from_limbs(first: jax.Array, second: jax.Array, third: jax.Array) -> Count:
+    """The Count whose summed pieces these are; the inverse of `limbs` after any sum of them."""
+    second = second + (first >> np.uint32(16))
+    lo = (first & np.uint32(0xFFFF)) | (second << np.uint32(16))
+    return Count((third + (second >> np.uint32(16))).astype(jnp.int32), lo)
+
+
+def merge(a: Any, b: Any) -> Any:
+    """Adds two tallies leaf by leaf; `Count` leaves exactly.
+
+    Args:
+      a: a pytree whose leaves are Counts or arrays.
+      b: a pytree of the same structure.
+
+    Returns:
+      The sum, a pytree of the same structure. Merging is associative and commutative, so tallies of
+      blocks, devices, processes and files merge in any order.
+    """
+    return jax.tree.map(lambda x, y: x + y, a, b, is_leaf=lambda x: isinstance(x, (Count, Fixed)))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fixed:
+    """An array of fixed-point numbers, `units / 2**bits`; sums are exact, so their order is free.
+
+    The engine turns the float32 sums of each logical block into these, which makes float tallies
+    independent of the number of devices and processes. Rounding moves each block's sum by at most
+    `2**-(bits + 1)`; totals must stay below `2**(63 - bits)`.
+
+    Attributes:
+      units: Count[...].
+      bits: static.
+    """
+
+    units: Count
+    bits: int = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, value: jax.Array, bits: int) -> Self:
+        """The nearest fixed-point numbers to a float32 array."""
+        return cls(Count.from_float(jnp.rint(value * np.float32(2.0**bits))), bits)
+
+    def __add__(self, other: "Fixed") -> "Fixed":
+        return Fixed(self.units + other.units, self.bits)
+
+    def f64(self) -> jax.Array:
+        """The value as float64; only inside `jax.enable_x64(True)`."""
+        return self.units.f64() / 2.0**self.bits

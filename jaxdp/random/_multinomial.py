@@ -1,0 +1,84 @@
+"""Exact multinomial draws by binary splitting."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from jaxdp._spec import MAX_USERS
+from jaxdp._x64 import in_float64
+
+from ._binomial import count_operand, draw_binomial, float_operand
+from ._count import Count
+from ._splitting import split_binary
+
+_MAX_WEIGHT = 1e300  # the reciprocals of larger ones are flushed to 0
+
+
+def multinomial(key: jax.Array, n: Any, weights: Any) -> Count:
+    """Multinomial draws, right in law for totals up to 2**53 and any number of cells.
+
+    Pr[X = x] = n! / (x_1! ... x_k!) * w_1^x_1 ... w_k^x_k / (w_1 + ... + w_k)^n. The cells are the
+    leaves of a binary tree: each node splits its total between its two halves by one binomial draw,
+    in ceil(log2 k) vectorised levels of k - 1 draws altogether.
+
+    *Formal guarantees.* Cells add up to n exactly, a cell of weight 0 is empty, and the law is that
+    of exact `binomial` draws of which each probability is right to a relative 1e-14.
+
+    Args:
+      key: a stream key; it is turned into words here and must not be folded as well.
+      n: Count[...], or integers, in [0, 2**53].
+      weights: float[..., k] in [0, 1e300], not all 0 where n > 0; need not add up to 1. The leading
+        axes broadcast with `n`. See `binomial` for their precision.
+
+    Returns:
+      Count[..., k]; -1 in every cell where traced arguments are out of range.
+
+    Raises:
+      ValueError: a concrete `n` or `weights` is out of range.
+
+    Example:
+      >>> import jax
+      >>> cells = multinomial(jax.random.key(0), 10**12, [1.0, 0.0, 2.0])
+      >>> int(cells.sum()) == 10**12, int(cells[1])
+      (True, 0)
+
+    References:
+      Devroye (1986), Non-uniform random variate generation, Section XI.1.4.
+    """
+    return _multinomial(key, n, weights)
+
+
+@in_float64
+def _multinomial(key, n, weights):
+    total = count_operand("n", n)
+    weights = float_operand("weights", weights, high=_MAX_WEIGHT)
+    if weights.ndim == 0 or weights.shape[-1] == 0:
+        raise ValueError(f"weights must have an axis of cells, got shape {weights.shape}.")
+    batch = jnp.broadcast_shapes(total.shape, weights.shape[:-1])
+    total = jnp.broadcast_to(total, batch)
+    weights = jnp.broadcast_to(weights, (*batch, weights.shape[-1]))
+    largest = jnp.max(weights, axis=-1, keepdims=True)
+    if not isinstance(largest, Tracer) and not isinstance(total, Tracer):
+        if np.any((largest[..., 0] == 0) & (total > 0)):
+            raise ValueError("weights must not be all 0 where n > 0: no cell can take the users.")
+    return Count.from_float(_draw(jax.random.key_data(key), total, weights))
+
+
+@jax.jit
+def _draw(key, total, weights):
+    largest = jnp.max(weights, axis=-1, keepdims=True)
+
+    def split(index, total, left, right):
+        whole = left + right
+        empty = whole == 0
+        p = jnp.where(empty, 0.0, left / jnp.where(empty, 1.0, whole))
+        return draw_binomial(key, index, total, p)
+
+    cells = split_binary(split, total, weights / jnp.where(largest > 0, largest, 1.0))
+    valid = jnp.all(weights >= 0, axis=-1, keepdims=True) & (largest <= _MAX_WEIGHT)
+    valid = valid & (total >= 0)[..., None] & (total <= MAX_USERS)[..., None]
+    valid = valid & ((largest > 0) | (total == 0)[..., None])
+    return jnp.where(valid, cells, -1.0)

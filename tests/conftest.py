@@ -1,0 +1,113 @@
+"""Test configuration: devices, strict modes, seeds, and counts of compilations.
+
+Run from the repository root as `python -m pytest` (with `-n auto` under pytest-xdist). `tests` is a
+package and so is every folder in it (an empty `__init__.py`): test modules say `from tests import
+stats`, and two folders may hold files of the same name.
+
+Environment:
+    JAXDP_TEST_SEED: any string, mixed into every test's seed (default empty). Printed on failure.
+    JAXDP_TEST_PLATFORMS: what JAX_PLATFORMS would be (default "cpu"); "cuda,cpu" runs on a GPU.
+    JAXDP_TEST_CACHE: a folder for compiled programs, to be kept between runs (default none).
+"""
+
+import contextlib
+import dataclasses
+import os
+import zlib
+from collections.abc import Callable, Iterator
+
+import hypothesis
+import jax
+import numpy as np
+import pytest
+
+# Through the configuration and not the environment: worker processes that tests start choose anew.
+jax.config.update("jax_platforms", os.environ.get("JAXDP_TEST_PLATFORMS", "cpu"))
+jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+if cache := os.environ.get("JAXDP_TEST_CACHE"):
+    # A folder for each pytest-xdist worker: jax does not write cache entries atomically.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    jax.config.update("jax_compilation_cache_dir", os.path.join(cache, worker))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+# Compilation makes the first example slow; derandomised, a failure is the same on every machine.
+hypothesis.settings.register_profile("jaxdp", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("jaxdp")
+
+SEED = pytest.StashKey[int]()
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """uint32 of the test's name and JAXDP_TEST_SEED; never chosen to make a test pass."""
+    name = request.node.nodeid + os.environ.get("JAXDP_TEST_SEED", "")
+    request.node.stash[SEED] = zlib.crc32(name.encode())
+    return request.node.stash[SEED]
+
+
+@pytest.fixture
+def key(seed: int) -> jax.Array:
+    return jax.random.key(seed)
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.failed and SEED in item.stash:
+        variable = os.environ.get("JAXDP_TEST_SEED", "")
+        report.sections.append(("seed", f"{item.stash[SEED]} (JAXDP_TEST_SEED={variable!r})"))
+    return report
+
+
+@pytest.fixture(autouse=True)
+def unchanged_jax_flags() -> Iterator[None]:
+    """Fails a test after which a global jax flag is not what it was before."""
+    before = dict(jax.config.values)
+    yield
+    after = jax.config.values
+    changed = {k: (before.get(k), after[k]) for k in after if before.get(k) != after[k]}
+    for flag, (value, _) in changed.items():
+        jax.config.update(flag, value)
+    assert not changed, f"jax flags changed, as (before, after): {changed}"
+
+
+@dataclasses.dataclass
+class Compilations:
+    """Names of the jitted functions that were traced and compiled in a `count_compilations` block.
+
+    Operations outside of jit count too, under their own names; hits of a cache on disk count as
+    compilations.
+    """
+
+    traced: list[str] = dataclasses.field(default_factory=list)
+    compiled: list[str] = dataclasses.field(default_factory=list)
+
+    def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
+        name = str(kwargs.get("fun_name"))
+        if event == "/jax/core/compile/jaxpr_trace_duration":
+            self.traced.append(name)
+        elif event == "/jax/core/compile/backend_compile_duration":
+            self.compiled.append(name.removeprefix("jit(").removesuffix(")"))
+
+
+@pytest.fixture
+def count_compilations() -> Callable[[], contextlib.AbstractContextManager[Compilations]]:
+    """`with count_compilations() as seen: ...`, then `assert seen.compiled == []` or the like."""
+
+    @contextlib.contextmanager
+    def counting() -> Iterator[Compilations]:
+        seen = Compilations()
+        jax.monitoring.register_event_duration_secs_listener(seen)
+        try:
+            yield seen
+        finally:
+            jax.monitoring.unregister_event_duration_listener(seen)
+
+    return counting
