@@ -1,0 +1,138 @@
+"""How one round's users are cut into blocks."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..population import Population
+from ..random import Count
+
+WORDS_PER_BLOCK = 2**20
+
+
+def logical_block(num_words: int) -> int:
+    """L, the users of one logical block: the unit in which float contributions are summed.
+
+    The largest power of two with `L * num_words <= 2**20`, between 2**4 and 2**15.
+    """
+    fit = WORDS_PER_BLOCK // max(num_words, 1)
+    return min(max(2 ** (max(fit, 1).bit_length() - 1), 2**4), 2**15)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Blocks of one round on one device.
+
+    Attributes:
+      block: users in the compiled body, static.
+      rows: users of one device's share of an array, static; None when users are made on the fly.
+      aligned: whether row j of block i must hold the device's user `i * block + j`. A tally of
+        floats needs it, for its rounding depends on the order of the rows; a tally of integers does
+        not, and saves the copy.
+    """
+
+    block: int
+    rows: int | None
+    aligned: bool
+
+    def num_blocks(self, population: Population, num_devices: int) -> jax.Array | int:
+        """Blocks a device runs; traced where the number of users is."""
+        if self.rows is not None:
+            return -(-self.rows // self.block)
+        whole = _divide_up(population.size, self.block)
+        return (whole + np.int32(num_devices - 1)) // np.int32(num_devices)
+
+    def device_start(self, device: jax.Array, num_blocks: jax.Array | int) -> Count:
+        """The first user of a device."""
+        if self.rows is not None:
+            return Count.of(device).times(self.rows)
+        blocks = Count.of(device).times(jnp.asarray(num_blocks, jnp.int32).astype(jnp.uint32))
+        return blocks.times(self.block)
+
+    def block_start(self, number: jax.Array) -> tuple[Count, Count]:
+        """The first user of a block that counts, and the first that is read, within the device.
+
+        They differ only in the last block of an array, which is read a little earlier so as to end
+        with the array; the users read twice are masked.
+        """
+        start = Count.of(number).times(self.block)
+        if self.rows is None or self.aligned:
+            return start, start
+        read = jnp.minimum(start.lo, np.uint32(self.rows - self.block))
+        return start, Count.of(read)
+
+
+def _divide_up(size: Count, by: int) -> jax.Array:
+    """ceil(size / by) as int32 for a power of two `by` from 2 to 2**31, if it is below 2**31."""
+    shift = by.bit_length() - 1
+    size = size + Count.of(by - 1)
+    high = size.hi.astype(jnp.uint32) << np.uint32(32 - shift)
+    return (high | (size.lo >> np.uint32(shift))).astype(jnp.int32)
+
+
+def make_plan(
+    population: Population,
+    num_words: int,
+    num_devices: int,
+    exact: bool,
+    block_size: int | None,
+) -> Plan:
+    """The plan of a round.
+
+    Args:
+      population: the users.
+      num_words: words per user.
+      num_devices: devices the users are split over.
+      exact: whether the tally is of integers only.
+      block_size: users in a block, or None for the default: as many as 2**20 words serve for
+        arrays, and 2**14 for users made on the fly, which compile once for any number of them.
+    """
+    rows = population.source.rows
+    if not exact:
+        block = logical_block(num_words)
+    elif block_size is not None:
+        block = block_size
+    else:
+        block = _default_block(num_words, rows is not None)
+    if rows is None:
+        return Plan(block, None, not exact)
+    share = -(-rows // num_devices)
+    if not exact:
+        return Plan(block, -(-share // block) * block, True)
+    num_blocks = -(-share // block)
+    return Plan(-(-share // num_blocks), share, False)
+
+
+def _default_block(num_words: int, given: bool) -> int:
+    """Users in a block by default: fewer of those that are made on the fly."""
+    words = WORDS_PER_BLOCK if given else WORDS_PER_BLOCK // 64
+    return max(2 ** (max(words // max(num_words, 1), 1).bit_length() - 1), 2**4)
+
+
+def check_num_users(num_users: int, num_words: int, block_size: int | None) -> None:
+    """Raises ValueError where users are too many to be visited block by block."""
+    block = block_size or _default_block(num_words, given=False)
+    most = 2**30 * min(block, logical_block(num_words))
+    if num_users > most:
+        raise ValueError(
+            f"method='per_user' would visit {num_users} users one by one, which is more than "
+            f"{most}; use method='tally'."
+        )
+
+
+def check_block_size(block_size: int | None, num_words: int) -> None:
+    """Raises ValueError unless a block size is a power of two and a multiple of a logical block."""
+    if block_size is None:
+        return
+    unit = logical_block(num_words)
+    if not isinstance(block_size, int) or isinstance(block_size, bool):
+        raise TypeError(f"block_size must be an int or None, got {block_size!r}.")
+    power = block_size > 0 and math.log2(block_size).is_integer()
+    if not power or not unit <= block_size <= 2**24:
+        raise ValueError(
+            f"block_size must be a power of two in [{unit}, 2**24] for {num_words} words per user, "
+            f"got {block_size}; leave it out for a good default."
+        )

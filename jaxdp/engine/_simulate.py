@@ -1,0 +1,262 @@
+"""Running a protocol: once, or in many trials."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._spec import check_int, is_traced
+from ..population import DistributionSource, Population
+from ._config import Config, Method, build_params, configure, default_batch, prepare
+from ._play import estimate, play
+from ._progress import progress_bar
+from ._trials import Trials
+from ._truth import check_given, find_truth, truth_kind
+
+_CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at once
+
+
+def run(
+    protocol: Any,
+    population: Population,
+    key: jax.Array,
+    *,
+    method: Method = "auto",
+    mesh: jax.sharding.Mesh | None = None,
+    block_size: int | None = None,
+) -> Any:
+    """Runs a protocol once over all users.
+
+    Usable inside jit and vmap, where nothing is checked beyond shapes: pass the population and the
+    key, and the protocol's params (`spec.build()`) if they vary, as arguments.
+
+    Args:
+      protocol: a randomizer's or protocol's spec, or its params.
+      population: the users.
+      key: a typed threefry key.
+      method: "per_user" simulates every user; "tally" draws the tally at once, exact in law, where
+        the protocol can (`sample_tally`); "auto" takes what it expects to be faster.
+      mesh: devices to split the users over; None for one device.
+      block_size: users per block, a power of two; None for a good default. Integer tallies are the
+        same bits for every mesh and block size.
+
+    Returns:
+      The estimate: NumPy float64, or a jax array of the caller's precision inside jit.
+
+    Raises:
+      ValueError: the population does not fit the protocol, or an option is out of range.
+      TypeError: an argument is of the wrong kind, such as a legacy key.
+
+    Example:
+      >>> import jax, jaxdp
+      >>> pop = jaxdp.Population.from_histogram([600_000, 300_000, 100_000])
+      >>> krr = jaxdp.randomizers.KRR(num_values=3, epsilon=2.0)
+      >>> estimate = jaxdp.run(krr, pop, jax.random.key(0))
+      >>> bool(abs(estimate - pop.counts().numpy()).max() < 10_000)
+      True
+    """
+    params = prepare(protocol, population, key)
+    config = configure(params, population, method, mesh, block_size)
+    if _inside_transformation(params, population, key):
+        return estimate(params, play(params, population, key, config)[0])
+    with jax.enable_x64(True):
+        arguments = _host_arrays(mesh, (params, population, key))
+        outcome, _ = _play_compiled(*arguments, config)
+        outcome = jax.tree.map(np.asarray, outcome)  # one program, whatever devices it came from
+        return jax.tree.map(np.asarray, _estimate_compiled(params, outcome))
+
+
+def simulate(
+    protocol: Any,
+    population: Population,
+    key: jax.Array,
+    *,
+    num_trials: int,
+    method: Method = "auto",
+    mesh: jax.sharding.Mesh | None = None,
+    block_size: int | None = None,
+    trial_batch: int | None = None,
+    truth: Any = None,
+    progress: bool = False,
+) -> Trials:
+    """Runs a protocol in many independent trials.
+
+    Trial t has the key `jax.random.fold_in(key, t)`: on the per-user path its estimate is that of
+    `run` with that key.
+
+    Args:
+      protocol: a randomizer's or protocol's spec, or its params.
+      population: the users; the same in every trial, but for `from_distribution`.
+      key: a typed threefry key.
+      num_trials: how many trials, at least 1.
+      method: as in `run`.
+      mesh: as in `run`.
+      block_size: as in `run`.
+      trial_batch: how many trials run side by side; None for a good default.
+      truth: what errors are measured against. "sample": the statistic of the users at hand, the
+        default for given users. "population": that of the distribution they are drawn from, the
+        default for `from_distribution`. Or an array.
+      progress: whether to show a progress bar over trials; needs `jaxdp[sweep]`.
+
+    Returns:
+      The `Trials`.
+
+    Raises:
+      ValueError: the population does not fit the protocol, or an option is out of range.
+      TypeError: an argument is of the wrong kind, or is traced; inside jit use
+        `jax.vmap(lambda k: jaxdp.run(protocol, population, k))`.
+
+    Example:
+      >>> import jax, jaxdp
+      >>> pop = jaxdp.Population.from_distribution([0.5, 0.3, 0.2], num_users=10**12)
+      >>> krr = jaxdp.randomizers.KRR(num_values=3, epsilon=1.0)
+      >>> trials = jaxdp.simulate(krr, pop, jax.random.key(1), num_trials=100)
+      >>> trials.estimates.shape, trials.method
+      ((100, 3), 'tally')
+    """
+    num_trials = check_int("num_trials", num_trials, low=1, high=2**32 - 1)
+    if trial_batch is not None:
+        trial_batch = check_int("trial_batch", trial_batch, low=1)
+    params = prepare(protocol, population, key)
+    if _inside_transformation(params, population, key):
+        raise TypeError(
+            "simulate runs on the host and cannot be traced; inside jit use "
+            "jax.vmap(lambda k: jaxdp.run(protocol, population, k))(keys)."
+        )
+    config = configure(params, population, method, mesh, block_size)
+    source = population.source
+    if truth is None:
+        truth = "population" if isinstance(source, DistributionSource) else "sample"
+    want = truth_kind(protocol, population, truth)
+    config = dataclasses.replace(
+        config,
+        want_counts=want == "each",
+        trial_batch=trial_batch or default_batch(params, population, config),
+    )
+    if want == "given":
+        truth = check_given(truth, _estimate_shape(params, population, key, config), num_trials)
+    estimates, counts = _run_trials(params, population, key, num_trials, config, progress)
+    return Trials(
+        estimates,
+        find_truth(protocol, population, truth, want, counts),
+        config.method,
+        population.num_users,
+    )
+
+
+def stack(specs) -> Any:
+    """The params of several specs in one pytree with a leading axis, for `jax.vmap`.
+
+    A grid of epsilons is one compilation:
+    `jax.vmap(lambda p: jaxdp.run(p, population, key))(jaxdp.stack(specs))`.
+
+    Args:
+      specs: specs whose params have one structure and equal shapes.
+
+    Returns:
+      Params whose leaves have a leading axis of `len(specs)`.
+
+    Raises:
+      ValueError: there are no specs, or their structures or shapes differ.
+
+    Example:
+      >>> import jaxdp
+      >>> grid = jaxdp.stack([jaxdp.randomizers.KRR(4, epsilon) for epsilon in (0.5, 1.0, 2.0)])
+      >>> grid.keep.shape
+      (3,)
+    """
+    built = [build_params(spec) for spec in specs]
+    if not built:
+        raise ValueError("specs must hold at least one spec.")
+    first = jax.tree.structure(built[0])
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(built[0])]
+    for spec, params in zip(specs, built, strict=True):
+        same = jax.tree.structure(params) == first
+        if not same or [np.shape(leaf) for leaf in jax.tree.leaves(params)] != shapes:
+            raise ValueError(
+                f"specs must have params of one structure, but {spec} differs from {specs[0]}; pin "
+                "the fields that set shapes, such as num_values, or run them one by one."
+            )
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *built)
+
+
+def _inside_transformation(*arguments: Any) -> bool:
+    """Whether the caller is inside jit, or has given values that a transformation follows."""
+    return is_traced((arguments, jnp.zeros(())))
+
+
+_play_compiled = jax.jit(play, static_argnames="config")
+_estimate_compiled = jax.jit(estimate)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _play_trials(params, population, key, trials, config):
+    def trial(t):
+        return play(params, population, jax.random.fold_in(key, t), config)
+
+    batch = config.trial_batch
+    if batch is not None and batch >= trials.shape[0]:
+        return jax.vmap(trial)(trials)
+    return lax.map(trial, trials, batch_size=None if batch == 1 else batch)
+
+
+@jax.jit
+def _estimate_trials(params, outcomes):
+    return lax.map(functools.partial(estimate, params), outcomes)
+
+
+def _run_trials(params, population, key, num_trials, config, progress):
+    """The estimates of all trials, and their true counts where the config wants them."""
+    arguments = _host_arrays(config.mesh, (params, population, key))
+    chunk = _chunk(arguments, num_trials, config, progress)
+    bar = progress_bar(num_trials) if progress else None
+    pieces = []
+    try:
+        with jax.enable_x64(True):
+            for begin in range(0, num_trials, chunk):
+                trials = np.arange(begin, begin + chunk, dtype=np.uint32)  # the excess is dropped
+                played = _play_trials(*arguments, trials, config)
+                outcomes, counts = jax.tree.map(np.asarray, played)
+                pieces.append((np.asarray(_estimate_trials(params, outcomes)), counts))
+                if bar is not None:
+                    bar.advance(min(chunk, num_trials - begin))
+    finally:
+        if bar is not None:
+            bar.close()
+    estimates, counts = jax.tree.map(lambda *p: np.concatenate(p)[:num_trials], *pieces)
+    return np.asarray(estimates, np.float64), counts
+
+
+def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
+    def once(params, population, key):
+        return estimate(params, play(params, population, key, config)[0])
+
+    return jax.eval_shape(once, params, population, key).shape
+
+
+def _chunk(arguments, num_trials: int, config: Config, progress: bool) -> int:
+    """Trials in one call: all that fit into memory, but a hundredth where progress is shown."""
+    with jax.enable_x64(True):
+        one = _play_compiled.eval_shape(*arguments, config=config)
+    size = max(sum(leaf.size for leaf in jax.tree.leaves(one)), 1)
+    chunk = min(num_trials, max(_CHUNK_LIMBS // size, 1))
+    if progress:
+        chunk = min(chunk, -(-num_trials // 100))
+    return -(-num_trials // -(-num_trials // chunk))
+
+
+def _host_arrays(mesh, tree):
+    """The arguments of a program over several processes: arrays of one device as NumPy arrays."""
+    if mesh is None or not mesh.is_multi_process:
+        return tree
+
+    def convert(leaf):
+        local = isinstance(leaf, jax.Array) and leaf.is_fully_addressable
+        plain = local and not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return np.asarray(leaf) if plain else leaf
+
+    return jax.tree.map(convert, tree)

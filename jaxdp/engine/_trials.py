@@ -1,0 +1,146 @@
+"""The outcome of many trials."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trials:
+    """The estimates of independent trials of one protocol, and what they say about its error.
+
+    Attributes:
+      estimates: float64[trials, ...], one estimate a trial.
+      truth: float64[...], or float64[trials, ...] where the target differs from trial to trial;
+        None where it is not known.
+      method: "per_user" or "tally", the path that made the estimates.
+      num_users: the number of users in a trial.
+
+    Example:
+      >>> import jax, jaxdp
+      >>> pop = jaxdp.Population.from_histogram([600, 300, 100])
+      >>> krr = jaxdp.randomizers.KRR(num_values=3, epsilon=1.0)
+      >>> trials = jaxdp.simulate(krr, pop, jax.random.key(0), num_trials=500)
+      >>> bool((abs(trials.bias) < 5 * trials.bias_stderr).all())
+      True
+    """
+
+    estimates: np.ndarray
+    truth: np.ndarray | None
+    method: str
+    num_users: int
+
+    @property
+    def num_trials(self) -> int:
+        """The number of trials."""
+        return self.estimates.shape[0]
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean estimate, float64[...]."""
+        return self.estimates.mean(axis=0)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The sample variance of the estimates, float64[...]; inf of a single trial."""
+        if self.num_trials == 1:
+            return np.full(self.estimates.shape[1:], np.inf)
+        return self.estimates.var(axis=0, ddof=1)
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Estimate minus truth, float64[trials, ...]."""
+        if self.truth is None:
+            raise ValueError(
+                "truth is not known, so there are no errors: give simulate a spec rather than its "
+                "params, or truth=<array>."
+            )
+        return self.estimates - self.truth
+
+    @property
+    def bias(self) -> np.ndarray:
+        """The mean error, float64[...]."""
+        return self.errors.mean(axis=0)
+
+    @property
+    def bias_stderr(self) -> np.ndarray:
+        """The standard error of `bias`, float64[...]; inf of a single trial."""
+        return _standard_error(self.errors)
+
+    @property
+    def mse(self) -> np.ndarray:
+        """The mean squared error, float64[...]."""
+        return np.mean(self.errors**2, axis=0)
+
+    @property
+    def mse_stderr(self) -> np.ndarray:
+        """The standard error of `mse`, float64[...]; inf of a single trial."""
+        return _standard_error(self.errors**2)
+
+    @property
+    def rmse(self) -> np.ndarray:
+        """The root of `mse`, float64[...]."""
+        return np.sqrt(self.mse)
+
+    def quantiles(self, q=(0.05, 0.5, 0.95)) -> np.ndarray:
+        """Quantiles of the estimates.
+
+        Args:
+          q: probabilities in [0, 1].
+
+        Returns:
+          float64[len(q), ...].
+        """
+        levels = np.asarray(q, np.float64)
+        if not np.all((levels >= 0) & (levels <= 1)):
+            raise ValueError(f"q must be probabilities in [0, 1], got {q!r}.")
+        return np.quantile(self.estimates, levels, axis=0)
+
+    def summary(self) -> str:
+        """A few lines of text: trials, mean, and, where the truth is known, bias and error."""
+        lines = [
+            f"{self.num_trials} trials of {self.num_users} users, method {self.method}",
+            f"mean      {_show(self.mean)}",
+        ]
+        if self.truth is not None:
+            truth = self.truth if self.truth.ndim < self.estimates.ndim else self.truth.mean(axis=0)
+            lines += [
+                f"truth     {_show(truth)}",
+                f"bias      {_show(self.bias)}  +- {_show(self.bias_stderr)}",
+                f"mse       {_show(self.mse)}  +- {_show(self.mse_stderr)}",
+                f"rmse      {_show(self.rmse)}",
+            ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict:
+        """Plain numbers and lists: counts, mean, quantiles, and errors where the truth is known."""
+        levels = (0.05, 0.25, 0.5, 0.75, 0.95)
+        out = {
+            "method": self.method,
+            "num_users": self.num_users,
+            "num_trials": self.num_trials,
+            "mean": self.mean.tolist(),
+            "variance": self.variance.tolist(),
+            "quantiles": {
+                str(level): row.tolist()
+                for level, row in zip(levels, self.quantiles(levels), strict=True)
+            },
+        }
+        if self.truth is not None:
+            names = ("bias", "bias_stderr", "mse", "mse_stderr", "rmse")
+            out |= {"truth": self.truth.tolist()}
+            out |= {name: getattr(self, name).tolist() for name in names}
+        return out
+
+
+def _standard_error(samples: np.ndarray) -> np.ndarray:
+    if samples.shape[0] == 1:
+        return np.full(samples.shape[1:], np.inf)
+    return samples.std(axis=0, ddof=1) / math.sqrt(samples.shape[0])
+
+
+def _show(value: np.ndarray) -> str:
+    flat = np.atleast_1d(value).ravel()
+    shown = ", ".join(f"{x:.6g}" for x in flat[:6])
+    return shown + (f", ... ({flat.size} values)" if flat.size > 6 else "")

@@ -1,0 +1,7 @@
+"""Where the users' values come from: an array, a histogram, or a distribution."""
+
+from ._distribution import DistributionSource as DistributionSource
+from ._population import Population as Population
+from ._source import ArraySource as ArraySource
+from ._source import HistogramSource as HistogramSource
+from ._source import Source as Source

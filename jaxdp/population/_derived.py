@@ -1,0 +1,184 @@
+"""Populations made of another: random groups, a shuffle, matched pairs."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._x64 import in_float64
+from ..random import (
+    ASSIGN,
+    DRAWS,
+    ORDER,
+    Count,
+    multinomial,
+    multivariate_hypergeometric,
+    permute,
+    stream,
+    words,
+    words_at,
+)
+from ._distribution import DistributionSource
+from ._source import Source
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Derived(Source):
+    base: Source
+    key: jax.Array
+
+    def draws(self, number: int) -> jax.Array:
+        """A key for the draw of counts; 0 is the base's own."""
+        return jax.random.fold_in(stream(self.key, DRAWS), number)
+
+    @property
+    def is_random(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.is_random
+
+    def bind(self, key: jax.Array) -> "_Derived":
+        return dataclasses.replace(self, base=self.base.bind(key))
+
+    @property
+    def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.size
+
+    @property
+    def num_values(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.num_values
+
+    @property
+    def inputs(self) -> Any:
+        return self.base.inputs
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class GroupSource(_Derived):
+    """One group of a random split: every user joins a group independently of all else.
+
+    Indices are those of the base; users of other groups are masked. The counts of all groups come
+    from one draw of the key, so groups are jointly right.
+
+    Attributes:
+      base: the population that was split.
+      key: the trial's key.
+      weights: Count[g], the groups' probabilities times 2**32.
+      group: int32[], which group this is.
+    """
+
+    weights: Count
+    group: jax.Array
+
+    def _member(self, word: jax.Array) -> jax.Array:
+        ends = _cumulative(self.weights)
+        drawn = Count.of(word)
+        begin = ends[self.group] - self.weights[self.group]
+        return (drawn >= begin) & (drawn < ends[self.group])
+
+    def at(self, users: Count) -> Any:
+        return self.base.at(users)
+
+    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
+        values, mask = self.base.block(start, size, offset, aligned)
+        word = words(stream(self.key, ASSIGN), start, size, 1)[:, 0]
+        return values, mask & self._member(word)
+
+    @in_float64
+    def counts(self) -> Count:
+        if self.base.num_values is None:
+            users = Count.of(lax.iota(jnp.uint32, self.base.counts().shape[0]))
+            word = words_at(stream(self.key, ASSIGN), users, 1)[:, 0]
+            return Count.of(self._member(word).astype(jnp.int32))
+        table = multinomial(self.draws(1), self.base.counts(), self.weights.f64())
+        return table[:, self.group]
+
+    @property
+    def rows(self) -> int | None:
+        return self.base.rows
+
+    def spread(self, rows: int) -> "GroupSource":
+        return dataclasses.replace(self, base=self.base.spread(rows))
+
+    def partition_specs(self, spec: jax.P) -> "GroupSource":
+        whole: GroupSource = jax.tree.map(lambda _: jax.P(), self)
+        return dataclasses.replace(whole, base=self.base.partition_specs(spec))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class ShuffledSource(_Derived):
+    """The users of another source in a pseudorandom order."""
+
+    def at(self, users: Count) -> Any:
+        return self.base.at(permute(stream(self.key, ORDER), users, self.base.size))
+
+    def counts(self) -> Count:
+        return self.base.counts()
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class PairSource(_Derived):
+    """Matched pairs of users: pair i joins users 2i and 2i + 1 of a pseudorandom order.
+
+    A value is the tuple of both users' values. Of an odd number of users one stays alone.
+    """
+
+    @property
+    def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]
+        n = self.base.size
+        return Count(n.hi >> 1, (n.lo >> np.uint32(1)) | (n.hi.astype(jnp.uint32) << np.uint32(31)))
+
+    @property
+    def num_values(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        k = self.base.num_values
+        return None if k is None else k * k
+
+    def at(self, users: Count) -> Any:
+        first = users + users
+        key, n = stream(self.key, ORDER), self.base.size
+        return tuple(self.base.at(permute(key, first + side, n)) for side in (0, 1))
+
+    @property
+    def inputs(self) -> Any:
+        k = self.base.num_values
+        if k is None:
+            return self.at(Count.of(lax.iota(jnp.uint32, self.counts().shape[0])))
+        bins = np.indices((k, k), dtype=np.int32).reshape(2, -1)
+        if self.base.inputs is None:
+            return tuple(jnp.asarray(b) for b in bins)
+        return tuple(jax.tree.map(lambda rows, b=b: rows[b], self.base.inputs) for b in bins)
+
+    @in_float64
+    def counts(self) -> Count:
+        """The table of pairs (first value, second value), flat, Count[k * k]."""
+        k = self.base.num_values
+        if k is None:
+            return Count.of(jnp.ones(self.base.counts().shape[0] // 2, jnp.int32))
+        if isinstance(self.base, DistributionSource):
+            p = self.base.weights.f64()
+            return multinomial(self.draws(2), self.size, jnp.outer(p, p).reshape(-1))
+        everyone = self.base.counts()
+        first = multivariate_hypergeometric(self.draws(3), everyone, self.size)
+        second = multivariate_hypergeometric(self.draws(4), everyone - first, self.size)
+        rows_key = self.draws(5)
+
+        def match(left: Count, row):
+            number, partners = row
+            drawn = multivariate_hypergeometric(
+                jax.random.fold_in(rows_key, number), left, partners
+            )
+            return left - drawn, drawn
+
+        _, table = lax.scan(match, second, (lax.iota(jnp.uint32, k), first))
+        return table.reshape(-1)
+
+
+def _cumulative(weights: Count) -> Count:
+    """Inclusive cumulative sums of a short Count vector whose total is at most 2**32."""
+    rows = lax.iota(jnp.int32, weights.shape[0])
+    lower = (rows[:, None] >= rows[None, :]).astype(jnp.uint32)
+    return weights[None, :].times(lower).sum(1)

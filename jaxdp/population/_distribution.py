@@ -1,0 +1,128 @@
+"""Users drawn independently from a distribution over bins."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._x64 import in_float64
+from ..random import DRAWS, POPULATION, Count, multinomial, stream, words, words_at
+from ._source import Source, values_of
+
+_BITS = 32
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class DistributionSource(Source):
+    """Independent users; user i's value is a function of its word in the population's stream.
+
+    Probabilities are realised as multiples of 2**-32 that sum to exactly 1, by an alias table: the
+    upper bits of a word choose a cell, the lower bits one of the cell's two values.
+
+    Attributes:
+      weights: Count[k], the realised probabilities times 2**32.
+      edge: uint32[2**b], words below it in the lower bits mean the cell's own value.
+      alias: int32[2**b], the other value of each cell.
+      size: Count[].
+      values: what the bins stand for, a pytree of arrays with k rows; None for the bins.
+      key: the trial's key; None while unbound.
+    """
+
+    weights: Count
+    edge: jax.Array
+    alias: jax.Array
+    size: Count
+    values: Any = None
+    key: jax.Array | None = None
+
+    is_random = True
+
+    @classmethod
+    def make(cls, probabilities: np.ndarray, num_users: int, values: Any) -> "DistributionSource":
+        """The source of float64 probabilities that sum to 1."""
+        weights = _integer_weights(probabilities)
+        edge, alias = _alias_table(weights)
+        return cls(
+            Count.of(weights), jnp.asarray(edge), jnp.asarray(alias), Count.of(num_users), values
+        )
+
+    @property
+    def num_values(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The number of bins."""
+        return self.weights.shape[0]
+
+    def bind(self, key: jax.Array) -> "DistributionSource":
+        return dataclasses.replace(self, key=key)
+
+    def stream(self, name: int) -> jax.Array:
+        """One stream of the trial, or an error that says how to bind the population to one."""
+        if self.key is None:
+            raise ValueError(
+                "this population is random: bind it to a trial first, as in pop.bind(key).at(...) "
+                "or pop.counts(key)."
+            )
+        return stream(self.key, name)
+
+    def at(self, users: Count) -> Any:
+        return self._value(words_at(self.stream(POPULATION), users, 1)[..., 0])
+
+    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
+        del offset, aligned
+        word = words(self.stream(POPULATION), start, size, 1)[:, 0]
+        return self._value(word), jnp.ones(size, bool)
+
+    def _value(self, word: jax.Array) -> Any:
+        low = _BITS - (self.edge.shape[0].bit_length() - 1)
+        cell = lax.shift_right_logical(word, np.uint32(low)) if low < 32 else jnp.zeros_like(word)
+        rest = word & np.uint32(2**low - 1)
+        cell = cell.astype(jnp.int32)
+        index = jnp.where(rest < self.edge[cell], cell, self.alias[cell])
+        return values_of(self.values, index)
+
+    @property
+    def inputs(self) -> Any:
+        return self.values
+
+    def probabilities(self) -> jax.Array:
+        """The realised probabilities, float64[k]; only inside an x64 block."""
+        return self.weights.f64() / 2.0**_BITS
+
+    @in_float64
+    def counts(self) -> Count:
+        key = jax.random.fold_in(self.stream(DRAWS), 0)
+        return multinomial(key, self.size, self.weights.f64())
+
+
+def _integer_weights(probabilities: np.ndarray) -> np.ndarray:
+    """Integers that sum to 2**32, nearest to the probabilities by largest remainders."""
+    exact = probabilities / probabilities.sum() * 2.0**_BITS
+    weights = np.floor(exact).astype(np.int64)
+    missing = 2**_BITS - int(weights.sum())
+    order = np.argsort(weights - exact, kind="stable")
+    weights[order[:missing]] += 1
+    return weights
+
+
+def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Vose's alias table in integers: every cell holds 2**32 / cells words of at most two values.
+
+    One cell at least is more than needed (`edge` must stay below 2**32), so a value that has the
+    whole of a cell is its alias as well and the edge does not matter.
+    """
+    cells = max(2, 1 << (len(weights) - 1).bit_length())
+    capacity = 2**_BITS // cells
+    left = [*map(int, weights), *[0] * (cells - len(weights))]
+    edge, alias = np.zeros(cells, np.uint32), np.arange(cells, dtype=np.int32)
+    small = [v for v, w in enumerate(left) if w < capacity]
+    large = [v for v, w in enumerate(left) if w >= capacity]
+    while small:
+        cell, donor = small.pop(), large[-1]
+        edge[cell], alias[cell] = left[cell], donor
+        left[donor] -= capacity - left[cell]
+        if left[donor] < capacity:
+            small.append(large.pop())
+    return edge, alias

@@ -1,0 +1,356 @@
+"""The users of a simulation."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import MAX_USERS, check_counts, check_int, is_traced
+from ..random import Count
+from ._derived import GroupSource, PairSource, ShuffledSource
+from ._distribution import DistributionSource, _integer_weights
+from ._source import ArraySource, HistogramSource, Source
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Population:
+    """The users of a simulation: where their values come from, and how many there are.
+
+    Made by `from_values`, `from_histogram` or `from_distribution`. A population is a pytree and may
+    be passed into jit; its size is a leaf, so that another number of users of a histogram or of a
+    distribution does not recompile.
+
+    A value is an int32 bin in [0, num_values), a float32 number or vector, or a pytree of these.
+
+    Attributes:
+      source: where the values come from; an implementation detail.
+    """
+
+    source: Source
+
+    @classmethod
+    def from_values(cls, x: Any, num_values: int | None = None) -> "Population":
+        """Users given one by one.
+
+        Args:
+          x: int[n] in [0, num_values), or float[n] or float[n, d] (kept as float32); may be sharded
+            over devices. Traced arrays are accepted inside jit and not checked there.
+          num_values: k, the number of bins; required for integers, absent for floats.
+
+        Returns:
+          A population of n users.
+
+        Raises:
+          ValueError: x is empty, of the wrong rank, out of range, or not finite.
+          TypeError: x is neither of integers nor of floats.
+
+        Example:
+          >>> import jaxdp
+          >>> jaxdp.Population.from_values([0, 2, 2, 1], num_values=3).counts().numpy().tolist()
+          [1, 1, 2]
+        """
+        if not isinstance(x, (jax.Array, np.ndarray)):
+            x = np.asarray(x)
+        if x.ndim == 0 or x.shape[0] == 0:
+            raise ValueError(f"x must hold at least one user, got shape {x.shape}.")
+        if x.shape[0] >= 2**31:
+            raise ValueError(
+                f"x must have fewer than 2**31 rows, got {x.shape[0]}; use from_histogram or "
+                "from_distribution for more users."
+            )
+        if x.dtype == bool or x.dtype == object:
+            raise TypeError(f"x must be of integers or floats, got dtype {x.dtype}.")
+        if jnp.issubdtype(x.dtype, jnp.integer):
+            if num_values is None:
+                raise ValueError(
+                    "num_values is required for integer values; for real numbers give floats."
+                )
+            num_values = check_int("num_values", num_values, low=1, high=2**30)
+            if x.ndim != 1:
+                raise ValueError(f"x must have shape [n] for integer values, got {x.shape}.")
+            if not is_traced(x):
+                low, high = int(x.min()), int(x.max())
+                if low < 0 or high >= num_values:
+                    bad = low if low < 0 else high
+                    raise ValueError(
+                        f"x must be in [0, {num_values}), got a value {bad}; recode the values, or "
+                        "raise num_values."
+                    )
+            values = jnp.asarray(x if isinstance(x, jax.Array) else x.astype(np.int32), jnp.int32)
+        elif jnp.issubdtype(x.dtype, jnp.floating):
+            if num_values is not None:
+                raise TypeError(
+                    f"x must be of integers when num_values is given, got dtype {x.dtype}; convert "
+                    "with x.astype(int), or leave num_values out for real numbers."
+                )
+            if x.ndim > 2:
+                raise ValueError(f"x must have shape [n] or [n, d], got {x.shape}.")
+            values = jnp.asarray(x, jnp.float32)
+            if not is_traced(values) and not bool(jnp.all(jnp.isfinite(values))):
+                raise ValueError("x must be finite in float32, got NaN or inf; drop those rows.")
+        else:
+            raise TypeError(f"x must be of integers or floats, got dtype {x.dtype}.")
+        return cls(ArraySource(values, Count.of(np.int64(x.shape[0])), num_values))
+
+    @classmethod
+    def from_histogram(cls, counts: Any, values: Any = None) -> "Population":
+        """Users given by how many have each value.
+
+        Users are ordered by bin. No memory is used per user: 10**12 users are as good as ten.
+
+        Args:
+          counts: whole numbers of any shape and of sum 1 to 2**53; bins are numbered row by row.
+          values: what the bins stand for: an array or a list, or a pytree of arrays, with
+            `counts.size` rows. None means that a user's value is its bin.
+
+        Returns:
+          A population of `counts.sum()` users.
+
+        Raises:
+          ValueError: counts are negative, fractional, not finite, all zero or too many; or values
+            do not fit them.
+          TypeError: counts are not numbers.
+
+        Example:
+          >>> import jaxdp
+          >>> jaxdp.Population.from_histogram([10**12, 3]).num_users
+          1000000000003
+        """
+        flat = check_counts(counts).ravel()
+        return cls(HistogramSource.make(flat, _bin_values(values, flat.size, "counts")))
+
+    @classmethod
+    def from_distribution(cls, p: Any, num_users: int, values: Any = None) -> "Population":
+        """Users drawn independently from a distribution, anew in every trial.
+
+        The simulated error is then the error about the distribution, sampling included.
+
+        Args:
+          p: probabilities of any shape, bins numbered row by row. They must sum to 1 within 1e-6,
+            and are realised as multiples of 2**-32; `probabilities` tells them.
+          num_users: how many users, 1 to 2**53.
+          values: as in `from_histogram`.
+
+        Returns:
+          A population of `num_users` users.
+
+        Raises:
+          ValueError: p is negative, not finite, or does not sum to 1; num_users is out of range; or
+            values do not fit p.
+          TypeError: num_users is not an integer.
+
+        Example:
+          >>> import jaxdp
+          >>> jaxdp.Population.from_distribution([0.25, 0.75], num_users=10**9).probabilities()
+          array([0.25, 0.75])
+        """
+        flat = np.asarray(p, np.float64).ravel()
+        if flat.size == 0 or not np.all(np.isfinite(flat)) or np.any(flat < 0):
+            raise ValueError("p must be a non-empty array of finite probabilities >= 0.")
+        if abs(flat.sum() - 1) > 1e-6:
+            raise ValueError(
+                f"p must sum to 1, got {flat.sum():.9g}; divide by the sum, or use from_histogram "
+                "for numbers of users."
+            )
+        num_users = check_int("num_users", num_users, low=1, high=MAX_USERS)
+        return cls(DistributionSource.make(flat, num_users, _bin_values(values, flat.size, "p")))
+
+    @property
+    def num_users(self) -> int:
+        """The number of users, an int; of a group of a split, that of the population it is from."""
+        if is_traced(self.size):
+            raise TypeError("num_users is not known while tracing; use the Count `size`.")
+        return int(self.size)
+
+    @property
+    def size(self) -> Count:
+        """The number of users, Count[], also while tracing."""
+        return self.source.size
+
+    @property
+    def num_values(self) -> int | None:
+        """The number of bins, or None when the values are not bins."""
+        return self.source.num_values
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the users' values differ from trial to trial."""
+        return self.source.is_random
+
+    @property
+    def inputs(self) -> Any:
+        """What the bins of `counts` stand for; None when a value is the bin itself."""
+        return self.source.inputs
+
+    def probabilities(self) -> np.ndarray:
+        """The realised distribution of a population made by `from_distribution`, float64[k]."""
+        if not isinstance(self.source, DistributionSource):
+            raise TypeError("only a population made by from_distribution has probabilities.")
+        return self.source.weights.numpy() / 2.0**32
+
+    def bind(self, key: jax.Array) -> "Population":
+        """This population with its random values fixed by a trial's key."""
+        return Population(self.source.bind(key))
+
+    def at(self, users: Count) -> Any:
+        """The values of users by index.
+
+        Args:
+          users: Count[...], or integers.
+
+        Returns:
+          A pytree with the leading axes of `users`.
+        """
+        return self.source.at(Count.of(users))
+
+    def block(self, start: Count, size: int) -> tuple[Any, jax.Array]:
+        """The values of consecutive users, and who of them belongs to the population.
+
+        Args:
+          start: Count[], the first index.
+          size: how many, static; none may lie beyond the end.
+
+        Returns:
+          A pytree of values with `size` rows, and bool[size].
+        """
+        return self.source.block(Count.of(start), size, Count.zeros(), False)
+
+    def counts(self, key: jax.Array | None = None) -> Count:
+        """The number of users with each value, Count[k]; flat, whatever the shape given.
+
+        Of real values given one by one, every row counts once and `inputs` are the rows.
+
+        Args:
+          key: for a random population that is not bound yet, the trial's key.
+        """
+        return (self if key is None else self.bind(key)).source.counts()
+
+    def split(self, key: jax.Array, weights: Any) -> tuple["Population", ...]:
+        """Splits users into groups, each user independently.
+
+        Args:
+          key: the trial's key; the assignment has a stream of its own under it. Of a population
+            that was itself split, shuffled or paired with this key, derive another with `fold_in`.
+          weights: the groups' probabilities, positive, of sum 1 within 1e-6; realised as multiples
+            of 2**-32.
+
+        Returns:
+          One population a group. They share the users' indices; the groups' sizes are random, and
+          are known from what their users report.
+
+        Raises:
+          ValueError: weights are not positive or do not sum to 1.
+        """
+        share = np.asarray(weights, np.float64)
+        if share.ndim != 1 or share.size == 0 or not np.all(share > 0):
+            raise ValueError(f"weights must be a vector of positive numbers, got {weights!r}.")
+        if not math.isclose(share.sum(), 1, abs_tol=1e-6):
+            raise ValueError(f"weights must sum to 1, got {share.sum():.9g}; divide by the sum.")
+        realised = Count.of(_integer_weights(share))
+        return tuple(
+            Population(GroupSource(self.source, key, realised, jnp.asarray(g, jnp.int32)))
+            for g in range(share.size)
+        )
+
+    def shuffle(self, key: jax.Array) -> "Population":
+        """The same users in a pseudorandom order, a keyed permutation of their indices.
+
+        Args:
+          key: the trial's key; see `split` on using one key twice.
+
+        Raises:
+          ValueError: this is a group of a split, whose indices are those of everyone.
+        """
+        self._require_everyone("shuffle")
+        return Population(ShuffledSource(self.source, key))
+
+    def pairs(self, key: jax.Array) -> "Population":
+        """Random pairs of users, as the users of a new population of half the size.
+
+        A value is the tuple of the two users' values; `counts` is the k x k table of pairs, flat.
+        Of an odd number of users one, chosen at random, is left out.
+
+        Args:
+          key: the trial's key; see `split` on using one key twice.
+
+        Raises:
+          ValueError: there are fewer than two users, or this is a group of a split.
+        """
+        self._require_everyone("pairs")
+        if not is_traced(self.size) and self.num_users < 2:
+            raise ValueError("pairs needs at least 2 users, got 1.")
+        return Population(PairSource(self.source, key))
+
+    def _require_everyone(self, name: str) -> None:
+        if isinstance(self.source, GroupSource):
+            raise ValueError(
+                f"{name} needs all users, not a group of a split: call {name} first, then split."
+            )
+
+    def require_bins(self, num_values: int, name: str = "num_values") -> None:
+        """Raises ValueError unless the users' values are bins of a domain of this size."""
+        if self.num_values is None or self.inputs is not None:
+            raise ValueError(
+                f"the population's values must be bins in [0, {name} = {num_values}), but they are "
+                "not bins; make it with from_values(x, num_values=...), or quantise the values."
+            )
+        if self.num_values != num_values:
+            raise ValueError(
+                f"the population has num_values = {self.num_values}, but {name} = {num_values}; "
+                "both must name one domain."
+            )
+
+    def require_reals(
+        self, shape: tuple[int, ...], *, low: float = -math.inf, high: float = math.inf
+    ) -> None:
+        """Raises ValueError unless values are floats of this shape within [low, high]."""
+        inputs = self.inputs
+        if inputs is None or not isinstance(inputs, (jax.Array, np.ndarray)):
+            raise ValueError(
+                "the population's values must be real numbers; make it with from_values(floats), "
+                "or give from_histogram and from_distribution the values of their bins."
+            )
+        if not jnp.issubdtype(inputs.dtype, jnp.floating) or inputs.shape[1:] != shape:
+            raise ValueError(
+                f"the population's values must be floats of shape {shape}, got "
+                f"{inputs.dtype} of shape {inputs.shape[1:]}."
+            )
+        if is_traced(inputs):
+            return
+        smallest, largest = float(inputs.min()), float(inputs.max())
+        if smallest < low or largest > high:
+            bad = smallest if smallest < low else largest
+            raise ValueError(
+                f"the population's values must be in [{low:g}, {high:g}], got {bad:g}; rescale or "
+                "clip them, or widen the protocol's range."
+            )
+
+
+def _bin_values(values: Any, num_bins: int, name: str) -> Any:
+    """The pytree of bins' values as device arrays, or raises unless it has a row for each bin."""
+    if values is None:
+        return None
+    if isinstance(values, list):
+        values = np.asarray(values)
+
+    def convert(leaf):
+        array = np.asarray(leaf)
+        if array.ndim == 0 or array.shape[0] != num_bins:
+            raise ValueError(
+                f"values must have one row for each of the {num_bins} entries of {name}, got shape "
+                f"{array.shape}."
+            )
+        if np.issubdtype(array.dtype, np.floating):
+            array = array.astype(np.float32)
+            if not np.all(np.isfinite(array)):
+                raise ValueError("values must be finite in float32, got NaN or inf.")
+            return jnp.asarray(array)
+        if np.issubdtype(array.dtype, np.integer):
+            return jnp.asarray(array.astype(np.int32))
+        raise TypeError(f"values must be of integers or floats, got dtype {array.dtype}.")
+
+    return jax.tree.map(convert, values)

@@ -1,0 +1,100 @@
+"""Every user of every population is visited exactly once."""
+
+import hypothesis
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import jaxdp
+from jaxdp.engine._plan import logical_block, make_plan
+from jaxdp.random import Count
+from tests.engine.probes import Visits, mesh_of
+
+FEW_ROWS = 2**16  # words per user that make a logical block of 16 users
+
+
+@hypothesis.given(num_words=st.integers(0, 2**21))
+def test_logical_block_is_the_largest_power_of_two_that_fits(num_words):
+    block = logical_block(num_words)
+    assert 2**4 <= block <= 2**15
+    assert block.bit_count() == 1
+    assert block * num_words <= 2**20 or block == 2**4
+    assert 2 * block * num_words > 2**20 or block == 2**15
+
+
+@hypothesis.settings(max_examples=60)
+@hypothesis.given(
+    n=st.integers(1, 200),
+    devices=st.integers(1, 8),
+    exact=st.booleans(),
+    given=st.booleans(),
+    num_words=st.sampled_from([FEW_ROWS, 2**15, 2**20]),
+    factor=st.sampled_from([None, 1, 2, 4]),
+)
+def test_every_user_once(n, devices, exact, given, num_words, factor):
+    """The rows that a device reads and does not mask, over all blocks and devices."""
+    if given:
+        population = jaxdp.Population.from_values(np.zeros(n, np.int32), num_values=1)
+    else:
+        population = jaxdp.Population.from_histogram([n])
+    block_size = factor and factor * logical_block(num_words)
+    plan = make_plan(population, num_words, devices, exact, block_size)
+    blocks = int(plan.num_blocks(population, devices))
+    visited = np.zeros(n, int)
+    begin, read = plan.block_start(jnp.arange(blocks, dtype=jnp.uint32))
+    begin, read = np.broadcast_to(begin.numpy(), blocks), np.broadcast_to(read.numpy(), blocks)
+    for device in range(devices):
+        offset = int(plan.device_start(jnp.uint32(device), blocks))
+        for first, first_read in zip(begin, read, strict=True):
+            row = np.arange(plan.block)
+            if plan.rows is not None and not plan.aligned:
+                assert 0 <= first_read <= first
+                assert first_read + plan.block <= plan.rows
+            user = offset + first_read + row
+            kept = user[(row >= first - first_read) & (user < n)]
+            visited[kept] += 1
+    np.testing.assert_array_equal(visited, 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "devices", "block_size"),
+    [(1, 1, None), (1, 8, None), (15, 4, None), (33_000, 1, 2**15), (70_001, 3, 2**15)],
+)
+@pytest.mark.parametrize("kind", ["array", "histogram"])
+def test_every_user_once_in_the_engine(n, devices, block_size, kind, key):
+    """User i holds bin i, so the tally tells how often each index was read."""
+    if kind == "array":
+        population = jaxdp.Population.from_values(np.arange(n), num_values=n)
+    else:
+        population = jaxdp.Population.from_histogram(np.ones(n, int))
+    mesh = None if devices == 1 else mesh_of(devices)
+    found = jaxdp.run(Visits(n), population, key, mesh=mesh, block_size=block_size)
+    np.testing.assert_array_equal(found, 1)
+
+
+def test_number_of_blocks_beyond_32_bits_of_users():
+    population = jaxdp.Population.from_histogram([2**40 + 1, 2**41])
+    plan = make_plan(population, 1, 8, True, None)
+    assert int(plan.num_blocks(population, 8)) == -(-(2**40 + 2**41 + 1) // plan.block // 8)
+    start = plan.device_start(jnp.uint32(7), plan.num_blocks(population, 8))
+    assert int(start) == 7 * int(plan.num_blocks(population, 8)) * plan.block
+    begin, read = plan.block_start(jnp.uint32(2**27 - 1))
+    assert int(begin) == int(read) == (2**27 - 1) * plan.block
+
+
+def test_words_of_a_user_do_not_depend_on_who_else_there_is(key):
+    """User i has the words of row i of the round's stream: a longer array only adds reports."""
+    krr = jaxdp.randomizers.KRR(4, 1.0)
+    users = np.arange(3000, dtype=np.int32) % 4
+    params = krr.build()
+    words = jax.random.bits(jaxdp.random.stream(key, jaxdp.random.ROUND), (3000, 1), jnp.uint32)
+    reports = jax.vmap(params.from_bits)(words, jnp.asarray(users))
+    for n in (1, 2999, 3000):
+        tally = np.bincount(np.asarray(reports)[:n], minlength=4)
+        with jax.enable_x64(True):
+            expected = np.asarray(params.estimate(Count.of(tally)))
+        population = jaxdp.Population.from_values(users[:n], num_values=4)
+        found = jaxdp.run(krr, population, key, method="per_user")
+        np.testing.assert_array_equal(found, expected)

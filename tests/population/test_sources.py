@@ -1,0 +1,201 @@
+"""`at`, `block` and `counts` describe the same users."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdp import Population
+from jaxdp.population._distribution import _alias_table, _integer_weights
+from jaxdp.population._source import _running_sum
+from jaxdp.random import POPULATION, Count, stream
+from tests import stats
+
+HISTOGRAMS = [[5], [0, 0, 3], [4, 0, 0, 1], [1, 2, 3, 4, 0], [0, 40, 0, 2, 7, 1, 0]]
+
+
+@pytest.mark.parametrize("counts", HISTOGRAMS, ids=str)
+def test_histogram_is_the_repeated_bins(counts):
+    population = Population.from_histogram(counts)
+    users = np.repeat(np.arange(len(counts)), counts)
+    np.testing.assert_array_equal(population.at(np.arange(len(users))), users)
+    np.testing.assert_array_equal(population.counts().numpy(), counts)
+    for start in range(len(users)):
+        values, members = population.block(Count.of(np.int64(start)), 4)  # the end is not masked
+        expected = users[start : start + 4]
+        np.testing.assert_array_equal(values[: len(expected)], expected)
+        assert np.all(members)
+
+
+def test_histogram_of_a_trillion_users(rng):
+    """Random indices, and the first and last user of each bin."""
+    counts = rng.integers(0, 2**33, size=300)
+    counts[rng.integers(0, 300, size=60)] = 0
+    counts[-1] = 10**12
+    ends = np.cumsum(counts)
+    population = Population.from_histogram(counts)
+    assert population.num_users == ends[-1]
+    users = np.concatenate(
+        [rng.integers(0, ends[-1], size=5000), ends - 1, np.minimum(ends, ends[-1] - 1), [0]]
+    )
+    users = users[users >= 0]
+    expected = np.searchsorted(ends, users, side="right")
+    np.testing.assert_array_equal(population.at(users), expected)
+    for start in (0, int(ends[0]) - 20, 2**32 - 30, int(ends[150]) - 32, int(ends[-1]) - 64):
+        values, _ = population.block(Count.of(np.int64(start)), 64)
+        expected = np.searchsorted(ends, start + np.arange(64), side="right")
+        np.testing.assert_array_equal(values, expected)
+
+
+def test_histogram_of_many_empty_bins():
+    """A whole block of bins ends at one user."""
+    counts = np.zeros(5000, int)
+    counts[[17, 4000]] = 40
+    values, _ = Population.from_histogram(counts).block(Count.of(8), 64)
+    np.testing.assert_array_equal(values, [17] * 32 + [4000] * 32)
+
+
+@pytest.mark.parametrize("width", [32, 7])
+def test_running_sum(width, rng):
+    x = rng.integers(0, 9, size=32 * 7).astype(np.int32)
+    x[100] = 2**23
+    np.testing.assert_array_equal(_running_sum(jnp.asarray(x), width), np.cumsum(x))
+
+
+def test_histogram_of_two_axes_is_flat_row_by_row():
+    table = np.array([[1, 0, 2], [3, 1, 0]])
+    population = Population.from_histogram(table)
+    assert (population.num_values, population.num_users) == (6, 7)
+    np.testing.assert_array_equal(population.counts().numpy(), [1, 0, 2, 3, 1, 0])
+    np.testing.assert_array_equal(population.at(np.arange(7)), [0, 2, 2, 3, 3, 3, 4])
+
+
+@pytest.mark.parametrize("kind", ["histogram", "distribution"])
+def test_values_of_bins_are_a_pytree(kind, key):
+    values = {"score": np.array([0.5, 1.5, 2.5]), "pair": np.array([[1, 2], [3, 4], [5, 6]])}
+    if kind == "histogram":
+        population = Population.from_histogram([2, 0, 1], values)
+        bins = np.array([0, 0, 2])
+    else:
+        population = Population.from_distribution([0.5, 0.25, 0.25], 40, values).bind(key)
+        bins = np.asarray(
+            Population.from_distribution([0.5, 0.25, 0.25], 40).bind(key).at(range(40))
+        )
+    found = population.at(np.arange(len(bins)))
+    assert (found["score"].dtype, found["pair"].dtype) == (jnp.float32, jnp.int32)
+    np.testing.assert_array_equal(found["score"], values["score"][bins])
+    np.testing.assert_array_equal(found["pair"], values["pair"][bins])
+    block, _ = population.block(Count.of(0), len(bins))
+    jax.tree.map(np.testing.assert_array_equal, block, found)
+
+
+@pytest.mark.parametrize("shape", [(20,), (20, 3)])
+def test_given_numbers(shape, rng):
+    x = rng.normal(size=shape).astype(np.float32)
+    population = Population.from_values(x)
+    np.testing.assert_array_equal(population.at(range(20)), x)
+    values, _ = population.block(Count.of(5), 8)
+    np.testing.assert_array_equal(values, x[5:13])
+    np.testing.assert_array_equal(population.counts().numpy(), np.ones(20))
+    np.testing.assert_array_equal(population.inputs, x)
+
+
+def test_given_bins(rng):
+    x = rng.integers(0, 5, size=50)
+    population = Population.from_values(x, num_values=6)
+    np.testing.assert_array_equal(population.at(range(50)), x)
+    np.testing.assert_array_equal(population.counts().numpy(), np.bincount(x, minlength=6))
+    assert population.inputs is None
+
+
+WEIGHTS = [
+    [1.0],
+    [0.5, 0.5],
+    [1 / 3, 1 / 3, 1 / 3],
+    [0.0, 1.0, 0.0],
+    [2.0**-32, 1 - 2.0**-32],
+    [0.999999] + [1e-6 / 30] * 30,
+    list(np.random.default_rng(1).dirichlet(np.full(100, 0.05))),
+]
+
+
+@pytest.mark.parametrize("p", WEIGHTS, ids=lambda p: f"{len(p)}-{p[0]:.3g}")
+def test_alias_table_realises_the_weights_exactly(p):
+    """Over all 2**32 words each value has exactly its weight, an integer near p 2**32."""
+    weights = _integer_weights(np.asarray(p))
+    assert weights.sum() == 2**32
+    assert np.all(np.abs(weights - np.asarray(p) * 2**32) <= 1)
+    assert np.all(weights[np.asarray(p) == 0] == 0)
+    edge, alias = _alias_table(weights)
+    capacity = 2**32 // len(edge)
+    assert capacity * len(edge) == 2**32
+    assert np.all(edge < capacity) or len(edge) == 1
+    words = np.zeros(len(edge), np.int64)
+    np.add.at(words, np.arange(len(edge)), edge.astype(np.int64))
+    np.add.at(words, alias, capacity - edge.astype(np.int64))
+    np.testing.assert_array_equal(words[: len(p)], weights)
+    assert np.all(words[len(p) :] == 0)
+    population = Population.from_distribution(p, 10)
+    np.testing.assert_array_equal(population.probabilities() * 2.0**32, weights)
+
+
+@pytest.mark.parametrize("p", [WEIGHTS[2], WEIGHTS[3], WEIGHTS[6]], ids=["3", "point", "100"])
+def test_word_of_a_user_is_looked_up_in_the_table(p):
+    """Words on both sides of every edge of the table, decoded here with Python's integers."""
+    edge, alias = _alias_table(_integer_weights(np.asarray(p)))
+    capacity = 2**32 // len(edge)
+    words = np.unique(
+        [
+            word
+            for cell, border in enumerate(edge)
+            for rest in (0, int(border) - 1, int(border), capacity - 1)
+            if 0 <= rest < capacity
+            for word in [cell * capacity + rest]
+        ]
+    )
+    cells, rest = words // capacity, words % capacity
+    expected = np.where(rest < edge[cells], cells, alias[cells])
+    source = Population.from_distribution(p, 10).source
+    np.testing.assert_array_equal(source._value(jnp.asarray(words.astype(np.uint32))), expected)
+
+
+def test_drawn_users_are_a_function_of_their_words(key):
+    population = Population.from_distribution([0.25, 0.25, 0.5], 1000).bind(key)
+    words = np.asarray(jax.random.bits(stream(key, POPULATION), (1000,), jnp.uint32))
+    users = np.asarray(population.at(range(1000)))
+    np.testing.assert_array_equal(users, np.searchsorted([2**30, 2**31], words, side="right"))
+    block, members = population.block(Count.of(100), 50)
+    np.testing.assert_array_equal(block, users[100:150])
+    assert np.all(members)
+
+
+def test_law_of_drawn_users_and_of_drawn_counts(key):
+    """200,000 users one by one, and as many by their counts."""
+    p, n = np.array([0.5, 0.125, 0.3, 0.075]), 200_000
+    population = Population.from_distribution(p, n)
+    users = np.asarray(population.bind(key).at(np.arange(n)))
+    drawn = population.counts(key).numpy()
+    for counts in (np.bincount(users, minlength=4), drawn):
+        assert counts.sum() == n
+        stats.check_multinomial(counts, p, cells=2)
+        stats.must_fail(stats.check_multinomial, counts, p[[1, 0, 2, 3]], cells=2)
+
+
+def test_random_population_must_be_bound():
+    population = Population.from_distribution([0.5, 0.5], 4)
+    for ask in (population.counts, lambda: population.at([0]), lambda: population.block(0, 2)):
+        with pytest.raises(ValueError, match="bind"):
+            ask()
+
+
+def test_traced_size_and_use_inside_jit(key):
+    @jax.jit
+    def last_value(population):
+        with pytest.raises(TypeError, match="size"):
+            _ = population.num_users
+        return population.at(population.size - Count.of(1))
+
+    assert int(last_value(Population.from_histogram([10**11, 3, 0]))) == 1
+    assert int(last_value(Population.from_values([4, 2], num_values=5))) == 2
+    drawn = Population.from_distribution([0.0, 1.0], 2**40).bind(key)
+    assert int(last_value(drawn)) == 1
