@@ -1,0 +1,274 @@
+"""One-bit response for a bounded number."""
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import check_counts, check_epsilon, check_int, check_real
+from .._x64 import in_float64
+from ..random import Count, binomial
+from ._exact import exp_lower, log_upper
+from ._randomizer import Randomizer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BinaryResponse(Randomizer):
+    """Duchi, Jordan and Wainwright's one-bit response for a number in [-bound, bound].
+
+    `Pr[report = 1 | x] = 1/2 + x / (2 B)`, else the report is 0; a report stands for +B or -B,
+    where `B = c bound` and `c = (e**epsilon + 1) / (e**epsilon - 1)`. The estimate is the mean.
+
+    One word decides: it is below `2**31 + round(scale x)`, where `scale` is as large as float32
+    allows while the ratio of the extreme probabilities is at most e**epsilon. `B` is
+    `2**31 / scale`, so the realised channel and its decoder agree.
+
+    Formal guarantees:
+      * Privacy: pure epsilon-LDP, exactly, for every float32 input: values outside the range are
+        clamped, NaN counts as 0.
+      * Bias: none where `scale x` is an integer and a float32, as at 0. Otherwise its rounding to
+        these moves x by at most `2**-24 |x| + bound 2**-31 c`.
+      * Variance, exact for fixed x: `(B**2 - x**2)` for one report; `sum (B**2 - x_i**2) / n**2`
+        for the mean.
+
+    Edge cases:
+      ==========================  ==============================================================
+      epsilon above about 17.3    ValueError: a float32 threshold has 24 bits
+      epsilon below about 1e-6    ValueError: `scale x` would be rounded too coarsely
+      ==========================  ==============================================================
+
+    Args:
+      epsilon: privacy parameter, > 0.
+      bound: the largest absolute value, > 0; rounded to float32.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is not a number, or is traced.
+
+    Example:
+      >>> import jaxdp
+      >>> bit = jaxdp.randomizers.BinaryResponse(epsilon=1.0)
+      >>> round(bit.worst_case_variance(num_users=1), 3)
+      4.683
+
+    References:
+      Duchi, Jordan, Wainwright (2018), Minimax optimal procedures for locally private estimation,
+      section 4.1; Bassily (2019), Algorithm 6.
+    """
+
+    epsilon: float
+    bound: float = 1.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        bound = float(np.float32(check_real("bound", self.bound, low=0.0)))
+        tiny = float(np.finfo(np.float32).tiny)
+        if not tiny * 2**31 <= bound <= float(np.finfo(np.float32).max) / 2**31:
+            raise ValueError(
+                f"bound must be between 1e-28 and 1e29 so that float32 can scale it, got "
+                f"{self.bound!r}; change the unit of the values."
+            )
+        object.__setattr__(self, "bound", bound)
+        self._limit(32)
+
+    def _limit(self, word_bits: int) -> int:
+        """The number of words by which the threshold moves at most from one half of them."""
+        half = 2 ** (word_bits - 1)
+        e = exp_lower(self.epsilon)
+        limit = math.floor(half * (e - 1) / (e + 1))
+        excess = max(limit.bit_length() - 24, 0)
+        limit = (limit >> excess) << excess
+        lowest = 2**10 if word_bits == 32 else 1
+        if limit < lowest:
+            raise ValueError(
+                f"epsilon must be at least about {2 * lowest / half:.3g}, got {self.epsilon!r}: "
+                f"in words of {word_bits} bits the two reports would be equally likely, or nearly."
+            )
+        highest = math.log(2**25 - 1)
+        if word_bits == 32 and self.epsilon > highest:
+            raise ValueError(
+                f"epsilon must be at most {highest:.6g}, got {self.epsilon!r}: a float32 threshold "
+                "has 24 bits."
+            )
+        return limit
+
+    def _scale(self, word_bits: int) -> np.float32:
+        """The largest float32 whose product with `bound` rounds to at most the limit."""
+        limit, bound = np.float32(self._limit(word_bits)), np.float32(self.bound)
+        scale = np.float32(limit / bound)
+        while np.float32(scale * bound) > limit:
+            scale = np.nextafter(scale, np.float32(0))
+        return scale
+
+    def _edge(self, word_bits: int) -> int:
+        """The words by which an input of `bound` moves the threshold: the most that any does.
+
+        Where the limit is not a multiple of `bound` in float32, it is a little less than the limit.
+        """
+        return int(np.rint(self._scale(word_bits) * np.float32(self.bound)))
+
+    def build(self, word_bits: int = 32) -> "BinaryResponseParams":
+        """The params; `word_bits=8` makes a twin whose 256 words can be enumerated."""
+        return BinaryResponseParams(
+            np.asarray(self._scale(word_bits)),
+            np.asarray(self._edge(word_bits), np.int32),
+            word_bits,
+        )
+
+    def _shift(self, inputs, word_bits: int) -> np.ndarray:
+        """The words by which each input moves the threshold, exactly as `from_bits` computes it."""
+        edge = self._edge(word_bits)
+        moved = np.rint(np.asarray(inputs, np.float32) * self._scale(word_bits))
+        return np.clip(moved.astype(np.int64), -edge, edge)
+
+    def channel(self, word_bits: int = 32, inputs=None) -> list[list[Fraction]]:
+        """The exact probabilities of the reports 0 and 1 for given inputs.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: float32[m]; -bound, 0 and bound when None.
+
+        Returns:
+          m rows of two Fractions.
+        """
+        inputs = (-self.bound, 0.0, self.bound) if inputs is None else inputs
+        half = 2 ** (word_bits - 1)
+        plus = [Fraction(half + int(s), 2 * half) for s in self._shift(inputs, word_bits)]
+        return [[1 - p, p] for p in plus]
+
+    def exact_epsilon(self, word_bits: int = 32) -> float:
+        """The realised privacy parameter, rounded up: the log-ratio of the extreme thresholds."""
+        half, edge = 2 ** (word_bits - 1), self._edge(word_bits)
+        return log_upper(Fraction(half + edge, half - edge))
+
+    @property
+    def magnitude(self) -> float:
+        """B, the absolute value that a report stands for."""
+        return 2.0**31 / float(self._scale(32))
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The exact mean squared error of the estimated mean, float64[].
+
+        Args:
+          counts: int[k], the number of users with each input.
+          inputs: float[k], the inputs; needed, since the bins alone say nothing of them.
+        """
+        counts, inputs = self._check_inputs(counts, inputs)
+        realised = self._shift(inputs, 32) / 2.0**31 * self.magnitude
+        bias = np.sum(counts * (realised - inputs)) / counts.sum()
+        spread = np.sum(counts * (self.magnitude**2 - realised**2)) / float(counts.sum()) ** 2
+        return np.asarray(spread + bias**2)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest variance of the estimated mean: B**2 / n; exact, attained at x = 0."""
+        return self.magnitude**2 / check_int("num_users", num_users, low=1)
+
+    def truth(self, counts, inputs=None) -> np.ndarray:
+        """The target: the mean of the users' values, float64[]."""
+        counts, inputs = self._check_inputs(counts, inputs)
+        return np.asarray(np.sum(counts * inputs) / counts.sum())
+
+    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+        """The mean of the distribution that users are drawn from, float64[]."""
+        del num_users
+        return np.asarray(np.sum(np.asarray(probabilities).ravel() * np.asarray(inputs).ravel()))
+
+    def _check_inputs(self, counts, inputs) -> tuple[np.ndarray, np.ndarray]:
+        counts = check_counts(counts).ravel()
+        if inputs is None:
+            raise ValueError(
+                "inputs must give the number that each bin of counts stands for; make the "
+                "population with Population.from_histogram(counts, values=inputs)."
+            )
+        inputs = np.asarray(inputs, np.float64).ravel()
+        if inputs.shape != counts.shape:
+            raise ValueError(
+                f"inputs must have one number for each of the {counts.size} counts, got "
+                f"{inputs.size}."
+            )
+        return counts, inputs
+
+    def check_population(self, population) -> None:
+        """Raises unless the users' values are numbers in [-bound, bound]."""
+        population.require_reals((), low=-self.bound, high=self.bound)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class BinaryResponseParams:
+    """The params of `BinaryResponse`: a pytree.
+
+    Attributes:
+      scale: float32[], words by which the threshold moves for an input of 1.
+      limit: int32[], words by which it moves at most.
+      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+    """
+
+    scale: jax.Array | np.ndarray
+    limit: jax.Array | np.ndarray
+    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    @property
+    def num_words(self) -> int:
+        """One word per user."""
+        return 1
+
+    def _threshold(self, value):
+        moved = jnp.rint(jnp.nan_to_num(value.astype(jnp.float32)) * self.scale)
+        edge = jnp.asarray(self.limit).astype(jnp.float32)
+        moved = jnp.clip(moved, -edge, edge).astype(jnp.int32)
+        return np.uint32(2 ** (self.word_bits - 1)) + moved.astype(jnp.uint32)
+
+    def from_bits(self, words, value):
+        """One user's report.
+
+        Args:
+          words: uint32[1].
+          value: float32[] in [-bound, bound]; clamped into it, NaN counts as 0.
+
+        Returns:
+          int32[], 1 for +B and 0 for -B.
+        """
+        return (words[0] < self._threshold(value)).astype(jnp.int32)
+
+    def privatize(self, key, value):
+        """One user's report, its word drawn from `key`; see `from_bits`."""
+        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        return self.from_bits(words, jnp.asarray(value, jnp.float32))
+
+    def tally(self, reports, mask):
+        """The numbers of reports 0 and 1 among the masked ones, int32[2]."""
+        plus = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
+        return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - plus, plus])
+
+    @in_float64
+    def estimate(self, tally: Count):
+        """The estimated mean of the users' values, float[]."""
+        reports = tally.f64()
+        signed = (reports[..., 1] - reports[..., 0]) / jnp.sum(reports, axis=-1)
+        half = 2.0 ** (self.word_bits - 1)
+        return signed * (half / jnp.asarray(self.scale).astype(jnp.float64))
+
+    @in_float64
+    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
+        """A tally drawn at once, exact in law: one binomial for each distinct input.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the number of users with each input.
+          inputs: float32[k], the inputs.
+
+        Returns:
+          Count[2].
+        """
+        threshold = self._threshold(inputs).astype(jnp.float64)
+        plus = binomial(jax.random.fold_in(key, 0), counts, threshold / 2.0**self.word_bits).sum()
+        return jax.tree.map(lambda a, b: jnp.stack([a, b]), counts.sum() - plus, plus)
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly: it draws one binomial for each input."""
+        del num_users
+        return 200.0 * num_bins

@@ -1,0 +1,27 @@
+"""Directed rounding between privacy parameters and rational probability ratios."""
+
+import decimal
+import math
+from fractions import Fraction
+
+_CONTEXT = decimal.Context(prec=60, Emin=-9999, Emax=9999)
+
+
+def exp_lower(epsilon: float) -> Fraction:
+    """A rational number at most e**epsilon, and within a relative 1e-58 of it."""
+    value = _CONTEXT.exp(decimal.Decimal(epsilon))
+    return Fraction(value) * (1 - Fraction(1, 10**58))
+
+
+def log_upper(ratio: Fraction) -> float:
+    """The smallest float at least ln(ratio), up to the last of 60 digits.
+
+    If `ratio <= exp_lower(epsilon)` then the result is at most `epsilon`: epsilon is itself a float
+    that is at least ln(ratio).
+    """
+    with decimal.localcontext(_CONTEXT):  # plain operators would round to 28 digits outside of it
+        exact = (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
+        nearest = float(exact)
+        if decimal.Decimal(nearest) < exact - abs(exact) * decimal.Decimal(10) ** -55:
+            return math.nextafter(nearest, math.inf)
+        return nearest

@@ -1,0 +1,269 @@
+"""k-ary randomized response."""
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import check_epsilon, check_int
+from .._x64 import in_float64
+from ..random import Count, binomial, merge, multinomial
+from ._exact import exp_lower, log_upper
+from ._randomizer import Randomizer, check_bins
+
+MAX_VALUES = 2**30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KRR(Randomizer):
+    """k-ary randomized response: report your value, or now and then any other one.
+
+    `Pr[report = y | x] = p` if `y = x` and `q` otherwise, with `p + (k - 1) q = 1`.
+
+    One word decides: below `keep` the user reports the truth, the other words are shared evenly by
+    the other values. The builder takes the smallest `m` with
+    `(2**32 - (k - 1) m) / m <= e**epsilon`; then `q = m / 2**32` and `p = 1 - (k - 1) q` hold
+    exactly, for every pair of values. What of epsilon is lost to the granularity of a word is about
+    `k**2 / 2**32`.
+
+    Formal guarantees:
+      * Privacy: pure epsilon-LDP, exactly: `p / q <= e**epsilon` in rational arithmetic;
+        `exact_epsilon()` is what is realised. It holds for every int32 input, since values outside
+        the domain are clamped into it.
+      * Estimate: `(N_v - n q) / (p - q)` counts the users with value v without bias, N_v being the
+        number of reports v.
+      * Variance, exact for a fixed data set with counts c_v:
+        `(c_v p (1 - p) + (n - c_v) q (1 - q)) / (p - q)**2`.
+
+    Edge cases:
+      ==================================  =======================================================
+      epsilon above `ln(2**32 - k + 1)`   ValueError: one word of 32 bits cannot realise it
+      epsilon below about `k**2 / 2**32`  ValueError: p and q would be the same multiple of 2**-32
+      value outside the domain            ValueError from a Population; clamped inside jit
+      ==================================  =======================================================
+
+    Args:
+      num_values: k, the size of the domain {0, .., k-1}; 2 to 2**30.
+      epsilon: privacy parameter, > 0.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is not a number, or is traced.
+
+    Example:
+      >>> import jaxdp
+      >>> krr = jaxdp.randomizers.KRR(num_values=4, epsilon=1.0)
+      >>> krr.exact_epsilon() <= 1.0
+      True
+      >>> krr.variance([600, 300, 100, 0]).round(2).tolist()
+      [2296.44, 1947.25, 1714.46, 1598.07]
+
+    References:
+      Warner (1965); Kairouz, Bonawitz, Ramage (2016), Discrete distribution estimation under local
+      privacy; Bell, Bellet, Gascón, Kulkarni (2020), equation (9), whose symbol for the probability
+      of the truth lacks the `beta / k` of drawing it by chance.
+    """
+
+    num_values: int
+    epsilon: float
+
+    def __post_init__(self):
+        object.__setattr__(
+            self, "num_values", check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
+        )
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        self._other(32)
+
+    def _other(self, word_bits: int) -> int:
+        """Of the 2**word_bits words, how many lead to each value other than the user's own."""
+        space, k = 2**word_bits, self.num_values
+        highest = math.log(space - k + 1)
+        if self.epsilon > highest:
+            raise ValueError(
+                f"epsilon must be at most {highest:.6g} for num_values = {k}, got "
+                f"{self.epsilon!r}: a word of {word_bits} bits has no smaller probability than "
+                f"2**-{word_bits}."
+            )
+        other = math.ceil(space / (exp_lower(self.epsilon) + k - 1))
+        if other * k >= space:
+            raise ValueError(
+                f"epsilon must be at least about {math.log1p(k * k / space):.3g} for num_values = "
+                f"{k}, got {self.epsilon!r}: the probabilities of the truth and of a lie round to "
+                f"the same multiple of 2**-{word_bits}."
+            )
+        return other
+
+    def build(self, word_bits: int = 32) -> "KRRParams":
+        """The params; `word_bits=8` makes a twin whose 256 words can be enumerated."""
+        keep = 2**word_bits - (self.num_values - 1) * self._other(word_bits)
+        return KRRParams(np.asarray(keep, np.uint32), self.num_values, word_bits)
+
+    def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
+        """The realised (p, q)."""
+        other, space = self._other(word_bits), 2**word_bits
+        return 1 - Fraction((self.num_values - 1) * other, space), Fraction(other, space)
+
+    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
+        """The exact `Pr[report = y | x]` as Fractions, row x, column y."""
+        p, q = self.probabilities(word_bits)
+        k = self.num_values
+        return [[p if x == y else q for y in range(k)] for x in range(k)]
+
+    def exact_epsilon(self, word_bits: int = 32) -> float:
+        """The realised privacy parameter ln(p / q), rounded up; at most `epsilon`."""
+        p, q = self.probabilities(word_bits)
+        return log_upper(p / q)
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The exact variance of each estimated count, float64[k].
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: unused; the values are the bins.
+        """
+        del inputs
+        counts = check_bins(counts, self.num_values)
+        p, q = map(float, self.probabilities())
+        own, other = counts * p * (1 - p), (counts.sum() - counts) * q * (1 - q)
+        return (own + other) / (p - q) ** 2
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest variance of one estimated count over all data sets of `num_users`; exact.
+
+        The variance is linear in c_v, so it is largest at c_v = 0 or at c_v = n.
+        """
+        n = check_int("num_users", num_users, low=1)
+        p, q = map(float, self.probabilities())
+        return n * max(p * (1 - p), q * (1 - q)) / (p - q) ** 2
+
+    def truth(self, counts, inputs=None) -> np.ndarray:
+        """The target: the counts themselves, float64[k]."""
+        del inputs
+        return check_bins(counts, self.num_values).astype(np.float64)
+
+    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+        """The expected counts of independent users, float64[k]."""
+        del inputs
+        return np.asarray(probabilities, np.float64).ravel() * num_users
+
+    def check_population(self, population) -> None:
+        """Raises unless the users' values are bins of this domain."""
+        population.require_bins(self.num_values, "num_values")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class KRRParams:
+    """The params of `KRR`: a pytree.
+
+    Attributes:
+      keep: uint32[], a user tells the truth when its word is below `keep`.
+      num_values: k, static.
+      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+    """
+
+    keep: jax.Array | np.ndarray
+    num_values: int = dataclasses.field(metadata={"static": True})
+    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    @property
+    def num_words(self) -> int:
+        """One word per user."""
+        return 1
+
+    def from_bits(self, words, value):
+        """One user's report.
+
+        Args:
+          words: uint32[1].
+          value: int32[] in [0, k); clamped into it.
+
+        Returns:
+          int32[] in [0, k).
+        """
+        k = self.num_values
+        value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
+        step = (words[0] - self.keep) % np.uint32(k - 1)
+        other = value + 1 + step.astype(jnp.int32)
+        other = jnp.where(other >= k, other - k, other)
+        return jnp.where(words[0] < self.keep, value, other)
+
+    def privatize(self, key, value):
+        """One user's report, its word drawn from `key`; see `from_bits`."""
+        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        return self.from_bits(words, jnp.asarray(value, jnp.int32))
+
+    def tally(self, reports, mask):
+        """The number of each report among the masked ones.
+
+        Args:
+          reports: int32[n].
+          mask: bool[n].
+
+        Returns:
+          int32[k]; its sum is the number of users.
+        """
+        if self.num_values == 2:
+            ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
+            return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
+        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_values)
+
+    def probabilities(self):
+        """The realised (p, q) as float64, exact; only inside an x64 block."""
+        space = 2.0**self.word_bits
+        keep = jnp.asarray(self.keep).astype(jnp.float64)
+        return keep / space, (space - keep) / ((self.num_values - 1) * space)
+
+    @in_float64
+    def estimate(self, tally: Count):
+        """Unbiased counts of the users' values, float[k]."""
+        p, q = self.probabilities()
+        reports = tally.f64()
+        return (reports - jnp.sum(reports, axis=-1, keepdims=True) * q) / (p - q)
+
+    @in_float64
+    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
+        """A tally drawn at once, exact in law, in O(k) draws for any number of users.
+
+        With probability `p - q` a user's report is its value for certain, otherwise it is uniform
+        over the domain: a binomial for each value, and one multinomial.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the users' values.
+          inputs: unused; the values are the bins.
+
+        Returns:
+          Count[k].
+        """
+        del inputs
+        p, q = self.probabilities()
+        certain = binomial(jax.random.fold_in(key, 0), counts, p - q)
+        rest = counts.sum() - certain.sum()
+        uniform = jnp.ones(self.num_values, jnp.float64)
+        return merge(certain, multinomial(jax.random.fold_in(key, 1), rest, uniform))
+
+    @in_float64
+    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
+        """The tally of users drawn independently from a distribution: one multinomial.
+
+        Args:
+          key: a key; it is folded.
+          num_users: Count[].
+          weights: Count[k], the probabilities of a user's values, times any constant.
+
+        Returns:
+          Count[k].
+        """
+        p, q = self.probabilities()
+        law = weights.f64() / jnp.sum(weights.f64())
+        reports = q + (p - q) * law
+        return multinomial(jax.random.fold_in(key, 2), num_users, reports)
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly: it draws 2k binomials."""
+        del num_users
+        return 400.0 * (num_bins + self.num_values)

@@ -1,0 +1,144 @@
+"""Bad input: an error that names the argument, before any work; never a NaN or a silent clamp."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp import Population
+from jaxdp.randomizers import KRR, BinaryResponse
+from tests.contracts.registry import PROTOCOLS, RANDOMIZERS, ids
+
+BAD_SPECS = [
+    pytest.param(make, name, id=f"{case.name}-{i}")
+    for case in PROTOCOLS
+    for i, (make, name) in enumerate(case.bad)
+]
+
+
+@pytest.mark.parametrize(("make", "name"), BAD_SPECS)
+def test_bad_specs(make, name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        make()
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_traced_epsilon_is_refused_with_the_remedy(case):
+    with pytest.raises(TypeError, match=r"epsilon.*build"):
+        jax.jit(case.make)(1.0)
+
+
+@pytest.mark.parametrize("case", RANDOMIZERS, ids=ids)
+def test_bad_counts(case):
+    spec = case.make(1.0)
+    good = np.array(case.counts)
+    for bad in (good - 10**6, good + 0.5, good * np.nan, good * 0, [], ["a"], good.astype(bool)):
+        for function in (spec.variance, spec.truth):
+            with pytest.raises((ValueError, TypeError), match="counts"):
+                function(bad, case.inputs)
+    if case.values is None:
+        with pytest.raises(ValueError, match="counts"):
+            spec.variance(np.append(good, 1), case.inputs)
+    with pytest.raises((ValueError, TypeError), match="num_users"):
+        spec.worst_case_variance(0)
+
+
+POP = Population.from_histogram([3, 4])
+KEY = jax.random.key(0)
+SPEC = KRR(2, 1.0)
+
+BAD_CALLS = {
+    "protocol": lambda: jaxdp.run(1.0, POP, KEY),
+    "population": lambda: jaxdp.run(SPEC, [0, 1], KEY),  # pyright: ignore[reportArgumentType]
+    "key-int": lambda: jaxdp.run(SPEC, POP, 0),  # pyright: ignore[reportArgumentType]
+    "key-legacy": lambda: jaxdp.run(SPEC, POP, jax.random.PRNGKey(0)),
+    "key-rbg": lambda: jaxdp.run(SPEC, POP, jax.random.key(0, impl="rbg")),
+    "key-batch": lambda: jaxdp.run(SPEC, POP, jax.random.split(KEY)),
+    "method": lambda: jaxdp.run(SPEC, POP, KEY, method="magic"),  # pyright: ignore
+    "mesh": lambda: jaxdp.run(SPEC, POP, KEY, mesh=8),  # pyright: ignore[reportArgumentType]
+    "block_size": lambda: jaxdp.run(SPEC, POP, KEY, block_size=1000),
+    "block_size-low": lambda: jaxdp.run(SPEC, POP, KEY, block_size=16),
+    "block_size-float": lambda: jaxdp.run(SPEC, POP, KEY, block_size=2.0**16),  # pyright: ignore
+    "num_values": lambda: jaxdp.run(KRR(3, 1.0), POP, KEY),
+    "bins": lambda: jaxdp.run(SPEC, Population.from_values([0.5]), KEY),
+    "real numbers": lambda: jaxdp.run(BinaryResponse(1.0), POP, KEY),
+    r"\[-1, 1\]": lambda: jaxdp.run(BinaryResponse(1.0), Population.from_values([2.0]), KEY),
+    "num_trials": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=0),
+    "num_trials-float": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=10.0),  # pyright: ignore
+    "trial_batch": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=1, trial_batch=0),
+    "truth": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=1, truth="none"),
+    "truth-shape": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=2, truth=[1.0, 2.0, 3.0]),
+    "truth-population": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=1, truth="population"),
+    "per_user": lambda: jaxdp.run(
+        SPEC, Population.from_histogram([2**50, 1]), KEY, method="per_user"
+    ),
+    "specs": lambda: jaxdp.stack([]),
+    "specs-shapes": lambda: jaxdp.stack([KRR(2, 1.0), KRR(3, 1.0)]),
+    "x": lambda: Population.from_values([0, 2], num_values=2),
+    "x-negative": lambda: Population.from_values([0, -1], num_values=2),
+    "x-nan": lambda: Population.from_values([0.0, float("nan")]),
+    "x-empty": lambda: Population.from_values([], num_values=2),
+    "x-rank": lambda: Population.from_values([[0, 1]], num_values=2),
+    "x-rank-3": lambda: Population.from_values(np.zeros((2, 2, 2))),
+    "x-bool": lambda: Population.from_values([True, False], num_values=2),
+    "x-text": lambda: Population.from_values(["a"], num_values=2),
+    "x-float-bins": lambda: Population.from_values([0.0], num_values=2),
+    "x-complex": lambda: Population.from_values([1j]),
+    "num_values-missing": lambda: Population.from_values([0, 1]),
+    "num_values-zero": lambda: Population.from_values([0], num_values=0),
+    "counts": lambda: Population.from_histogram([1, -1]),
+    "counts-fraction": lambda: Population.from_histogram([0.5, 0.5]),
+    "counts-zero": lambda: Population.from_histogram([0, 0]),
+    "counts-large": lambda: Population.from_histogram([2**53, 1]),
+    "counts-empty": lambda: Population.from_histogram([]),
+    "counts-nan": lambda: Population.from_histogram([float("nan")]),
+    "values": lambda: Population.from_histogram([1, 1], values=[0.5]),
+    "values-nan": lambda: Population.from_histogram([1], values=[float("nan")]),
+    "p": lambda: Population.from_distribution([0.5, 0.6], 10),
+    "p-negative": lambda: Population.from_distribution([1.5, -0.5], 10),
+    "num_users": lambda: Population.from_distribution([1.0], 0),
+    "num_users-large": lambda: Population.from_distribution([1.0], 2**54),
+    "num_users-float": lambda: Population.from_distribution([1.0], 10.0),  # pyright: ignore
+    "weights": lambda: POP.split(KEY, [0.5, 0.2]),
+    "weights-negative": lambda: POP.split(KEY, [1.5, -0.5]),
+    "pairs": lambda: Population.from_histogram([1]).pairs(KEY),
+}
+
+
+@pytest.mark.parametrize("label", BAD_CALLS)
+def test_bad_calls(label):
+    name = label if label.startswith(("\\", "real")) else label.split("-")[0]
+    with pytest.raises((ValueError, TypeError), match=name) as error:
+        BAD_CALLS[label]()
+    assert len(str(error.value)) > 20
+
+
+def test_simulate_inside_jit_names_the_remedy():
+    with pytest.raises(TypeError, match="vmap"):
+        jax.jit(lambda k: jaxdp.simulate(SPEC, POP, k, num_trials=2).estimates)(KEY)
+
+
+def test_values_outside_the_domain_stay_private_inside_jit():
+    """Where nothing can be checked, inputs are clamped: the channel is that of the edge."""
+    params = KRR(3, 1.0).build()
+    words = jnp.arange(0, 2**32, 2**20, dtype=jnp.uint32)[:, None]
+    reports = jax.vmap(params.from_bits, in_axes=(0, None))
+    for outside, edge in ((7, 2), (-5, 0), (2**31 - 1, 2), (-(2**31), 0)):
+        np.testing.assert_array_equal(
+            reports(words, jnp.int32(outside)), reports(words, jnp.int32(edge))
+        )
+    bit = jax.vmap(BinaryResponse(1.0).build().from_bits, in_axes=(0, None))
+    for outside, edge in ((9.0, 1.0), (-np.inf, -1.0), (np.inf, 1.0), (np.nan, 0.0)):
+        np.testing.assert_array_equal(
+            bit(words, jnp.float32(outside)), bit(words, jnp.float32(edge))
+        )
+
+
+def test_estimates_of_a_single_user_are_finite(key):
+    one = Population.from_histogram([0, 1])
+    for method in ("per_user", "tally"):
+        assert np.all(np.isfinite(jaxdp.run(SPEC, one, key, method=method)))
+    trials = jaxdp.simulate(SPEC, one, key, num_trials=1)
+    assert np.all(np.isinf(trials.mse_stderr))
+    assert not np.any(np.isnan(trials.to_dict()["bias_stderr"]))

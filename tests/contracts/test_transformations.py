@@ -1,0 +1,119 @@
+"""One randomizer under jit, eager, vmap and a loop; one compilation for a grid of epsilons."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from tests.contracts.registry import PROTOCOLS, RANDOMIZERS, ids
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_reports_agree_under_every_transformation(case, key):
+    params = case.make(1.0).build()
+    value = jnp.asarray(np.resize(case.user_values(), 40))
+    words = jax.random.bits(key, (40, params.num_words), jnp.uint32)
+    batched = jax.vmap(params.from_bits)(words, value)
+    eager = jnp.stack([params.from_bits(w, v) for w, v in zip(words, value, strict=True)])
+    jitted = jax.jit(jax.vmap(params.from_bits))(words, value)
+    looped = jax.lax.map(lambda wv: params.from_bits(*wv), (words, value))
+    for other in (eager, jitted, looped):
+        np.testing.assert_array_equal(batched, other)
+
+
+@pytest.mark.parametrize("case", RANDOMIZERS, ids=ids)
+def test_privatize_is_from_bits_on_the_keys_words(case, key):
+    params = case.make(1.0).build()
+    value = case.user_values()[-1]
+    words = jax.random.bits(key, (params.num_words,), jnp.uint32)
+    report = params.from_bits(words, jnp.asarray(value))
+    assert params.privatize(key, value) == report
+    assert jax.jit(params.privatize)(key, value) == report
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+@pytest.mark.parametrize("method", ["per_user", "tally"])
+def test_run_agrees_inside_jit_and_vmap(case, method, key):
+    spec, population = case.make(1.0), case.population()
+    keys = jax.random.split(key, 3)
+    eager = np.stack([jaxdp.run(spec, population, k, method=method) for k in keys])
+    jitted = jax.jit(lambda pop, k: jaxdp.run(spec, pop, k, method=method))
+    inside = np.stack([jitted(population, k) for k in keys])
+    mapped = jax.vmap(lambda k: jaxdp.run(spec, population, k, method=method))(keys)
+    assert inside.dtype == mapped.dtype == np.float32
+    scale = np.abs(eager).max()
+    np.testing.assert_allclose(inside, eager, rtol=1e-6, atol=1e-6 * scale)
+    np.testing.assert_allclose(mapped, eager, rtol=1e-6, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_results_do_not_depend_on_the_x64_flag(case, key):
+    spec, population = case.make(1.0), case.population()
+    narrow = jaxdp.run(spec, population, key)
+    with jax.enable_x64(True):
+        wide = jaxdp.run(spec, population, key)
+    assert narrow.dtype == wide.dtype == np.float64
+    np.testing.assert_array_equal(narrow, wide)
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+@pytest.mark.parametrize("method", ["per_user", "tally"])
+def test_one_compilation_for_a_grid_of_epsilons(case, method, key, count_compilations):
+    population = case.population()
+    grid = [0.7, 0.9, 1.1, 1.3]
+    jaxdp.run(case.make(grid[0]), population, key, method=method)
+    with count_compilations() as seen:
+        for epsilon in grid[1:]:
+            jaxdp.run(case.make(epsilon), population, key, method=method)
+    assert seen.compiled == []
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+@pytest.mark.parametrize("method", ["per_user", "tally"])
+@pytest.mark.parametrize("kind", ["histogram", "distribution"])
+def test_one_compilation_for_any_number_of_users(case, method, kind, key, count_compilations):
+    def population(scale):
+        counts = np.array(case.counts) * scale
+        if kind == "histogram":
+            return jaxdp.Population.from_histogram(counts, case.inputs)
+        p = counts / counts.sum()
+        return jaxdp.Population.from_distribution(p, int(counts.sum()), case.inputs)
+
+    spec = case.make(1.0)
+    scales = [1, 30, 100] if method == "per_user" else [1, 30, 10**9]
+    jaxdp.run(spec, population(scales[0]), key, method=method)
+    with count_compilations() as seen:
+        for scale in scales[1:]:
+            jaxdp.run(spec, population(scale), key, method=method)
+    assert seen.compiled == []
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_stacked_grid_is_vmapped(case, key):
+    population = case.population()
+    specs = [case.make(epsilon) for epsilon in (0.5, 1.0, 2.0)]
+    together = jax.vmap(lambda p: jaxdp.run(p, population, key, method="per_user"))(
+        jaxdp.stack(specs)
+    )
+    for spec, row in zip(specs, together, strict=True):
+        alone = jaxdp.run(spec, population, key, method="per_user")
+        np.testing.assert_allclose(row, alone, rtol=1e-6, atol=1e-6 * np.abs(alone).max())
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_specs_are_values(case):
+    spec = case.make(1.0)
+    assert spec == case.make(1.0)
+    assert spec != case.make(1.5)
+    assert len({spec, case.make(1.0)}) == 1
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_specs_round_trip_through_json(case):
+    import json
+
+    from jaxdp._spec import spec_from_json, spec_to_json
+
+    spec = case.make(1.0)
+    assert spec_from_json(json.loads(json.dumps(spec_to_json(spec)))) == spec
