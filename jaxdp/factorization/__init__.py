@@ -1,0 +1,27 @@
+"""Factorization norms of matrices, with certificates."""
+
+from . import explicit as explicit
+from ._approx import gamma2_approx as gamma2_approx
+from ._approx import zeta as zeta
+from ._certify import Certificate as Certificate
+from ._certify import CertificateError as CertificateError
+from ._certify import certify as certify
+from ._dual import DualNorm as DualNorm
+from ._dual import gamma2_dual as gamma2_dual
+from ._gamma2 import gamma2 as gamma2
+from ._gamma2 import gamma_f as gamma_f
+from ._gamma2 import signed as signed
+from ._hard import HardDistributions as HardDistributions
+from ._hard import hard_distributions as hard_distributions
+from ._hard import hardest as hardest
+from ._hard import local_lower_bound as local_lower_bound
+from ._hard import restrict as restrict
+from ._hard import reweight as reweight
+from ._hard import symmetrize as symmetrize
+from ._rank import gamma2_rank as gamma2_rank
+from ._rank import johnson_lindenstrauss as johnson_lindenstrauss
+from ._rank import projected_gradient as projected_gradient
+from ._result import Factorization as Factorization
+from ._sample_size import central_lower_bound as central_lower_bound
+from ._sample_size import central_upper_bound as central_upper_bound
+from ._sample_size import local_upper_bound as local_upper_bound

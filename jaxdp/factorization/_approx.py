@@ -1,0 +1,313 @@
+"""Approximate factorization norms: γ2(W; α) and ζ.
+
+Both are min over W̃ of max over weights p, q of ‖diag(√p)·W̃·diag(√q)‖_tr, plus a convex function
+of W̃ − W. The alternating direction method of multipliers splits the trace norm from that function
+in the metric weighted by p and q: one step soft-thresholds singular values, the other is an
+entrywise clip, both exact. After each step p and q move towards the worst weights of the present
+W̃.
+
+The scaled multiplier, its singular values clipped to 1, is a feasible dual point, and the clipped
+W̃ is a feasible primal one, so every step yields both bounds.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from ._factors import balance, decompose, read_factors
+from ._gamma2 import gamma2
+from ._inputs import check_level, check_matrix, check_memory, is_traced, solve
+from ._result import Factorization, relative_gap
+
+_POWER = 1.5  # exponent of the multiplicative update of the weights; 2 can oscillate
+_BALANCE_EVERY = 10  # steps between corrections of the penalty parameter
+_BALANCE_UNTIL = 300  # no corrections after this step: they could cycle
+_IMBALANCE = 3.0  # ratio of the two residuals that calls for a correction
+_CORRECTION = 1.5
+_FLOOR = 1e-11  # weights are kept above this, so that the metric stays invertible
+
+
+class _State(NamedTuple):
+    target: jax.Array  # W̃, feasible
+    multiplier: jax.Array  # in units of W̃
+    rho: jax.Array
+    rows: jax.Array
+    cols: jax.Array
+    lower: jax.Array
+    dual: tuple[jax.Array, jax.Array, jax.Array]  # U and its weights
+    upper: jax.Array
+    primal: tuple[jax.Array, jax.Array, jax.Array]  # W̃ and its weights
+    step: jax.Array
+
+
+def gamma2_approx(
+    matrix: ArrayLike, alpha: ArrayLike, *, tol: float = 1e-4, max_steps: int = 5000
+) -> Factorization:
+    """The approximate factorization norm γ2(W; α) with factors and a proof.
+
+    γ2(W; α) = min of γ2(W̃) over all W̃ with abs(W̃ − W) ≤ α in every entry. Answering the queries
+    W̃ instead of W costs a bias of at most α and often saves much more noise.
+
+    Formal guarantees:
+      `lower` ≤ γ2(W; α) ≤ `upper` in every case, up to float64 rounding, and abs(leftᵀ·right − W) ≤
+      α up to rounding.
+
+    Edge cases:
+      ======================  ============================
+      α = 0                   that of `gamma2`
+      α ≥ the largest abs(W)  factors 0, upper = lower = 0
+      ======================  ============================
+
+    Args:
+      matrix: float[..., m, k]. A step costs two SVDs of [m, k].
+      alpha: float[...] >= 0, broadcast against the leading axes of `matrix`.
+      tol: relative gap to reach, >= 0.
+      max_steps: upper limit on the number of steps.
+
+    Returns:
+      Factorization with `alpha` as given, left [..., min(m, k), m], right [..., min(m, k), k].
+
+    Raises:
+      ValueError: `alpha` or `tol` is negative or not finite, or as in `gamma2`.
+
+    Example:
+      >>> import numpy as np
+      >>> from jaxdp import factorization
+      >>> f = factorization.gamma2_approx(np.tril(np.ones((8, 8))), 0.1)
+      >>> print(round(float(f.upper), 3), bool(f.converged))
+      1.3 True
+
+    References:
+      Edmonds, Nikolov, Ullman (2020), Section 3.1 and Lemma 12. Their definition says α/2 where the
+      lemma proves α; α here is the plain entrywise tolerance, as in Ghazi et al. (2023).
+    """
+    level = check_level("alpha", alpha)
+    if not is_traced(level) and level.ndim == 0 and level == 0:
+        return gamma2(matrix, tol=tol)
+    return _approximate(matrix, level, tol, max_steps, priced=False)
+
+
+def zeta(
+    matrix: ArrayLike,
+    num_users: float | None = None,
+    epsilon: float | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    tol: float = 1e-4,
+    max_steps: int = 5000,
+) -> Factorization:
+    """The best trade of noise against bias: ζ(W) = min over W̃ of γ2(W̃) + weight·max abs(W̃ − W).
+
+    The weight is ε·√n for the quantity of Ghazi et al., in which constants are dropped. A
+    randomizer that adds variance σ² per coordinate to unit vectors has root mean squared error
+    γ2·σ/√n from noise, so the weight that minimises its worst-case error is √n/σ.
+
+    Formal guarantees:
+      `lower` ≤ ζ(W) ≤ `upper`, up to float64 rounding. The noise part alone is the product of the
+      largest column norms, the bias part is `weight`·`alpha`.
+
+    Args:
+      matrix: float[..., m, k].
+      num_users: n > 0; with `epsilon` instead of `weight`.
+      epsilon: ε > 0.
+      weight: float[...] > 0, instead of the two.
+      tol: relative gap to reach, >= 0.
+      max_steps: upper limit on the number of steps.
+
+    Returns:
+      Factorization with `norm` `"zeta"`; `alpha` is the largest entry of abs(W̃ − W) that results.
+
+    Raises:
+      ValueError: neither or both of `weight` and (`num_users`, `epsilon`) are given, one of them is
+        not positive, or as in `gamma2`.
+
+    Example:
+      >>> import numpy as np
+      >>> from jaxdp import factorization
+      >>> f = factorization.zeta(np.tril(np.ones((8, 8))), num_users=4, epsilon=1.0)
+      >>> print(round(float(f.upper), 2), round(float(f.alpha), 2))
+      1.49 0.32
+
+    References:
+      Ghazi et al. (2023), Section 2 (ζ) and Lemma 10.
+    """
+    if {num_users is not None, epsilon is not None} != {weight is None}:
+        raise ValueError(
+            "zeta needs either weight or both num_users and epsilon, got "
+            f"weight={weight}, num_users={num_users}, epsilon={epsilon}."
+        )
+    if weight is None:
+        users = check_level("num_users", num_users, positive=True)
+        weight = check_level("epsilon", epsilon, positive=True) * users**0.5
+    weight = check_level("weight", weight, positive=True)
+    return _approximate(matrix, weight, tol, max_steps, priced=True)
+
+
+def _approximate(matrix, level, tol, max_steps, priced):
+    matrix = check_matrix(matrix)
+    check_memory(8.0 * matrix.size * 24, "an approximate factorization")
+    tol = check_level("tol", tol)
+    return solve(
+        lambda matrix, level, tol: _admm(matrix, level, tol, max_steps=max_steps, priced=priced),
+        matrix,
+        level,
+        tol,
+    )
+
+
+def _relative_size(error, reference):
+    size = jnp.linalg.norm(reference)
+    return jnp.linalg.norm(error) / jnp.where(size > 0, size, 1.0)
+
+
+def _priced_radius(excess, costs, price):
+    """The a ≥ 0 with Σ costs·max(excess − a, 0) = price, or 0 if even a = 0 leaves less than that.
+
+    The sum is convex and decreasing in a, so Newton's method from 0 rises to the root
+    monotonically.
+    """
+
+    def body(state):
+        radius, _, i = state
+        over = excess > radius
+        surplus = jnp.sum(jnp.where(over, costs * (excess - radius), 0.0)) - price
+        slope = jnp.sum(jnp.where(over, costs, 0.0))
+        change = jnp.where((surplus > 0) & (slope > 0), surplus / jnp.where(slope > 0, slope, 1), 0)
+        return radius + change, change, i + 1
+
+    radius, _, _ = jax.lax.while_loop(
+        lambda state: (state[1] > 1e-15 * state[0]) & (state[2] < 60),
+        body,
+        (jnp.zeros(()), jnp.ones(()), 0),
+    )
+    return radius
+
+
+@functools.partial(jax.jit, static_argnames=("max_steps", "priced"))
+def _admm(matrix, level, tol, *, max_steps, priced):
+    num_rows, num_cols = matrix.shape
+    scale = jnp.max(jnp.abs(matrix))
+    scale = jnp.where(scale > 0, scale, 1.0)
+    matrix = matrix / scale
+    if not priced:
+        level = level / scale
+
+    def nearest(target, metric, rho):
+        """The proximal map of the function of W̃ − W, at `target`."""
+        if not priced:
+            return jnp.clip(target, matrix - level, matrix + level)
+        error = target - matrix
+        radius = _priced_radius(jnp.abs(error), metric**2, level / rho)
+        return matrix + jnp.clip(error, -radius, radius)
+
+    def lower_bound(dual):
+        """The value of a dual point with γ2*(U) ≤ 1, and the point scaled to be feasible."""
+        mass = jnp.sum(jnp.abs(dual))
+        if priced:
+            dual = dual * jnp.minimum(1.0, level / jnp.where(mass > 0, mass, 1.0))
+            return jnp.sum(matrix * dual), dual
+        return jnp.sum(matrix * dual) - level * mass, dual
+
+    def price(target):
+        return level * jnp.max(jnp.abs(target - matrix)) if priced else 0.0
+
+    def unfinished(state):
+        return (relative_gap(state.lower, state.upper) > tol) & (state.step < max_steps)
+
+    def advance(state):
+        rows, cols = state.rows, state.cols
+        metric = jnp.sqrt(rows)[:, None] * jnp.sqrt(cols)[None, :]
+        left, values, right = decompose(state.target - state.multiplier, rows, cols)
+        clipped = jnp.minimum(values * state.rho, 1.0)
+        smooth = ((left * (values - clipped / state.rho)[None, :]) @ right.T) / metric
+        value, dual = lower_bound(metric * ((left * clipped[None, :]) @ right.T))
+        better = value > state.lower
+        lower = jnp.where(better, value, state.lower)
+        best_dual = jax.tree.map(
+            lambda new, old: jnp.where(better, new, old), (dual, rows, cols), state.dual
+        )
+        target = nearest(smooth + state.multiplier, metric, state.rho)
+        multiplier = state.multiplier + smooth - target
+
+        left, values, right = decompose(target, rows, cols)
+        total = jnp.maximum(jnp.sum(values), jnp.finfo(matrix.dtype).tiny)
+        row_ratio = (left**2) @ values / (rows * total)
+        col_ratio = (right**2) @ values / (cols * total)
+        value = jnp.sum(values) * jnp.sqrt(jnp.max(row_ratio) * jnp.max(col_ratio)) + price(target)
+        better = value < state.upper
+        upper = jnp.where(better, value, state.upper)
+        best_primal = jax.tree.map(
+            lambda new, old: jnp.where(better, new, old), (target, rows, cols), state.primal
+        )
+
+        # Balance the relative residuals of the splitting; the unscaled multiplier,
+        # rho·metric²·multiplier, stays as it is.
+        primal_error = _relative_size(metric * (smooth - target), metric * target)
+        dual_error = _relative_size(metric * (target - state.target), metric * multiplier)
+        factor = jnp.where(primal_error > _IMBALANCE * dual_error, _CORRECTION, 1.0)
+        factor = jnp.where(dual_error > _IMBALANCE * primal_error, 1.0 / _CORRECTION, factor)
+        due = (state.step % _BALANCE_EVERY == _BALANCE_EVERY - 1) & (state.step < _BALANCE_UNTIL)
+        factor = jnp.where(due, factor, 1.0)
+        new_rows = jnp.maximum(rows * row_ratio**_POWER, _FLOOR)
+        new_cols = jnp.maximum(cols * col_ratio**_POWER, _FLOOR)
+        new_rows, new_cols = new_rows / jnp.sum(new_rows), new_cols / jnp.sum(new_cols)
+        multiplier = multiplier * (rows / new_rows)[:, None] * (cols / new_cols)[None, :] / factor
+        return _State(
+            target,
+            multiplier,
+            state.rho * factor,
+            new_rows,
+            new_cols,
+            lower,
+            best_dual,
+            upper,
+            best_primal,
+            state.step + 1,
+        )
+
+    rows, cols = jnp.full(num_rows, 1.0 / num_rows), jnp.full(num_cols, 1.0 / num_cols)
+    zero = jnp.zeros_like(matrix)
+    target = zero if priced else jnp.clip(zero, matrix - level, matrix + level)
+    values = jnp.linalg.svd(matrix / jnp.sqrt(num_rows * num_cols), compute_uv=False)
+    upper = jnp.where(jnp.any(target != 0), jnp.inf, price(target))
+    start = _State(
+        target=matrix,
+        multiplier=zero,
+        rho=1.0 / jnp.maximum(jnp.mean(values), jnp.finfo(matrix.dtype).tiny),
+        rows=rows,
+        cols=cols,
+        lower=jnp.zeros(()),
+        dual=(zero, rows, cols),
+        upper=upper,
+        primal=(target, rows, cols),
+        step=jnp.int32(0),
+    )
+    state = jax.lax.while_loop(unfinished, advance, start)
+
+    target, rows, cols = state.primal
+    spectrum = decompose(target, rows, cols)
+    left, right = read_factors(scale * target, rows, cols, spectrum, scale)
+    left, right, upper = balance(left, right)
+    dual, dual_rows, dual_cols = state.dual
+    alpha = scale * (jnp.max(jnp.abs(target - matrix)) if priced else level)
+    upper += level * alpha if priced else 0.0
+    lower = jnp.minimum(scale * state.lower, upper)
+    gap = relative_gap(lower, upper)
+    return Factorization(
+        left=left,
+        right=right,
+        upper=upper,
+        lower=lower,
+        gap=gap,
+        converged=gap <= tol,
+        num_steps=state.step,
+        dual=dual,
+        row_weights=dual_rows,
+        col_weights=dual_cols,
+        alpha=alpha,
+        weight=level if priced else jnp.zeros(()),
+        norm="zeta" if priced else "gamma2",
+    )

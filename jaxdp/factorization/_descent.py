@@ -1,0 +1,127 @@
+"""First-order search for factors of low rank: matrix products only."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ._factors import column_norm
+
+_CHECK_EVERY = 20  # steps between adjustments of the radius
+_SHRINK = 0.99  # of the squared radius, after a feasible check
+_GROW = 1.004  # after an infeasible one
+_MARGIN = 0.97  # the loss aims at this fraction of alpha, so that the maximum can be met
+
+
+class _State(NamedTuple):
+    left: jax.Array
+    right: jax.Array
+    optimizer: Any  # optax.OptState
+    square: jax.Array  # squared radius of the column-norm balls
+    best: tuple[jax.Array, jax.Array]
+    best_error: jax.Array
+    best_norm: jax.Array
+    step: jax.Array
+
+
+def _project(factor, radius):
+    """Every column onto the ball of that radius."""
+    norms = jnp.linalg.norm(factor, axis=0, keepdims=True)
+    return factor * jnp.minimum(1.0, radius / jnp.maximum(norms, 1e-30))
+
+
+def truncate(matrix, rank: int, seed: int = 0, num_iterations: int = 2):
+    """Balanced factors of a nearly best approximation of that rank, by subspace iteration."""
+    sketch = jax.random.normal(jax.random.key(seed), (matrix.shape[1], rank), matrix.dtype)
+    basis = jnp.linalg.qr(matrix @ sketch)[0]
+    for _ in range(num_iterations):
+        basis = jnp.linalg.qr(matrix @ (matrix.T @ basis))[0]
+    left, values, right = jnp.linalg.svd(basis.T @ matrix, full_matrices=False)
+    root = jnp.sqrt(values)[:, None]
+    return root * (basis @ left).T, root * right
+
+
+@functools.partial(jax.jit, static_argnames=("num_steps",))
+def descend(matrix, left, right, alpha, *, num_steps: int):
+    """Lowers the largest column norms of the factors while abs(leftᵀ·right − matrix) ≤ alpha.
+
+    Adam on ½·Σ max(abs(leftᵀ·right − matrix) − 0.97·alpha, 0)², every step followed by the
+    projection of all columns onto a ball. The ball shrinks while the constraint holds and grows
+    while it does not.
+
+    Returns:
+      The feasible factors of least norm seen, or, if none was feasible, those of least error.
+    """
+    import optax  # here: it takes a tenth of the time of `import jaxdp`, and only this needs it
+
+    dtype = matrix.dtype
+    norm = jnp.sqrt(column_norm(left) * column_norm(right))
+    typical = norm / jnp.sqrt(jnp.asarray(left.shape[0], dtype))
+    schedule = optax.cosine_decay_schedule(0.05, num_steps, alpha=0.02)
+    optimizer = optax.chain(optax.scale_by_adam(0.9, 0.99), optax.scale_by_learning_rate(schedule))
+
+    def excess(left, right):
+        return jnp.matmul(left.T, right, precision="highest") - matrix
+
+    def step(state: _State) -> _State:
+        error = excess(state.left, state.right)
+        over = jnp.sign(error) * jnp.maximum(jnp.abs(error) - _MARGIN * alpha, 0.0)
+        gradient = (
+            jnp.matmul(state.right, over.T, precision="highest"),
+            jnp.matmul(state.left, over, precision="highest"),
+        )
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer step
+            updates, optimizer_state = optimizer.update(gradient, state.optimizer)
+        updates = jax.tree.map(lambda u: typical * u, updates)
+        moved: Any = optax.apply_updates((state.left, state.right), updates)
+
+        largest = jnp.max(jnp.abs(error))  # of the factors before this step
+        size = column_norm(state.left) * column_norm(state.right)
+        feasible, was_feasible = largest <= alpha, state.best_error <= alpha
+        better = jnp.where(
+            was_feasible, feasible & (size < state.best_norm), largest < state.best_error
+        )
+        keep = functools.partial(jnp.where, better)
+        due = state.step % _CHECK_EVERY == _CHECK_EVERY - 1
+        square = state.square * jnp.where(due, jnp.where(feasible, _SHRINK, _GROW), 1.0)
+        radius = jnp.sqrt(square)
+        return _State(
+            _project(moved[0], radius),
+            _project(moved[1], radius),
+            optimizer_state,
+            square,
+            jax.tree.map(keep, (state.left, state.right), state.best),
+            keep(largest, state.best_error),
+            keep(size, state.best_norm),
+            state.step + 1,
+        )
+
+    ratio = jnp.sqrt(column_norm(left) / column_norm(right))
+    left, right = left / ratio, right * ratio
+    start = _State(
+        left=left,
+        right=right,
+        optimizer=optimizer.init((left, right)),
+        square=norm**2,
+        best=(left, right),
+        best_error=jnp.max(jnp.abs(excess(left, right))),
+        best_norm=norm**2,
+        step=jnp.int32(0),
+    )
+    return jax.lax.while_loop(lambda state: state.step < num_steps, step, start).best
+
+
+@functools.partial(jax.jit, static_argnames=("num_iterations",))
+def polar(matrix, *, num_iterations: int = 28):
+    """The orthogonal polar factor by Newton–Schulz; tiny singular values may stay below 1."""
+    bound = jnp.sqrt(
+        jnp.max(jnp.sum(jnp.abs(matrix), axis=0)) * jnp.max(jnp.sum(jnp.abs(matrix), axis=1))
+    )
+    start = matrix / jnp.where(bound > 0, bound, 1.0)
+
+    def step(_, x):
+        gram = jnp.matmul(x.T, x, precision="highest")
+        return 1.5 * x - 0.5 * jnp.matmul(x, gram, precision="highest")
+
+    return jax.lax.fori_loop(0, num_iterations, step, start)

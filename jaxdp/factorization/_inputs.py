@@ -1,0 +1,128 @@
+"""Validation, precision and batching shared by the solvers."""
+
+import functools
+import math
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from jaxdp._x64 import in_float64
+
+Result = TypeVar("Result")
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any of `values` is being traced, so that only its shape and dtype are known."""
+    return any(isinstance(v, Tracer) for v in values)
+
+
+def check_matrix(value: Any, name: str = "matrix", *, square: bool = False) -> Any:
+    """Returns a matrix, or a stack of them, as float64; its entries are checked unless traced."""
+    if not is_traced(value):
+        value = np.asarray(value)
+        if value.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must be a real array, got dtype {value.dtype}.")
+        check_memory(32.0 * value.size, f"{name}, of shape {value.shape},")
+        value = value.astype(np.float64)
+    shape = value.shape
+    if len(shape) < 2:
+        raise ValueError(
+            f"{name} must have shape [..., m, k], got shape {shape}; a single query is a matrix "
+            "with one row, reshape(1, -1)."
+        )
+    if 0 in shape:
+        raise ValueError(f"{name} must have at least one row and one column, got shape {shape}.")
+    if square and shape[-1] != shape[-2]:
+        raise ValueError(f"{name} must be square, got shape {shape}.")
+    if not is_traced(value) and not np.all(np.isfinite(value)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+        raise ValueError(f"{name} must be finite, got {value[where]} at index {where}.")
+    return value
+
+
+def check_symmetric(value: Any, name: str = "matrix") -> Any:
+    """Returns `value` without rounding asymmetry, or raises if it is concrete and not symmetric."""
+    if is_traced(value) or is_symmetric(value):
+        return value
+    transpose = np.swapaxes(value, -1, -2)
+    difference = np.abs(value - transpose).max()
+    if difference > 1e-12 * np.abs(value).max():
+        raise ValueError(
+            f"{name} must equal its transpose, got a largest difference of {difference:.3g}; a "
+            "quadratic form only sees (matrix + matrix.T) / 2, pass that."
+        )
+    return value / 2 + transpose / 2
+
+
+def is_symmetric(value: Any) -> bool:
+    """Whether `value` is concrete, square and equal to its transpose."""
+    return (
+        not is_traced(value)
+        and value.shape[-1] == value.shape[-2]
+        and np.array_equal(value, np.swapaxes(value, -1, -2))
+    )
+
+
+def check_level(name: str, value: Any, *, positive: bool = False) -> Any:
+    """Returns a tolerance or a weight as float64, or raises unless it is finite and >= 0 (> 0)."""
+    if is_traced(value):
+        return value
+    value = np.asarray(value)
+    if value.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a real number, got {value!r}.")
+    value = value.astype(np.float64)
+    if not np.all(np.isfinite(value)) or np.any(value < 0) or (positive and np.any(value == 0)):
+        bound = "> 0" if positive else ">= 0"
+        raise ValueError(f"{name} must be a finite number {bound}, got {value}.")
+    return value
+
+
+def check_memory(num_bytes: float, what: str) -> None:
+    """Raises if `what` needs more memory than the default device has."""
+    device = jax.devices()[0]
+    stats = device.memory_stats()
+    if stats and "bytes_limit" in stats:
+        available = stats["bytes_limit"]
+    else:
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_bytes > available:
+        raise ValueError(
+            f"{what} needs about {num_bytes:.3g} bytes of memory, {device.platform} has "
+            f"{available:.3g}; use projected_gradient, an explicit construction, or the "
+            "Kronecker structure of the matrix."
+        )
+
+
+def solve(solver: Callable[..., Result], matrix, *levels) -> Result:
+    """Calls `solver(matrix, *levels)` in float64, once for each matrix of a stack.
+
+    Args:
+      solver: maps float64[m, k] and float64[] levels to a pytree of results; pure.
+      matrix: float[..., m, k].
+      *levels: numbers, broadcast against the leading axes of `matrix`.
+    """
+
+    def batched(matrix, *levels):
+        lead = matrix.shape[:-2]
+        if not lead:
+            return solver(matrix, *levels)
+        flat = jax.numpy.reshape(matrix, (math.prod(lead), *matrix.shape[-2:]))
+        levels = [jax.numpy.broadcast_to(level, lead).reshape(-1) for level in levels]
+        out = jax.vmap(solver)(flat, *levels)
+        return jax.tree.map(lambda x: x.reshape(lead + x.shape[1:]), out)
+
+    return evaluate(batched, matrix, *levels)
+
+
+def evaluate(function: Callable, *arrays):
+    """Calls `function` in float64: NumPy float64 results eagerly, default floats when traced."""
+    if is_traced(*arrays):
+        cast = functools.partial(jax.tree.map, lambda x: jax.numpy.asarray(x, jax.numpy.float64))
+        return in_float64(lambda *xs: function(*cast(xs)))(*arrays)
+    with jax.enable_x64(True):
+        out = function(*(np.asarray(x, np.float64) for x in arrays))
+        return jax.tree.map(np.asarray, out)

@@ -1,0 +1,83 @@
+"""What every factorization of the package returns."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Array = Any  # numpy.ndarray from eager calls, jax.Array under a transformation
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Factorization:
+    """A factorization `leftᵀ·right` of a matrix W together with the evidence of its quality.
+
+    Write W̃ = leftᵀ·right. Every entry of W̃ − W is at most `alpha` in absolute value. With
+    r = `row_weights` and c = `col_weights` (probability vectors) the witness U = `dual` satisfies
+    ‖diag(r)^(-1/2)·U·diag(c)^(-1/2)‖ ≤ 1 in spectral norm, hence γ2*(U) ≤ 1, and that proves
+    `lower`. The field `norm` says which pair of bounds is claimed:
+
+    ===========  =============================================  =============================
+    `norm`       `upper`                                        `lower`
+    ===========  =============================================  =============================
+    `"gamma2"`   largest column norm of left · that of right    ⟨W, U⟩ − alpha·Σ abs(U)
+    `"gamma_f"`  root mean square of left's · largest of right  ⟨W, U⟩, where r is uniform
+    `"zeta"`     as for `"gamma2"`, plus `weight`·alpha         ⟨W, U⟩ if Σ abs(U) ≤ `weight`
+    ===========  =============================================  =============================
+
+    Results of eager calls hold float64 NumPy arrays. Under `jit` or `vmap` the arithmetic is
+    float64 too, and the leaves are cast to the caller's default float at the end. Solvers batch
+    over leading axes of W; every field then has those axes in front.
+
+    Attributes:
+      left: float[..., l, m].
+      right: float[..., l, k].
+      upper: float[...]: the value attained by `left` and `right`.
+      lower: float[...]: the proven lower bound.
+      gap: float[...]: upper / lower − 1; 0 where both are 0.
+      converged: bool[...]: whether `gap` is at most the requested tolerance and `alpha` is met.
+      num_steps: int32[...]: steps of the solver; 0 for explicit constructions.
+      dual: float[..., m, k]: the witness U.
+      row_weights: float[..., m]: r.
+      col_weights: float[..., k]: c.
+      alpha: float[...]: bound on the entries of W̃ − W.
+      weight: float[...]: price of one unit of entrywise error in ζ; 0 for the other norms.
+      signs: float[..., l] of ±1 with `right` = signs[:, None]·`left` for `signed`, else None.
+      norm: which value is bounded, see the table.
+    """
+
+    left: Array
+    right: Array
+    upper: Array
+    lower: Array
+    gap: Array
+    converged: Array
+    num_steps: Array
+    dual: Array
+    row_weights: Array
+    col_weights: Array
+    alpha: Array
+    weight: Array
+    signs: Array | None = None
+    norm: str = dataclasses.field(default="gamma2", metadata=dict(static=True))
+
+    @property
+    def matrix(self) -> Array:
+        """W̃ = leftᵀ·right, float[..., m, k]."""
+        xp = np if isinstance(self.left, np.ndarray) else jnp
+        return xp.matmul(xp.swapaxes(self.left, -1, -2), self.right)
+
+    @property
+    def rank(self) -> int:
+        """The number l of rows of `left` and `right`."""
+        return np.shape(self.left)[-2]
+
+
+def relative_gap(lower, upper):
+    """Upper / lower − 1, 0 where both vanish, infinite where only `lower` does; never NaN."""
+    positive = lower > 0
+    ratio = upper / jnp.where(positive, lower, 1.0) - 1.0
+    return jnp.where(positive, ratio, jnp.where(upper > 0, jnp.inf, 0.0))

@@ -1,0 +1,118 @@
+"""Explicit constructions equal their matrices and attain the stated norms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from jaxdp import factorization as fz
+from jaxdp import workloads
+from jaxdp.factorization import explicit
+
+SIZES = [1, 2, 3, 7, 8, 21]
+
+
+def check(matrix, result, upper=None, optimal=True):
+    np.testing.assert_allclose(result.matrix, matrix, atol=1e-12 * max(1, np.abs(matrix).max()))
+    fz.certify(matrix, result)
+    if upper is not None:
+        np.testing.assert_allclose(result.upper, upper, rtol=1e-12, atol=1e-12)
+    if optimal:
+        np.testing.assert_allclose(result.lower, result.upper, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_optimal_constructions(k):
+    check(workloads.identity(k), explicit.identity(k), 1.0)
+    check(workloads.gini_diversity(k), explicit.gini_diversity(k), 2 - 2 / k)
+    distance = workloads.lipschitz(k)
+    check(distance, explicit.lipschitz_thresholds(distance), k - 1)
+
+
+@pytest.mark.parametrize(("bits", "order"), [(1, 0), (3, 1), (4, 4)])
+def test_orthogonal_rows(bits, order):
+    matrix = workloads.parity(bits, order)
+    check(matrix, explicit.orthogonal_rows(matrix), math.sqrt(len(matrix)))
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_toeplitz_root_of_prefix_sums(k):
+    result = explicit.toeplitz_prefix(k)
+    check(workloads.prefix(k), result, optimal=False)
+    squares = [(math.comb(2 * i, i) / 4**i) ** 2 for i in range(k)]
+    np.testing.assert_allclose(result.upper, sum(squares), rtol=1e-12)
+    assert result.upper <= 1 + (1 + math.log(k)) / math.pi
+    singular = np.linalg.svd(workloads.prefix(k), compute_uv=False)
+    np.testing.assert_allclose(result.lower, singular.mean(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize("branching", [2, 3, 16])
+def test_hierarchical_prefix_sums(k, branching):
+    result = explicit.hierarchical_prefix(k, branching)
+    check(workloads.prefix(k), result, optimal=False)
+    digits = 1
+    while branching**digits <= k:
+        digits += 1
+    assert result.upper <= digits * math.sqrt(branching - 1) + 1e-12
+
+
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize("decay", [0.75, 5 / 6, 2**-0.25])
+def test_lipschitz_tree_of_lemma_17(k, decay, rng):
+    slopes = rng.uniform(-1, 1, (k, k))
+    shapes = [workloads.lipschitz(k), np.cumsum(slopes, axis=1), -workloads.lipschitz(k, np.sqrt)]
+    size = 2 ** k.bit_length()
+    bound = math.sqrt((1 + 1 / (4 * (2 * decay**2 - 1))) / (1 - decay**2))
+    for matrix in shapes:
+        result = explicit.lipschitz_tree(matrix, decay)
+        check(matrix, result, optimal=False)
+        assert result.upper <= bound * size
+        assert result.lower == np.abs(matrix).max()
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_lipschitz_thresholds_keep_their_bound(k, rng):
+    matrix = rng.uniform(-1, 1, (5, 1)) + np.cumsum(rng.uniform(-1, 1, (5, k)), axis=1)
+    result = explicit.lipschitz_thresholds(matrix)
+    check(matrix, result, optimal=False)
+    ends = np.abs(matrix[:, 0] + matrix[:, -1]).max() / 2
+    slopes = np.linalg.norm(np.diff(matrix, axis=1), axis=1).max()
+    assert result.upper <= ends + slopes * math.sqrt(k - 1) / 2 + 1e-12
+
+
+def test_kronecker_products_multiply():
+    sign = fz.gamma2(workloads.sign(4))
+    result = explicit.kronecker(sign, sign)
+    check(workloads.kendall(4, 4), result, 2.0)
+    distance, diversity = (
+        explicit.lipschitz_thresholds(workloads.lipschitz(4)),
+        fz.signed(np.eye(3)),
+    )
+    mixed = explicit.kronecker(distance, diversity)
+    check(np.kron(workloads.lipschitz(4), np.eye(3)), mixed, 3.0)
+    signed = explicit.kronecker(explicit.gini_diversity(3), fz.signed(workloads.lipschitz(3)))
+    fz.certify(np.kron(workloads.gini_diversity(3), workloads.lipschitz(3)), signed)
+    assert signed.signs is not None
+
+
+BAD = [
+    (lambda: explicit.identity(0), ValueError, "num_values"),
+    (lambda: explicit.orthogonal_rows([[1.0, 0.5]]), ValueError, "±1"),
+    (lambda: explicit.orthogonal_rows([[1.0, 1.0], [1.0, 1.0]]), ValueError, "orthogonal"),
+    (lambda: explicit.hierarchical_prefix(4, 1), ValueError, "branching"),
+    (lambda: explicit.toeplitz_prefix(10**7), ValueError, "bytes"),
+    (lambda: explicit.lipschitz_tree(np.eye(3), 1.0), ValueError, "decay"),
+    (lambda: explicit.lipschitz_thresholds(np.ones((2, 2, 2))), ValueError, "matrix"),
+    (
+        lambda: explicit.kronecker(fz.gamma_f(np.eye(2)), explicit.identity(2)),
+        ValueError,
+        "outer must be one exact",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "name"), BAD)
+def test_bad_input_is_named(call, error, name):
+    with pytest.raises(error, match=name):
+        call()

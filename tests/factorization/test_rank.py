@@ -1,0 +1,124 @@
+"""Low rank: random projection, optimised factors and the matmul-only solver."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdp import factorization as fz
+from jaxdp import workloads
+from jaxdp.factorization._descent import polar
+
+W = workloads.prefix(32)
+ALPHA = 0.3
+SIGNS = workloads.kendall(5, 6)
+
+
+@pytest.fixture(scope="module")
+def optimised():
+    return fz.gamma2_rank(W, 12, ALPHA)
+
+
+@pytest.fixture(scope="module")
+def descended():
+    return fz.projected_gradient(W, 12, ALPHA)
+
+
+def test_both_keep_their_promises(optimised, descended):
+    for result in (optimised, descended):
+        fz.certify(W, result)
+        assert result.rank == 12
+        assert result.alpha <= ALPHA
+        assert np.abs(result.matrix - W).max() <= ALPHA
+        assert result.lower <= fz.gamma2_approx(W, ALPHA).upper
+
+
+def test_a_third_of_the_rank_costs_a_tenth_of_the_norm(optimised):
+    assert optimised.upper <= 1.1 * fz.gamma2_approx(W, ALPHA).upper
+
+
+def test_optimised_factors_beat_random_projection(optimised):
+    exact = fz.gamma2(W)
+    for seed in range(5):
+        projected = fz.johnson_lindenstrauss(W, exact, 12, seed=seed)
+        fz.certify(W, projected)
+        assert projected.rank == 12
+        assert optimised.alpha < 0.5 * projected.alpha
+        assert optimised.upper < projected.upper
+
+
+def test_random_projections_improve_with_rank_and_are_unbiased():
+    """The mean over 200 projections is within 6 standard errors of W, entry by entry."""
+    exact = fz.gamma2(W)
+    errors = [fz.johnson_lindenstrauss(W, exact, rank).alpha for rank in (4, 64, 1024)]
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    draws = np.array([fz.johnson_lindenstrauss(W, exact, 64, seed=s).matrix for s in range(200)])
+    standard = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.all(np.abs(draws.mean(axis=0) - W) <= 6.5 * standard + 1e-12)
+
+
+def test_an_exact_low_rank_matrix_needs_no_more(rng):
+    matrix = np.kron(SIGNS, np.ones((2, 2)))
+    result = fz.gamma2_rank(matrix, 30, 0.05, num_steps=2000)
+    fz.certify(matrix, result)
+    assert result.upper <= 1.03 * fz.gamma2_approx(matrix, 0.05).upper
+
+
+def test_an_unreachable_tolerance_is_reported():
+    matrix = workloads.rademacher(24, 24, seed=3)
+    for result in (
+        fz.gamma2_rank(matrix, 3, 0.1, num_steps=200),
+        fz.projected_gradient(matrix, 3, 0.1, num_steps=200),
+    ):
+        assert not result.converged
+        assert result.alpha > 0.1
+        fz.certify(matrix, result)
+
+
+def test_full_rank_is_the_unrestricted_norm():
+    result = fz.gamma2_rank(W, 40, ALPHA)
+    np.testing.assert_array_equal(result.upper, fz.gamma2_approx(W, ALPHA, tol=1e-3).upper)
+    assert fz.gamma2_rank(np.zeros((3, 4)), 2, 0.1).upper == 0
+
+
+def test_projected_gradient_proves_bounds_close_to_the_norm():
+    result = fz.projected_gradient(SIGNS, 30, 0.1)
+    exact = fz.gamma2_approx(SIGNS, 0.1)
+    assert result.upper <= 1.05 * exact.upper
+    assert result.lower >= 0.95 * exact.lower
+    assert result.converged == (result.gap <= 0.05)
+
+
+def test_results_do_not_depend_on_units():
+    small, large = (fz.projected_gradient(c * W, 12, c * ALPHA, num_steps=50) for c in (1.0, 64.0))
+    np.testing.assert_allclose(large.upper, 64 * small.upper, rtol=1e-3)
+
+
+def test_newton_schulz_finds_the_polar_factor(rng):
+    matrix = jnp.asarray(rng.normal(size=(12, 8)), jnp.float32)
+    left, _, right = np.linalg.svd(np.asarray(matrix), full_matrices=False)
+    np.testing.assert_allclose(jax.jit(polar)(matrix), left @ right, atol=1e-5)
+
+
+BAD = [
+    (lambda: fz.gamma2_rank(W, 0, 0.1), ValueError, "rank"),
+    (lambda: fz.gamma2_rank(W, 2.5, 0.1), TypeError, "rank"),
+    (lambda: fz.gamma2_rank(W, 3, -0.1), ValueError, "alpha"),
+    (lambda: fz.gamma2_rank(np.ones((2, 3, 3)), 3, 0.1), ValueError, "matrix"),
+    (lambda: fz.projected_gradient(W, 3, 0.0), ValueError, "alpha"),
+    (lambda: fz.projected_gradient(W, 3, np.nan), ValueError, "alpha"),
+    (lambda: fz.projected_gradient([[np.inf]], 3, 0.1), ValueError, "matrix"),
+    (
+        lambda: fz.projected_gradient(np.broadcast_to(1.0, (10**6, 10**6)), 3, 0.1),
+        ValueError,
+        "bytes",
+    ),
+    (lambda: fz.johnson_lindenstrauss(W, fz.gamma_f(W), 3), ValueError, "result"),
+    (lambda: fz.johnson_lindenstrauss(W, fz.gamma2(W[:4]), 3), ValueError, "result"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "name"), BAD)
+def test_bad_input_is_named(call, error, name):
+    with pytest.raises(error, match=name):
+        call()
