@@ -1,0 +1,203 @@
+"""What a sweep is made of: cells, each a pure function of its own description."""
+
+import dataclasses
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from .._spec import FrozenArray, check_choice, check_counts, check_int, spec_to_json
+from .._version import __version__
+from ..engine import simulate
+from ..population import Population
+
+FORMAT = 1
+"""The version of what a result file holds; raise it when rows of the same cell change."""
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+Label = str | int | float
+Row = dict[str, Any]
+
+
+@runtime_checkable
+class Cell(Protocol):
+    """One point of a grid: a frozen dataclass with a JSON form, and a pure function of its fields.
+
+    Equal cells give equal rows, in any process and on any day: a sweep stores rows under a hash of
+    the cell and never computes them twice.
+    """
+
+    @property
+    def labels(self) -> tuple[tuple[str, Label], ...]:
+        """The coordinates of this cell in the grid, by name."""
+        ...
+
+    def rows(self) -> list[Row]:
+        """The results: rows of numbers, strings, lists of numbers and None."""
+        ...
+
+
+def cell_json(cell: Cell) -> str:
+    """The canonical JSON of a cell and of the versions that its rows depend on."""
+    form = {"format": FORMAT, "jaxdp": __version__, "cell": spec_to_json(cell)}
+    return json.dumps(form, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def fingerprint(cell: Cell) -> str:
+    """The name under which a cell's rows are stored: 24 hex digits of a hash of `cell_json`."""
+    return hashlib.sha256(cell_json(cell).encode()).hexdigest()[:24]
+
+
+def describe(cell: Cell) -> str:
+    """The cell's labels in one line, such as "grid=2×2, epsilon=0.5"."""
+    return ", ".join(f"{name}={value}" for name, value in cell.labels)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HistogramData:
+    """Users given by a histogram; the JSON-able twin of `Population.from_histogram`.
+
+    Args:
+      counts: whole numbers of any shape; bins are numbered row by row.
+      values: what the bins stand for, float32 or int32 with `counts.size` rows; None for the bins
+        themselves.
+
+    Raises:
+      ValueError, TypeError: as `Population.from_histogram`.
+
+    Example:
+      >>> from jaxdp.sweep import HistogramData
+      >>> HistogramData([[30, 10], [20, 40]]).population().num_users
+      100
+    """
+
+    counts: Any  # a FrozenArray, once constructed
+    values: Any = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "counts", FrozenArray(check_counts(self.counts)))
+        if self.values is not None:
+            object.__setattr__(self, "values", FrozenArray(self.values))
+            self.population()  # checks them; not without need, since it starts jax's backend
+
+    def population(self) -> Population:
+        """The users."""
+        values = None if self.values is None else self.values.values
+        return Population.from_histogram(self.counts.values, values)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """A cell that simulates a protocol on given users, and measures its error.
+
+    The random key is derived from the seed and the labels, so a cell has the same result in every
+    grid that contains it, and cells of different labels are independent.
+
+    Args:
+      protocol: the spec of a randomizer or protocol.
+      data: the users.
+      num_trials: how many trials, at least 1.
+      seed: an integer in [0, 2**32).
+      method: as in `jaxdp.simulate`.
+      target: what the truth itself approximates, such as the statistic before quantisation; None
+        if there is no such thing.
+      bound: a function at the top level of a module, of the protocol and the number of users, that
+        gives a proven upper bound on the root mean squared error; None if there is none.
+      labels: the cell's coordinates in the grid, a mapping of names to strings or numbers.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is of the wrong kind, or the protocol has no JSON form.
+
+    Example:
+      >>> import jaxdp
+      >>> from jaxdp.sweep import HistogramData, Simulation
+      >>> cell = Simulation(
+      ...     protocol=jaxdp.randomizers.KRR(num_values=3, epsilon=1.0),
+      ...     data=HistogramData([600, 300, 100]),
+      ...     num_trials=100,
+      ...     labels={"epsilon": 1.0},
+      ... )
+      >>> [row["truth"] for row in cell.rows()]
+      [600.0, 300.0, 100.0]
+    """
+
+    protocol: Any
+    data: HistogramData
+    num_trials: int
+    seed: int = 0
+    method: Literal["auto", "per_user", "tally"] = "auto"
+    target: float | None = None
+    bound: Callable[[Any, int], float] | None = None
+    labels: Any = ()
+
+    def __post_init__(self):
+        if not isinstance(self.data, HistogramData):
+            raise TypeError(f"data must be a jaxdp.sweep.HistogramData, got {self.data!r}.")
+        check_int("num_trials", self.num_trials, low=1)
+        check_int("seed", self.seed, low=0, high=2**32 - 1)
+        check_choice("method", self.method, ("auto", "per_user", "tally"))
+        object.__setattr__(self, "labels", _check_labels(self.labels))
+        spec_to_json(self)
+
+    @property
+    def key(self) -> jax.Array:
+        """The key of the trials."""
+        place = zlib.crc32(json.dumps(self.labels).encode())
+        return jax.random.fold_in(jax.random.key(self.seed), place)
+
+    def rows(self) -> list[Row]:
+        """Runs the trials: one row for each number of the estimate.
+
+        Returns:
+          Rows with the labels, `entry` (the index in the flattened estimate), `target`, `truth`,
+          `mean`, `bias`, `bias_stderr`, `mse`, `mse_stderr`, `rmse`, `predicted_rmse` (from
+          `protocol.variance`), `bound_rmse`, quantiles `q05` to `q95`, `num_trials`, `num_users`,
+          `method`, and `estimates`, one of every trial.
+        """
+        population = self.data.population()
+        trials = simulate(
+            self.protocol, population, self.key, num_trials=self.num_trials, method=self.method
+        )
+        counts, inputs = self.data.counts.values, population.inputs
+        columns = {
+            "truth": trials.truth,
+            "mean": trials.mean,
+            "bias": trials.bias,
+            "bias_stderr": trials.bias_stderr,
+            "mse": trials.mse,
+            "mse_stderr": trials.mse_stderr,
+            "rmse": trials.rmse,
+            "predicted_rmse": np.sqrt(self.protocol.variance(counts, inputs)),
+        }
+        quantiles = zip(QUANTILES, trials.quantiles(QUANTILES), strict=True)
+        columns |= {f"q{100 * level:02.0f}": value for level, value in quantiles}
+        columns = {name: np.ravel(np.asarray(value)) for name, value in columns.items()}
+        estimates = trials.estimates.reshape(self.num_trials, -1)
+        same = {
+            "target": self.target,
+            "bound_rmse": self.bound and float(self.bound(self.protocol, trials.num_users)),
+            "num_trials": self.num_trials,
+            "num_users": trials.num_users,
+            "method": trials.method,
+        }
+        return [
+            dict(self.labels)
+            | {"entry": entry}
+            | same
+            | {name: float(value[entry]) for name, value in columns.items()}
+            | {"estimates": estimates[:, entry].tolist()}
+            for entry in range(estimates.shape[1])
+        ]
+
+
+def _check_labels(labels: Any) -> tuple[tuple[str, Label], ...]:
+    pairs = tuple((dict(labels) if isinstance(labels, Mapping | tuple) else {}).items())
+    if (labels and not pairs) or not all(isinstance(v, Label) for _, v in pairs):
+        raise TypeError(f"labels must be a mapping of names to strings or numbers, got {labels!r}.")
+    return pairs

@@ -1,0 +1,187 @@
+"""The subcommands of `jaxdp`, with their arguments as tyro reads them."""
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import sys
+import time
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from .._spec import check_int
+from ._experiment import Experiment, Settings, experiments, find_experiment
+from ._figure import save_figure
+from ._report import print_results
+from ._run import run
+from ._store import MANIFEST, Store, collect_counting
+
+RESULTS = pathlib.Path("jaxdp-results")
+
+
+class Mistake(Exception):
+    """What a user did wrong, in one line."""
+
+
+def _numbers(kind: type, metavar: str, nargs: Any = 1) -> PrimitiveConstructorSpec:
+    """Reads one number or several, with a message that says no more than what is wrong."""
+
+    def read(words: list[str]) -> Any:
+        try:
+            values = [kind(word) for word in words]
+        except ValueError:
+            wanted = "an integer" if kind is int else "numbers"
+            raise ValueError(f"must be {wanted}, got {' '.join(words)!r}") from None
+        return values[0] if nargs == 1 else tuple(values)
+
+    return PrimitiveConstructorSpec(
+        nargs=nargs,
+        metavar=metavar,
+        instance_from_str=read,
+        is_instance=lambda value: value is None or isinstance(value, int | tuple),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _option(help: str, hint: str, **options: Any) -> Any:
+    return tyro.conf.arg(help=help, help_behavior_hint=f"({hint})", **options)
+
+
+OptionalInteger = Annotated[int | None, _numbers(int, "N")]
+OptionalNumbers = Annotated[tuple[float, ...] | None, _numbers(float, "X [X ...]", "*")]
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """List the experiments."""
+
+    def __call__(self) -> int:
+        """Prints a line for each."""
+        known = experiments()
+        width = max(map(len, known))
+        for name, experiment in known.items():
+            print(f"{name:<{width}}  {experiment.summary}")
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Run an experiment: store its cells, print a table, draw a figure.
+
+    What is there already is not computed again. So after Ctrl-C, a kill or a power cut the same
+    command goes on where it stopped, and ends with the same files, byte for byte.
+
+    Example: jaxdp run kendall-flights --trials 200 --epsilons 0.5 1 2
+    """
+
+    name: Annotated[
+        tyro.conf.Positional[str],
+        _option("An experiment of `jaxdp list`.", "required", metavar="NAME"),
+    ]
+    out: Annotated[
+        str, _option("Where to put results.", "default: jaxdp-results/NAME", metavar="DIR")
+    ] = ""
+    trials: Annotated[
+        OptionalInteger,
+        _option("Trials a cell.", "default: the experiment's", aliases=["--num-trials"]),
+    ] = None
+    seed: Annotated[
+        OptionalInteger, _option("Of the random keys.", "default: the experiment's")
+    ] = None
+    epsilons: Annotated[
+        OptionalNumbers, _option("Privacy parameters of the grid.", "default: the experiment's")
+    ] = None
+    workers: Annotated[
+        OptionalInteger,
+        _option("Cells at a time, each in a thread.", "default: the number of processors"),
+    ] = None
+    quick: Annotated[
+        tyro.conf.FlagCreatePairsOff[bool],
+        _option("Take a small part of it.", "default: the whole"),
+    ] = False
+    force: Annotated[
+        tyro.conf.FlagCreatePairsOff[bool],
+        _option("Compute everything anew.", "default: reuse what is there"),
+    ] = False
+
+    def __call__(self) -> int:
+        """Runs it."""
+        began = time.perf_counter()
+        try:
+            experiment = find_experiment(self.name)
+            cells = experiment.cells(self._settings(experiment))
+            workers = os.cpu_count() if self.workers is None else self.workers
+            workers = check_int("workers", workers, low=1)
+            store = Store(self.out or RESULTS / experiment.name)
+            with store.locked():
+                pass  # the directory can be made, and nobody else is writing to it
+        except ValueError as error:
+            raise Mistake(str(error)) from None
+        except OSError as error:
+            raise Mistake(
+                f"--out must be a directory that can be written to, got {self.out!r}: "
+                f"{error.strerror}"
+            ) from None
+        # Most of the time goes into compiling, which threads do side by side; processes would each
+        # have to start jax, and to compile what another one has compiled already.
+        threads = concurrent.futures.ThreadPoolExecutor(workers)
+        try:
+            outcome = run(
+                cells, store.root, threads, name=experiment.name, force=self.force, progress=True
+            )
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no cell
+        if outcome.computed + outcome.reused:
+            results, missing = collect_counting(store)
+            drawn = all(path.exists() for path in store.figures(experiment.name))
+            if experiment.figure and not missing and (self.force or not drawn):
+                save_figure(experiment.figure(results), store, experiment.name)
+            _show(store, results, missing)
+        seconds = time.perf_counter() - began
+        print(f"cells    {outcome.computed} computed, {outcome.reused} reused, in {seconds:.1f} s")
+        sys.stdout.flush()
+        for label, trace in outcome.failures:
+            print(f"\ncell {label} failed:\n{trace}", file=sys.stderr, end="")
+        if outcome.failures:
+            print(f"\n{len(outcome.failures)} of {len(cells)} cells failed", file=sys.stderr)
+        return 1 if outcome.failures else 0
+
+    def _settings(self, experiment: Experiment) -> Settings:
+        given = {"epsilons": self.epsilons, "num_trials": self.trials, "seed": self.seed}
+        given = {name: value for name, value in given.items() if value is not None}
+        return dataclasses.replace(experiment.quick if self.quick else experiment.settings, **given)
+
+
+@dataclasses.dataclass(frozen=True)
+class Show:
+    """Show the results of an experiment again."""
+
+    name: Annotated[
+        tyro.conf.Positional[str],
+        _option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
+    ]
+
+    def __call__(self) -> int:
+        """Prints the table, and where the files are."""
+        root = pathlib.Path(self.name)
+        try:
+            if not (root / MANIFEST).exists() and not root.is_dir():
+                root = RESULTS / find_experiment(self.name).name
+            results, missing = collect_counting(Store(root))
+        except ValueError as error:
+            raise Mistake(str(error)) from None
+        _show(Store(root), results, missing)
+        return 0
+
+
+def _show(store: Store, results: Any, missing: int) -> None:
+    manifest = store.manifest()
+    print_results(results, manifest.labels)
+    if missing:
+        print(f"{missing} of {len(manifest.cells)} cells are missing; run it again to go on")
+    figures = [path for path in store.figures(manifest.experiment) if path.exists()]
+    if figures:
+        print(f"figure   {', '.join(map(str, figures))}")
+    print(f"results  {store.root / 'cells'}/*.parquet, jaxdp.sweep.collect({str(store.root)!r})")

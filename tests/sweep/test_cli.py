@@ -1,0 +1,261 @@
+"""The `jaxdp` command: what it prints, where, and with which exit code."""
+
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import jaxdp
+from jaxdp import sweep
+from jaxdp.sweep import _experiment, cli
+from tests.markdown import fenced
+
+from .files import contents
+from .naps import Nap
+
+COMMAND = [sys.executable, "-c", "import sys; from jaxdp.sweep.cli import main; sys.exit(main())"]
+ROOT = pathlib.Path(__file__).parents[2]
+USERS = sweep.HistogramData([600, 300, 100])
+
+
+def krr_cells(settings):
+    return [
+        sweep.Simulation(
+            protocol=jaxdp.randomizers.KRR(3, epsilon),
+            data=USERS,
+            num_trials=settings.num_trials,
+            seed=settings.seed,
+            labels={"epsilon": epsilon},
+        )
+        for epsilon in settings.epsilons
+    ]
+
+
+def draw(results):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots().plot(results["epsilon"].to_pylist(), results["rmse"].to_pylist(), "o")
+    return figure
+
+
+TOY = sweep.Experiment(
+    name="toy",
+    summary="A toy experiment",
+    cells=krr_cells,
+    settings=sweep.Settings(epsilons=(0.5, 1.0, 2.0), num_trials=20),
+    quick=sweep.Settings(epsilons=(1.0,), num_trials=20, quick=True),
+    figure=draw,
+)
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    """A folder to run in, and the toy experiment among the known ones."""
+    monkeypatch.chdir(tmp_path)
+    known = sweep.experiments() | {"toy": TOY}
+    monkeypatch.setattr(_experiment, "experiments", lambda: known)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rnu toy", "rnu"),
+        ("run", "NAME"),
+        ("run toi", "NAME must be one of kendall-flights, toy, got 'toi'; did you mean toy?"),
+        ("run nothing-like-it", "NAME must be one of kendall-flights, toy, got 'nothing-like-it'"),
+        ("run toy more", "more"),
+        ("run toy --trails 3", "--trails"),
+        ("run toy --trials 0", "num_trials must be an integer >= 1, got 0"),
+        ("run toy --trials -3", "num_trials must be an integer >= 1, got -3"),
+        ("run toy --trials many", "--num-trials/--trials must be an integer, got 'many'"),
+        ("run toy --trials 1.5", "--num-trials/--trials must be an integer, got '1.5'"),
+        ("run toy --seed -1", "seed must be an integer in [0, 4294967295], got -1"),
+        ("run toy --seed x", "--seed must be an integer, got 'x'"),
+        ("run toy --workers 0", "workers must be an integer >= 1, got 0"),
+        ("run toy --epsilons", "epsilons must be one or more different numbers > 0"),
+        ("run toy --epsilons 1 1", "epsilons must be one or more different numbers > 0"),
+        ("run toy --epsilons 1 0", "epsilons must be a finite number > 0, got 0.0"),
+        ("run toy --epsilons 1 nan", "epsilons must be a finite number"),
+        ("run toy --epsilons inf", "epsilons must be a finite number"),
+        ("run toy --epsilons 1 x", "--epsilons must be numbers, got '1 x'"),
+        ("run toy --epsilons 400", "epsilon must be at most"),
+        ("run toy --out a-file", "--out must be a directory that can be written to, got 'a-file'"),
+        ("show", "NAME|DIR"),
+        ("show toi", "did you mean toy?"),
+        ("show toy", "experiment.json"),
+        ("show .", "experiment.json"),
+        ("list all", "all"),
+    ],
+)
+def test_mistakes_are_one_line(line, said, workplace, capsys):
+    (workplace / "a-file").write_text("")
+    assert cli.main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("jaxdp: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert said in err
+    assert [path.name for path in workplace.iterdir()] == ["a-file"]
+
+
+def test_a_directory_in_use_is_a_mistake(workplace, capsys):
+    with sweep._store.Store("used").locked():
+        assert cli.main("run toy --out used".split()) == 2
+    assert "no other run is writing to, got used" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"jaxdp {jaxdp.__version__}\n"
+
+
+def test_missing_extras(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "EXTRAS", ("rich", "no_such_package"))
+    assert cli.main(["list"]) == 2
+    assert capsys.readouterr().err == "jaxdp: needs no_such_package: pip install 'jaxdp[sweep]'\n"
+
+
+@pytest.mark.parametrize("line", ["", "--help", "run --help", "show --help", "list --help"])
+def test_help(line, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(line.split())
+    assert not stop.value.code
+    out = capsys.readouterr().out
+    for name, options in {
+        "": ("run", "show", "list", "--version"),
+        "run --help": ("--out", "--trials", "--seed", "--workers", "--epsilons", "--quick", "NAME"),
+        "show --help": ("NAME|DIR",),
+    }.items():
+        assert line != name or all(option in out for option in options)
+
+
+def test_list(capsys):
+    assert cli.main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert "kendall-flights  Kendall's tau" in out
+
+
+def test_run_show_and_run_again(workplace, capsys):
+    assert cli.main(["run", "toy"]) == 0
+    first, progress = capsys.readouterr()
+    assert "[3/3] epsilon=" in progress
+    assert "3 computed, 0 reused" in first
+    root = workplace / "jaxdp-results" / "toy"
+    files = contents(root)
+    assert {"experiment.json", "toy.png", "toy.svg"} < set(files)
+
+    assert cli.main(["run", "toy"]) == 0
+    again, progress = capsys.readouterr()
+    assert progress == ""
+    assert "0 computed, 3 reused" in again
+    assert again.splitlines()[:-1] == first.splitlines()[:-1]
+    for target in ("toy", "jaxdp-results/toy"):
+        assert cli.main(["show", target]) == 0
+        assert capsys.readouterr().out.splitlines() == first.splitlines()[:-1]
+    assert "toy.png" in first
+    assert contents(root) == files
+
+    assert cli.main(["run", "toy", "--force"]) == 0
+    assert "3 computed, 0 reused" in capsys.readouterr().out
+    assert contents(root) == files
+
+
+def test_settings_reach_the_cells(workplace, capsys):
+    line = "run toy --num-trials 7 --seed 3 --epsilons 0.25 1 --out here --workers 1"
+    assert cli.main(line.split()) == 0
+    results = sweep.collect("here")
+    assert set(results["epsilon"].to_pylist()) == {0.25, 1.0}
+    assert set(results["num_trials"].to_pylist()) == {7}
+    assert cli.main("run toy --quick --out here".split()) == 0
+    assert set(sweep.collect("here")["epsilon"].to_pylist()) == {1.0}
+
+
+def test_a_figure_of_other_settings_is_not_kept(workplace, capsys):
+    assert cli.main("run toy --out here".split()) == 0
+    before = contents(workplace / "here")["toy.png"]
+    assert cli.main("run toy --out here --epsilons 4".split()) == 0
+    assert contents(workplace / "here")["toy.png"] != before
+    assert cli.main("run toy --out here".split()) == 0
+    assert contents(workplace / "here")["toy.png"] == before
+
+
+def test_failures_come_last_with_their_label(monkeypatch, capsys):
+    def cells(settings):
+        return [Nap(1.0), Nap(-4.0), Nap(2.0)]
+
+    broken = dataclasses.replace(TOY, cells=cells)
+    monkeypatch.setattr(_experiment, "experiments", lambda: {"toy": broken})
+    assert cli.main(["run", "toy"]) == 1
+    out, err = capsys.readouterr()
+    assert "1.41421" in out
+    assert "1 of 3 cells are missing" in out
+    assert not pathlib.Path("jaxdp-results/toy/toy.png").exists()
+    assert err.index("[3/3]") < err.index("cell value=-4.0 failed:") < err.index("no root of -4.0")
+    assert err.endswith("1 of 3 cells failed\n")
+    assert len(sweep.collect("jaxdp-results/toy")) == 2
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def figure(results):
+        raise ValueError("a bug in drawing")
+
+    monkeypatch.setattr(
+        _experiment, "experiments", lambda: {"toy": dataclasses.replace(TOY, figure=figure)}
+    )
+    with pytest.raises(ValueError, match="a bug in drawing"):
+        cli.main(["run", "toy", "--quick"])
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository with the example of experiments/README.md as its only experiment."""
+    ((_, code),) = fenced((ROOT / "experiments" / "README.md").read_text(), "python")
+    root = tmp_path / "checkout"
+    (root / "experiments").mkdir(parents=True)
+    (root / "pyproject.toml").touch()
+    (root / "experiments" / "__init__.py").touch()
+    (root / "experiments" / "my_table.py").write_text(code)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(root)
+    monkeypatch.setattr(_experiment, "CHECKOUT", root)
+    yield root
+    for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
+        del sys.modules[name]
+
+
+def test_experiments_of_a_checkout(checkout, monkeypatch, capsys):
+    monkeypatch.setattr(_experiment, "experiments", sweep.experiments)
+    assert set(sweep.experiments()) == {"kendall-flights", "my-table"}
+    assert cli.main(["run", "my-table", "--quick"]) == 0
+    assert "1 computed" in capsys.readouterr().out
+    (checkout / "pyproject.toml").unlink()
+    assert set(sweep.experiments()) == {"kendall-flights"}
+
+
+def test_ctrl_c(tmp_path):
+    # A background job of a shell, such as these tests may be, ignores the signal by inheritance.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    process = subprocess.Popen(
+        [*COMMAND[:2], heed + COMMAND[2], "run", "kendall-flights", "--out", "out"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not (tmp_path / "out" / "experiment.json").exists():
+        time.sleep(0.01)
+    time.sleep(0.5)  # into the first cells
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1].endswith("to go on, jaxdp run kendall-flights --out out")
+    assert "Traceback" not in err

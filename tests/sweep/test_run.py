@@ -1,0 +1,216 @@
+"""Running and storing: executors, resuming, damage, failures, locks."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import multiprocessing
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import jaxdp
+from jaxdp import sweep
+from jaxdp.pairwise import KendallTau, QuantizedRR
+from jaxdp.sweep._cell import fingerprint
+from jaxdp.sweep._store import Store
+
+from .files import contents
+from .naps import Nap, many_naps
+
+NAPS = [Nap(0.0), Nap(1.0), Nap(2.0)]
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def simulations():
+    """A cell for each path of the engine."""
+    data = sweep.HistogramData([[300, 100], [200, 400]])
+    tau = QuantizedRR(KendallTau(), 1.0, num_values=(2, 2))
+    return [
+        sweep.Simulation(
+            protocol=protocol, data=data, num_trials=30, method=method, labels={"method": method}
+        )
+        for protocol, method in ((tau, "tally"), (jaxdp.randomizers.KRR(4, 1.0), "per_user"))
+    ]
+
+
+EXECUTORS = {
+    "threads": lambda: concurrent.futures.ThreadPoolExecutor(3),
+    "processes": lambda: concurrent.futures.ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def without_executor(tmp_path_factory):
+    out = tmp_path_factory.mktemp("alone")
+    sweep.run(simulations(), out)
+    return contents(out)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_executors_give_the_same_bytes(executor, without_executor, tmp_path):
+    """In this process and its threads under the flags of the tests, in another under none."""
+    with EXECUTORS[executor]() as pool:
+        outcome = sweep.run(simulations(), tmp_path, pool)
+    assert outcome.computed == 2
+    assert contents(tmp_path) == without_executor
+
+
+def test_finished_cells_are_reused(tmp_path):
+    assert sweep.run(NAPS[:2], tmp_path).computed == 2
+    outcome = sweep.run(NAPS, tmp_path)
+    assert (outcome.computed, outcome.reused, outcome.failures) == (1, 2, ())
+    assert sweep.run(NAPS, tmp_path, force=True).computed == 3
+    assert sweep.collect(tmp_path)["root"].to_pylist() == [0.0, 1.0, 2.0**0.5]
+
+
+def test_collect_follows_the_last_run(tmp_path):
+    sweep.run(NAPS, tmp_path)
+    sweep.run([NAPS[2], NAPS[0]], tmp_path)
+    assert sweep.collect(tmp_path)["value"].to_pylist() == [2.0, 0.0]
+
+
+def test_collect_merges_columns_of_different_types(tmp_path):
+    cell = simulations()[1]
+    sweep.run([cell, dataclasses.replace(cell, target=1.0)], tmp_path)
+    assert sweep.collect(tmp_path)["target"].to_pylist() == 4 * [None] + 4 * [1.0]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"", lambda b: b + b"x"])
+def test_damaged_files_are_computed_again(damage, tmp_path):
+    sweep.run(NAPS, tmp_path)
+    whole = contents(tmp_path)
+    path = Store(tmp_path).path(fingerprint(NAPS[1]))
+    path.write_bytes(damage(path.read_bytes()))
+    assert sweep.collect(tmp_path)["value"].to_pylist() == [0.0, 2.0]
+    outcome = sweep.run(NAPS, tmp_path)
+    assert (outcome.computed, outcome.reused) == (1, 2)
+    assert contents(tmp_path) == whole
+
+
+def test_no_changed_byte_changes_a_result(tmp_path):
+    """Every third byte, one at a time: the file is refused, or still says the same."""
+    sweep.run(NAPS[:1], tmp_path)
+    store, name = Store(tmp_path), fingerprint(NAPS[0])
+    whole, table = store.path(name).read_bytes(), store.load(name)
+    refused = 0
+    for place in range(0, len(whole), 3):
+        changed = bytearray(whole)
+        changed[place] ^= 0x15
+        store.path(name).write_bytes(bytes(changed))
+        found = store.load(name)
+        refused += found is None
+        assert found is None or found.equals(table), place
+    assert refused > len(whole) / 6
+
+
+def test_a_failing_cell_leaves_the_others_alone(tmp_path):
+    cells = [NAPS[0], Nap(-1.0), NAPS[1]]
+    for executor in (None, concurrent.futures.ThreadPoolExecutor(2)):
+        with executor or contextlib.nullcontext():
+            outcome = sweep.run(cells, tmp_path, executor)
+        ((label, trace),) = outcome.failures
+        assert label == "value=-1.0"
+        assert "ArithmeticError: no root of -1.0" in trace
+        assert sweep.collect(tmp_path).num_rows == 2
+
+
+def test_a_worker_that_dies_leaves_finished_cells(tmp_path):
+    class Broken(concurrent.futures.ThreadPoolExecutor):
+        def submit(self, function, cell):
+            if cell.value == 2.0:
+                future = concurrent.futures.Future()
+                future.set_exception(concurrent.futures.BrokenExecutor("worker gone"))
+                return future
+            return super().submit(function, cell)
+
+    with Broken(1) as pool:
+        outcome = sweep.run(NAPS, tmp_path, pool)
+    assert [label for label, _ in outcome.failures] == ["value=2.0"]
+    assert sweep.run(NAPS, tmp_path).reused == 2
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path):
+    class Interrupt(Nap):
+        def rows(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run([NAPS[0], Interrupt(9.0), NAPS[1]], tmp_path)
+    assert sweep.run(NAPS[:2], tmp_path).reused == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "named"), [([], "cells"), ([NAPS[0], NAPS[0]], "equal"), ([KeyError("x")], "JSON")]
+)
+def test_bad_cells(cells, named, tmp_path):
+    with pytest.raises((ValueError, TypeError), match=named):
+        sweep.run(cells, tmp_path)
+
+
+def test_collect_needs_results(tmp_path):
+    with pytest.raises(ValueError, match=r"experiment\.json"):
+        sweep.collect(tmp_path)
+    with pytest.raises(ValueError, match=r"experiment\.json"):
+        sweep.collect(tmp_path / "nowhere")
+    sweep.run([Nap(-1.0)], tmp_path)
+    with pytest.raises(ValueError, match="no cell"):
+        sweep.collect(tmp_path)
+    (tmp_path / "experiment.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        sweep.collect(tmp_path)
+
+
+def test_two_runs_in_one_directory(tmp_path):
+    with Store(tmp_path).locked(), pytest.raises(ValueError, match="no other run"):
+        sweep.run(NAPS, tmp_path)
+    sweep.run(NAPS, tmp_path)
+
+
+@pytest.mark.parametrize("stop", ["write", "fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file(stop, tmp_path, monkeypatch):
+    """At every step of an atomic write, the file is either the old one or the new one."""
+    sweep.run(NAPS, tmp_path)
+    store, whole = Store(tmp_path), contents(tmp_path)
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    if stop == "write":
+        monkeypatch.setattr("builtins.open", fail)
+    else:
+        monkeypatch.setattr(f"jaxdp.sweep._store.os.{stop}", fail)
+    with pytest.raises(OSError, match="disk full"):
+        store.save(NAPS[0], [{"value": "other"}])
+    monkeypatch.undo()
+    left = contents(tmp_path)
+    assert {name: left[name] for name in whole} == whole
+    sweep.run(NAPS, tmp_path, force=True)
+    assert contents(tmp_path) == whole
+
+
+def start(out):
+    script = "from tests.sweep.naps import main; main()"
+    return subprocess.Popen([sys.executable, "-c", script, str(out)], cwd=ROOT)
+
+
+def test_killed_and_resumed_runs_equal_an_uninterrupted_one(tmp_path, rng):
+    sweep.run(many_naps(), tmp_path / "whole", name="naps")
+    cells, out = tmp_path / "killed" / "cells", tmp_path / "killed"
+    seen = []
+    for finished in sorted(rng.integers(1, 70, size=2)):
+        process = start(out)
+        while process.poll() is None and len(list(cells.glob("*.parquet"))) < finished:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=60) == -signal.SIGKILL
+        seen.append(len(list(cells.glob("*.parquet"))))
+    assert 0 < seen[0] <= seen[1] < 80
+    assert start(out).wait(timeout=60) == 0
+    assert contents(out) == contents(tmp_path / "whole")
