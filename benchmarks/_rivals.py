@@ -1,0 +1,146 @@
+"""k-ary randomized response, end to end, by other means."""
+
+import concurrent.futures
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdp.randomizers import KRR
+from jaxdp_kernels.threefry_words import threefry_words
+
+BLOCK = 2**20  # users of a block on a device
+CHUNK = 2**15  # users of a NumPy chunk: its few arrays fit into a core's second-level cache
+
+
+@functools.partial(jax.jit, static_argnames="num_users")
+def raw_words(key: jax.Array, num_users: int) -> jax.Array:
+    """The sum of one word a user and no more, uint32[]: the limit of any such simulation."""
+    data = jax.random.key_data(key)
+    block = min(BLOCK, num_users)
+
+    def add(number, total):
+        first = jnp.asarray(number, jnp.int32).astype(jnp.uint32) * np.uint32(block)
+        start = jnp.stack([jnp.zeros_like(first), first])
+        return total + jnp.sum(threefry_words(data, start, block), dtype=jnp.uint32)
+
+    return lax.fori_loop(0, num_users // block, add, jnp.zeros((), jnp.uint32))
+
+
+@functools.partial(jax.jit, static_argnames=("spec", "one_word"))
+def jax_random(spec: KRR, values: jax.Array, key: jax.Array, one_word: bool) -> jax.Array:
+    """The protocol on `jax.random`: a scan over blocks with a key for each.
+
+    Args:
+      spec: k and epsilon.
+      values: int32[n], n a multiple of the block or less than one.
+      key: a key.
+      one_word: whether a user decides by one word from `jax.random.bits`, as in jaxdp, or by
+        `uniform` and `randint`, as it is mostly written.
+
+    Returns:
+      Estimated counts, float32[k].
+    """
+    k, params = spec.num_values, spec.build()
+    p, q = map(float, spec.probabilities())
+
+    def report(key, value):
+        if one_word:
+            words = jax.random.bits(key, (value.size, 1))
+            return jax.vmap(params.from_bits)(words, value)
+        lie, which = jax.random.split(key)
+        truthful = jax.random.uniform(lie, value.shape) < np.float32(p)
+        if k == 2:
+            return jnp.where(truthful, value, 1 - value)
+        other = jax.random.randint(which, value.shape, 0, k - 1)
+        return jnp.where(truthful, value, jnp.where(other >= value, other + 1, other))
+
+    def step(total, block):
+        number, value = block
+        reports = report(jax.random.fold_in(key, number), value)
+        return total + jax.ops.segment_sum(jnp.ones_like(reports), reports, k), None
+
+    blocks = values.reshape(-1, min(BLOCK, values.size))
+    numbers = jnp.arange(blocks.shape[0], dtype=jnp.uint32)
+    counts, _ = lax.scan(step, jnp.zeros(k, jnp.int32), (numbers, blocks))
+    return (counts.astype(jnp.float32) - np.float32(values.size * q)) / np.float32(p - q)
+
+
+def numpy_krr(spec: KRR, values: np.ndarray, seed: int, threads: int = 1) -> np.ndarray:
+    """The protocol in vectorised NumPy with PCG64, in chunks that stay in cache.
+
+    Args:
+      spec: k and epsilon.
+      values: int32[n].
+      seed: seeds one generator for each thread.
+      threads: threads that share the users.
+
+    Returns:
+      Estimated counts, float64[k].
+    """
+    p, q = map(float, spec.probabilities())
+    seeds = np.random.SeedSequence(seed).spawn(threads)
+    shares = np.array_split(values, threads)
+    if threads == 1:
+        counts = _numpy_counts(spec.num_values, p, shares[0], seeds[0])
+    else:
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            count = functools.partial(_numpy_counts, spec.num_values, p)
+            counts = np.sum(list(pool.map(count, shares, seeds)), axis=0)
+    return (counts - values.size * q) / (p - q)
+
+
+def _numpy_counts(k: int, p: float, values: np.ndarray, seed) -> np.ndarray:
+    rng = np.random.Generator(np.random.PCG64(seed))
+    uniform = np.empty(CHUNK, np.float32)
+    counts = np.zeros(k, np.int64)
+    for begin in range(0, values.size, CHUNK):
+        reports = values[begin : begin + CHUNK].copy()
+        draws = uniform[: reports.size]
+        rng.random(dtype=np.float32, out=draws)
+        lies = np.flatnonzero(draws >= np.float32(p))
+        truth = reports[lies]
+        if k == 2:
+            reports[lies] = 1 - truth
+        else:
+            other = rng.integers(0, k - 1, lies.size, dtype=np.int32)
+            reports[lies] = other + (other >= truth)
+        counts += np.bincount(reports, minlength=k)
+    return counts
+
+
+def multi_freq_ldpy(spec: KRR) -> Callable[[list[int]], Any]:
+    """multi-freq-ldpy's client for each user and its aggregator, as a function of the values."""
+    grr = importlib.import_module("multi_freq_ldpy.pure_frequency_oracles.GRR")
+
+    def estimate(values):
+        reports = [grr.GRR_Client(value, spec.num_values, spec.epsilon) for value in values]
+        return grr.GRR_Aggregator_MI(reports, spec.num_values, spec.epsilon) * len(values)
+
+    return estimate
+
+
+def pure_ldp(spec: KRR) -> Callable[[list[int]], Any]:
+    """pure-ldp's client for each user and its server, as a function of the values."""
+    oracle = importlib.import_module("pure_ldp.frequency_oracles.direct_encoding")
+
+    def index(value):
+        return value
+
+    def estimate(values):
+        client = oracle.DEClient(spec.epsilon, spec.num_values, index)
+        server = oracle.DEServer(spec.epsilon, spec.num_values, index)
+        for value in values:
+            server.aggregate(client.privatise(value))
+        return server.estimate_all(range(spec.num_values), suppress_warnings=True)
+
+    return estimate
+
+
+LOOPS = {"multi-freq-ldpy": multi_freq_ldpy, "pure-ldp": pure_ldp}
+"""Libraries that go user by user: from a spec to a function of a list of values."""

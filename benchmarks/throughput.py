@@ -1,0 +1,240 @@
+"""`python -m benchmarks.throughput`: users a second of `KRR`, against the limit and other means.
+
+Everything in a table was measured in one run, in turn. On an idle machine it takes some minutes.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxdp
+from jaxdp.randomizers import KRR
+from jaxdp_kernels.threefry_words import threefry_words
+from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
+
+from . import _report, _rivals, _timing
+
+EPSILON = 1.0
+OURS = ("array", "histogram", "distribution")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How much is measured.
+
+    Attributes:
+      users: users of a run, a power of two.
+      num_values: the k to go through.
+      repeats: timed runs of each candidate.
+      loop_users: users of the libraries that go user by user.
+      trials: trials of the batch of tallies.
+    """
+
+    users: int = 2**24
+    num_values: tuple[int, ...] = (2, 16, 256, 4096)
+    repeats: int = 9
+    loop_users: int = 2**16
+    trials: int = 1000
+
+
+QUICK = Sizes(users=2**12, num_values=(2, 16), repeats=2, loop_users=2**8, trials=4)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures, prints the tables and writes them with the JSON."""
+    options = _parser().parse_args(arguments)
+    full = Sizes(users=options.users, repeats=options.repeats)
+    results = measure(QUICK if options.quick else full)
+    print(_report.markdown(results))
+    _report.save(results, options.out or _report.RESULTS / f"{results['date']}-cpu.json")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__)
+    parser.add_argument("--users", type=_power_of_two, default=Sizes.users, help="a power of two")
+    parser.add_argument(
+        "--repeats", type=int, default=Sizes.repeats, help="timed runs of each candidate"
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON file; its table goes beside it")
+    return parser
+
+
+def _power_of_two(text: str) -> int:
+    value = int(text)
+    if value < 2 or value & (value - 1) or value > 2**30:
+        raise argparse.ArgumentTypeError(f"must be a power of two in [2, 2**30], got {value}")
+    return value
+
+
+def measure(sizes: Sizes, *, rivals: bool = True) -> dict[str, Any]:
+    """All measurements of one run.
+
+    Args:
+      sizes: how much to measure.
+      rivals: whether to time what runs in Python and NumPy too, and to judge the aims, which are
+        set for a CPU.
+
+    Returns:
+      A dict of plain values, the JSON.
+    """
+    results = {
+        "benchmark": "throughput",
+        "date": _report.today(),
+        "machine": _timing.machine(),
+        "versions": _timing.versions(),
+        "settings": {
+            "users": sizes.users,
+            "epsilon": EPSILON,
+            "num_values": list(sizes.num_values),
+            "repeats": sizes.repeats,
+            "loop_users": sizes.loop_users,
+        },
+        "end_to_end": [],
+    }
+    for k in sizes.num_values:
+        spec = KRR(num_values=k, epsilon=EPSILON)
+        values = np.random.default_rng(k).integers(0, k, sizes.users, dtype=np.int32)
+        times = _timing.interleave(candidates(spec, values, rivals), sizes.repeats)
+        results["end_to_end"] += [_row(name, k, sizes.users, time) for name, time in times.items()]
+        if rivals:
+            results["end_to_end"] += _loops(
+                spec, values[: sizes.loop_users].tolist(), min(sizes.repeats, 3)
+            )
+    results["tally"] = tally(sizes.trials, min(sizes.repeats, 5))
+    results["kernels"] = kernels(sizes.repeats)
+    results["aims"] = aims(results) if rivals else []
+    return results
+
+
+def candidates(spec: KRR, values: np.ndarray, rivals: bool) -> dict[str, Callable[[], Any]]:
+    """What is timed over the same users, by name; each call ends with the estimate on the host."""
+    k, users = spec.num_values, values.size
+    key = jax.random.key(1)
+    device_values = jnp.asarray(values)
+    populations = (
+        jaxdp.Population.from_values(values, num_values=k),
+        jaxdp.Population.from_histogram(np.bincount(values, minlength=k)),
+        jaxdp.Population.from_distribution(np.full(k, 1 / k), num_users=users),
+    )
+
+    def ours(population):
+        return lambda: jaxdp.run(spec, population, key, method="per_user")
+
+    def on_jax(one_word):
+        return lambda: np.asarray(_rivals.jax_random(spec, device_values, key, one_word))
+
+    found: dict[str, Callable[[], Any]] = {
+        "raw words": lambda: np.asarray(_rivals.raw_words(key, users))
+    }
+    found |= {name: ours(pop) for name, pop in zip(OURS, populations, strict=True)}
+    found["jax.random, one word"] = on_jax(True)
+    found["jax.random, uniform and randint"] = on_jax(False)
+    if rivals:
+        threads = os.cpu_count() or 1
+        found["NumPy"] = lambda: _rivals.numpy_krr(spec, values, 1)
+        found["NumPy, a thread a core"] = lambda: _rivals.numpy_krr(spec, values, 1, threads)
+    return found
+
+
+def _row(name: str, k: int, users: int, time: dict[str, float]) -> dict[str, Any]:
+    nanoseconds = {f"{which}_ns": seconds / users * 1e9 for which, seconds in time.items()}
+    rate = round(users / time["median"])
+    return {"name": name, "num_values": k, **nanoseconds, "users_per_second": rate}
+
+
+def _loops(spec: KRR, values: list[int], repeats: int) -> list[dict[str, Any]]:
+    """The libraries that go user by user; one that does not import says why instead."""
+    k, rows, runs = spec.num_values, {}, {}
+    for name, make in _rivals.LOOPS.items():
+        try:
+            runs[name] = make(spec)
+        except ImportError as error:
+            rows[name] = {"name": name, "num_values": k, "error": f"does not import: {error}"}
+    times = _timing.interleave({n: (lambda f=f: f(values)) for n, f in runs.items()}, repeats)
+    rows |= {name: _row(name, k, len(values), time) for name, time in times.items()}
+    return [rows[name] for name in _rivals.LOOPS]
+
+
+def tally(trials: int, repeats: int, num_values: int = 1024) -> dict[str, Any]:
+    """Milliseconds a trial of `simulate` by tallies, with 10^12 users."""
+    weights = np.arange(1, num_values + 1)
+    counts = 10**12 * weights // weights.sum()
+    counts[-1] += 10**12 - counts.sum()
+    population = jaxdp.Population.from_histogram(counts)
+    spec, key = KRR(num_values=num_values, epsilon=EPSILON), jax.random.key(2)
+
+    def batch():
+        return jaxdp.simulate(spec, population, key, num_trials=trials, method="tally")
+
+    time = _timing.interleave({"tally": batch}, repeats)["tally"]
+    per_trial = {f"{which}_ms": seconds / trials * 1e3 for which, seconds in time.items()}
+    return {"users": 10**12, "num_values": num_values, "trials": trials, **per_trial}
+
+
+def kernels(repeats: int) -> list[dict[str, Any]]:
+    """Nanoseconds a word of `threefry_words` and of `jax.random.bits`, summed on the device."""
+    rows = []
+    for spec in ARG_SPECS:
+        if spec.num_words < 2**16:
+            continue  # the call itself would take most of the time
+        key, n = jax.random.key(spec.seed), spec.num_words
+        data = jax.random.key_data(key)
+        start = jnp.array([spec.start >> 32, spec.start & 0xFFFFFFFF], jnp.uint32)
+        ours = jax.jit(lambda data, at, n=n: jnp.sum(threefry_words(data, at, n)))
+        theirs = jax.jit(lambda key, n=n: jnp.sum(jax.random.bits(key, (n,))))
+        times = _timing.interleave(
+            {
+                "ours": lambda f=ours, d=data, s=start: f(d, s).block_until_ready(),
+                "jax": lambda f=theirs, k=key: f(k).block_until_ready(),
+            },
+            repeats,
+        )
+        nanoseconds = {f"{who}_ns": time["median"] / n * 1e9 for who, time in times.items()}
+        rows.append({"kernel": "threefry_words", "arguments": spec.name, "words": n, **nanoseconds})
+    return rows
+
+
+def aims(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was aimed at on a CPU, what was measured (medians), and whether it was met."""
+    rows = results["end_to_end"]
+    time: dict[tuple[str, int], Any] = {
+        (row["name"], row["num_values"]): row.get("median_ns") for row in rows
+    }
+    found = []
+
+    def judge(aim, k, measured, met):
+        ok = measured is not None and bool(met(measured))
+        found.append({"aim": aim, "num_values": k, "measured": measured, "met": ok})
+
+    for k in results["settings"]["num_values"]:
+        array = time["array", k]
+
+        def against(name, array=array, k=k):
+            other = time[name, k]
+            return None if other is None else other / array
+
+        judge("array ≤ 2 × raw words", k, array / time["raw words", k], lambda x: x <= 2)
+        for name, factor in (
+            ("jax.random, one word", 5),
+            ("jax.random, uniform and randint", 5),
+            ("NumPy", 3),
+            *((loop, 1000) for loop in _rivals.LOOPS),
+        ):
+            aim = f"array ≥ {factor:,} × as fast as {name}"
+            judge(aim, k, against(name), lambda x, factor=factor: x >= factor)
+        judge("histogram ≤ 5 ns a user", k, time["histogram", k], lambda x: x <= 5)
+    one = results["tally"]
+    judge("tally < 1 ms a trial", one["num_values"], one["median_ms"], lambda x: x < 1)
+    return found
+
+
+if __name__ == "__main__":
+    main()

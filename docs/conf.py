@@ -1,0 +1,47 @@
+"""Sphinx configuration. Build: `sphinx-build -W docs docs/_build/html` with the `docs` extra."""
+
+import pathlib
+import sys
+
+import jaxdp
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
+
+project = "jaxdp"
+author = "The jaxdp authors"
+copyright = author
+release = jaxdp.__version__
+
+extensions = [
+    "myst_parser",
+    "public_names",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinxcontrib.bibtex",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_default_options = {"members": True, "imported-members": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # docstrings state shape and dtype, which annotations cannot
+default_role = "code"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_attr_annotations = False  # docstrings state types themselves
+napoleon_custom_sections = ["Formal guarantees", "Edge cases"]
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "plain"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+
+html_theme = "furo"
+html_title = "jaxdp"
+html_static_path = ["_static"]

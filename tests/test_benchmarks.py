@@ -1,0 +1,145 @@
+"""The benchmarks run, their rivals simulate the same protocol, and the tables are the JSON's."""
+
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import _report, _rivals, gpu, throughput
+from jaxdp.randomizers import KRR
+from tests import stats
+
+USERS = 2**14
+RESULTS = sorted(_report.RESULTS.glob("*.json"))
+
+
+def reports(spec, estimate):
+    """The reports' counts, from the estimated counts of USERS users."""
+    p, q = map(float, spec.probabilities())
+    counts = np.asarray(estimate, np.float64) * (p - q) + USERS * q
+    np.testing.assert_allclose(counts, counts.round(), atol=0.1)
+    return counts.round()
+
+
+RIVALS = {
+    "jax, one word": lambda spec, x, s: _rivals.jax_random(
+        spec, jnp.asarray(x), jax.random.key(s), True
+    ),
+    "jax": lambda spec, x, s: _rivals.jax_random(spec, jnp.asarray(x), jax.random.key(s), False),
+    "numpy": _rivals.numpy_krr,
+    "numpy, threads": lambda spec, x, s: _rivals.numpy_krr(spec, x, s, 3),
+}
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("rival", RIVALS)
+def test_rivals_simulate_the_same_protocol(rival, k, seed):
+    spec = KRR(num_values=k, epsilon=1.0)
+    estimate = RIVALS[rival](spec, np.full(USERS, k - 1, np.int32), seed)
+    counts = reports(spec, estimate)
+    assert counts.sum() == USERS
+    law = [float(p) for p in spec.channel()[k - 1]]
+    stats.check_multinomial(counts, law)
+    twin = [float(p) for p in KRR(num_values=k, epsilon=1.3).channel()[k - 1]]
+    stats.must_fail(stats.check_multinomial, counts, twin)
+
+
+def test_the_limit_is_the_sum_of_all_words(key):
+    expected = np.asarray(jax.random.bits(key, (USERS,))).sum(dtype=np.uint32)
+    assert np.asarray(_rivals.raw_words(key, USERS)) == expected
+
+
+def test_throughput_runs_end_to_end(tmp_path, capsys):
+    path = tmp_path / "throughput.json"
+    throughput.main(["--quick", "--out", str(path)])
+    results = json.loads(path.read_text())
+    rows = {(row["name"], row["num_values"]) for row in results["end_to_end"]}
+    names = ["raw words", *throughput.OURS, "NumPy", "jax.random, one word", *_rivals.LOOPS]
+    assert rows >= {(name, k) for name in names for k in throughput.QUICK.num_values}
+    times = [v for row in results["end_to_end"] for n, v in row.items() if n.endswith("_ns")]
+    assert all(time > 0 for time in times)
+    assert results["tally"]["median_ms"] > 0
+    table = _report.markdown(results)
+    assert path.with_suffix(".md").read_text() == table
+    assert table in capsys.readouterr().out
+
+
+def test_a_library_that_does_not_import_is_reported(monkeypatch):
+    grr = "multi_freq_ldpy.pure_frequency_oracles.GRR"
+    for module in (grr, "pure_ldp.frequency_oracles.direct_encoding"):
+        monkeypatch.setitem(sys.modules, module, None)
+    rows = throughput._loops(KRR(3, 1.0), [0, 1, 2], 1)
+    assert [row["name"] for row in rows] == list(_rivals.LOOPS)
+    assert all("does not import" in row["error"] for row in rows)
+
+
+def test_aims_are_judged_by_the_measurements():
+    names = ["raw words", "histogram", "jax.random, one word", "jax.random, uniform and randint"]
+    times = dict.fromkeys([*names, "NumPy", *_rivals.LOOPS], 6.0) | {"array": 1.0}
+    rows = [{"name": n, "num_values": 16, "median_ns": t} for n, t in times.items()]
+    rows[-2] = {"name": rows[-2]["name"], "num_values": 16, "error": "does not import"}
+    tally = {"num_values": 8, "median_ms": 0.5}
+    results = {"end_to_end": rows, "tally": tally, "settings": {"num_values": [16]}}
+    met = {row["aim"]: (row["measured"], row["met"]) for row in throughput.aims(results)}
+    assert met["array ≤ 2 × raw words"] == (pytest.approx(1 / 6), True)
+    assert met["array ≥ 5 × as fast as jax.random, one word"] == (6.0, True)
+    assert met["array ≥ 3 × as fast as NumPy"] == (6.0, True)
+    assert met["array ≥ 1,000 × as fast as multi-freq-ldpy"] == (6.0, False)
+    assert met["array ≥ 1,000 × as fast as pure-ldp"] == (None, False)
+    assert met["histogram ≤ 5 ns a user"] == (6.0, False)
+    assert met["tally < 1 ms a trial"] == (0.5, True)
+
+
+def test_users_must_be_a_power_of_two(capsys):
+    with pytest.raises(SystemExit) as stop:
+        throughput.main(["--users", "1000"])
+    assert stop.value.code == 2
+    assert "power of two" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_published_tables_are_those_of_the_json(path):
+    text = path.read_text()
+    assert not re.search(r'"/|[\w]+@', text), "a path or a host"
+    table = path.with_suffix(".md")
+    assert table.read_text() == _report.markdown(json.loads(text))
+    page = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
+    assert f"../benchmarks/results/{table.name}" in page.read_text()
+
+
+def test_there_are_published_results():
+    assert RESULTS
+
+
+def test_no_gpu_is_said_plainly(capsys):
+    if jax.devices()[0].platform == "gpu":
+        pytest.skip("there is a GPU")
+    assert gpu.main([]) == 2
+    assert "no GPU" in capsys.readouterr().err
+
+
+def test_gpu_script_runs_end_to_end(tmp_path):
+    path = tmp_path / "gpu.json"
+    tests = "kernels/jaxdp_kernels/threefry_words/api.py"
+    options = ["--allow-cpu", "--quick", "--tests", tests, "--out", str(path)]
+    assert gpu.main(options) == 0
+    results = json.loads(path.read_text())
+    assert results["suite"]["exit_code"] == 0
+    assert "passed" in results["suite"]["summary"]
+    assert all(check["equal"] for check in results["kernel_checks"])
+    assert {row["name"] for row in results["end_to_end"]} >= set(throughput.OURS)
+
+
+def test_gpu_script_fails_with_the_suite(tmp_path, monkeypatch):
+    suite = {"platforms": "cpu", "exit_code": 1, "summary": "1 failed"}
+    monkeypatch.setattr(gpu, "run_suite", lambda tests, cpu: suite)
+    quick = dataclasses.replace(throughput.QUICK, num_values=(2,))
+    monkeypatch.setattr(throughput, "QUICK", quick)
+    options = ["--allow-cpu", "--quick", "--out", str(tmp_path / "gpu.json")]
+    assert gpu.main(options) == 1

@@ -1,0 +1,41 @@
+"""Every example on the pages of the docs runs, a page at a time."""
+
+import doctest
+import pathlib
+
+import pytest
+
+from .markdown import fenced
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+PAGES = {
+    str(path.relative_to(DOCS)): path
+    for path in sorted(DOCS.rglob("*.md"))
+    if ">>> " in path.read_text()
+}
+
+
+def page_examples(path):
+    """One doctest of all the examples of a page, so that later ones see earlier names."""
+    test = doctest.DocTest([], {}, path.name, str(path), 0, None)
+    for line, block in fenced(path.read_text(), "python"):
+        for example in doctest.DocTestParser().get_examples(block, path.name):
+            example.lineno += line
+            test.examples.append(example)
+    return test
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples(page):
+    report = []
+    test = page_examples(PAGES[page])
+    results = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append)
+    assert results.attempted == len(test.examples) > 0
+    assert results.failed == 0, "".join(report)
+
+
+def test_a_wrong_example_is_seen(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\n>>> 1 + 1\n3\n\n```\n")
+    assert doctest.DocTestRunner().run(page_examples(page), out=lambda _: None).failed == 1

@@ -1,0 +1,161 @@
+"""The package as a whole: import, version, import directions, documentation of public names."""
+
+import ast
+import importlib.metadata
+import json
+import pathlib
+import subprocess
+import sys
+
+import public_names
+import pytest
+
+import jaxdp
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+# Lower number, lower floor. A module may import from its own package and from lower floors.
+FLOORS = {
+    "jaxdp_kernels": 0,
+    "jaxdp._version": 0,
+    "jaxdp._spec": 0,
+    "jaxdp._x64": 0,
+    "jaxdp.data": 0,
+    "jaxdp.random": 1,
+    "jaxdp.projections": 2,
+    "jaxdp.workloads": 2,
+    "jaxdp.randomizers": 2,
+    "jaxdp.factorization": 3,
+    "jaxdp.population": 4,
+    "jaxdp.engine": 5,
+    "jaxdp.linear": 6,
+    "jaxdp.central": 6,
+    "jaxdp.pairwise": 7,
+    "jaxdp.learning": 7,
+    "jaxdp.bounds": 8,
+    "jaxdp.audit": 8,
+    "jaxdp.sweep": 9,
+}
+
+# What belongs to the extras, or is merely slow: `import jaxdp` must not pull it in.
+NOT_ON_IMPORT = {"matplotlib", "pyarrow", "rich", "tyro", "distributed", "cvxpy", "pandas"}
+
+IMPORT_PROBE = """
+import json, sys
+import jax
+flags = dict(jax.config.values)
+before = set(sys.modules)
+import jaxdp
+from jax._src import xla_bridge
+print(json.dumps({
+    "modules": sorted(set(sys.modules) - before),
+    "changed_flags": [name for name, value in jax.config.values.items() if flags[name] != value],
+    "backends": list(xla_bridge._backends),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh_import():
+    """What `import jaxdp` does in a process of its own, after `import jax`."""
+    probe = subprocess.run(
+        [sys.executable, "-c", IMPORT_PROBE], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    return json.loads(probe.stdout)
+
+
+def test_import_leaves_extras_alone(fresh_import):
+    imported = {name.partition(".")[0] for name in fresh_import["modules"]}
+    assert "jaxdp" in imported
+    assert imported & NOT_ON_IMPORT == set()
+
+
+def test_import_changes_no_flag_and_starts_no_backend(fresh_import):
+    assert fresh_import["changed_flags"] == []
+    assert fresh_import["backends"] == []
+
+
+def test_version_is_the_installed_one():
+    assert jaxdp.__version__ == importlib.metadata.version("jaxdp")
+
+
+def source_modules():
+    """(dotted name, syntax tree) of every module of both import packages."""
+    for base in (ROOT, ROOT / "kernels"):
+        package = base / ("jaxdp" if base == ROOT else "jaxdp_kernels")
+        for path in sorted(package.rglob("*.py")):
+            parts = path.relative_to(base).with_suffix("").parts
+            yield parts, ast.parse(path.read_text())
+
+
+def imported_names(parts, tree):
+    """Absolute dotted names of everything that the module imports, at any depth."""
+    package = parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            base = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def floor_of(name):
+    """The (package, floor) that a dotted name belongs to, or None."""
+    return next(((p, f) for p, f in FLOORS.items() if name == p or name.startswith(f"{p}.")), None)
+
+
+def upward_imports(modules):
+    """Every import that does not go down, as (importer, imported)."""
+    for parts, tree in modules:
+        here = floor_of(".".join(parts))
+        if here is None:  # jaxdp/__init__.py stands on the roof
+            continue
+        for name in imported_names(parts, tree):
+            there = floor_of(name)
+            outside = there is not None and there[0] != here[0]
+            if (outside and there[1] >= here[1]) or (name.split(".")[0] == "jaxdp" and not there):
+                yield ".".join(parts), name
+
+
+def test_imports_go_down_only():
+    assert list(upward_imports(source_modules())) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "line"),
+    [
+        ("jaxdp.random._words", "from jaxdp.engine import run"),
+        ("jaxdp.random._words", "from .. import engine"),
+        ("jaxdp.randomizers._krr", "from ..workloads import identity"),
+        ("jaxdp.randomizers._krr", "import jaxdp"),
+        ("jaxdp_kernels.op.api", "from jaxdp.random import Count"),
+    ],
+)
+def test_an_upward_import_is_seen(importer, line):
+    assert list(upward_imports([(tuple(importer.split(".")), ast.parse(line))]))
+
+
+def test_every_module_has_a_floor():
+    """A new package must be given its place in `FLOORS`."""
+    homeless = {".".join(parts) for parts, _ in source_modules() if not floor_of(".".join(parts))}
+    assert homeless == {"jaxdp.__init__"}
+
+
+@pytest.mark.parametrize("package", public_names.public_packages())
+def test_public_names_are_explained(package):
+    assert list(public_names.undocumented(package)) == []
+
+
+def test_a_name_without_documentation_is_seen(monkeypatch):
+    class Mute:
+        def speak(self): ...
+
+    monkeypatch.setattr(jaxdp, "Mute", Mute, raising=False)
+    assert list(public_names.undocumented("jaxdp")) == ["jaxdp.Mute", "jaxdp.Mute.speak"]
+    everything = {
+        f"{package}.{name}"
+        for package in public_names.public_packages()
+        for name in public_names.public_names(package)
+    }
+    assert list(public_names.missing(everything - {"jaxdp.Mute"})) == ["jaxdp.Mute"]
