@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from ..population import Population
-from ..random import Count, Fixed, from_limbs, limbs, merge, words
+from ..random import Count, Fixed, UserWords, from_limbs, limbs, merge, words
 from ._plan import Plan, make_plan
 
 DEFAULT_FIXED_BITS = 20
@@ -57,8 +57,19 @@ def stream_tally(
 def _block_tally(params, population, key, start, size, mask, offset, aligned):
     """The block sums of users `start .. start + size - 1`."""
     values, members = population.source.block(start, size, offset, aligned)
-    reports = jax.vmap(params.from_bits)(words(key, start, size, params.num_words), values)
-    return params.tally(reports, members & mask)
+    return params.tally(_reports(params, key, start, size, values), members & mask)
+
+
+def _reports(params, key, start, size, values):
+    """One report per user; params with `lazy_words` read their words one at a time."""
+    if not getattr(params, "lazy_words", False):
+        return jax.vmap(params.from_bits)(words(key, start, size, params.num_words), values)
+    users = start + Count.of(lax.iota(jnp.uint32, size))
+
+    def report(user, value):
+        return params.from_bits(UserWords.of_user(key, user, params.num_words), value)
+
+    return jax.vmap(report)(users, values)
 
 
 def _device_tally(params, population, key, zero, num_blocks, device, plan: Plan):

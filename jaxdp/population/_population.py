@@ -329,6 +329,21 @@ class Population:
                 "clip them, or widen the protocol's range."
             )
 
+    def require_ball(self, dim: int, radius: float) -> None:
+        """Raises ValueError unless values are float vectors of this dimension and L2 norm."""
+        self.require_reals((dim,))
+        inputs = self.inputs
+        if is_traced(inputs):
+            return
+        norms = jnp.sqrt(jnp.sum(jnp.square(inputs), axis=1))
+        worst = int(jnp.argmax(norms))
+        if float(norms[worst]) > radius * (1 + 1e-6):
+            raise ValueError(
+                f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
+                f"row {worst} has {float(norms[worst]):g}; scale or clip the vectors, or raise "
+                "radius."
+            )
+
 
 def _bin_values(values: Any, num_bins: int, name: str) -> Any:
     """The pytree of bins' values as device arrays, or raises unless it has a row for each bin."""

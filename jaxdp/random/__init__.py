@@ -11,6 +11,7 @@ from ._hypergeometric import hypergeometric as hypergeometric
 from ._hypergeometric import multivariate_hypergeometric as multivariate_hypergeometric
 from ._multinomial import multinomial as multinomial
 from ._permutation import permute as permute
+from ._user_words import UserWords as UserWords
 from ._words import ASSIGN as ASSIGN
 from ._words import DRAWS as DRAWS
 from ._words import ORDER as ORDER

@@ -87,6 +87,17 @@ class Noisy:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
+class LazyNoisy(Noisy):
+    """The same reports, from words that are made when they are read, in another order."""
+
+    lazy_words = True
+
+    def noise(self, words):
+        return super().noise(jax.numpy.stack([words[np.int32(j)] for j in (2, 1, 0)])[::-1])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class TwoRounds:
     """Half of the users say which bin is commonest; the others say whether they are in it."""
 

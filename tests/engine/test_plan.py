@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import jaxdp
 from jaxdp.engine._plan import logical_block, make_plan
 from jaxdp.random import Count
-from tests.engine.probes import Visits, mesh_of
+from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
 
 FEW_ROWS = 2**16  # words per user that make a logical block of 16 users
 
@@ -98,3 +98,18 @@ def test_words_of_a_user_do_not_depend_on_who_else_there_is(key):
         population = jaxdp.Population.from_values(users[:n], num_values=4)
         found = jaxdp.run(krr, population, key, method="per_user")
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["values", "histogram"])
+def test_words_read_one_at_a_time_give_the_same_reports(kind, key):
+    eager, lazy = Noisy(), LazyNoisy()
+    rows = np.linspace(-1, 1, 900, dtype=np.float32).reshape(300, 3)
+    population = (
+        jaxdp.Population.from_values(rows)
+        if kind == "values"
+        else jaxdp.Population.from_histogram(np.full(300, 2), rows)
+    )
+    a, b = (jaxdp.run(p, population, key, method="per_user") for p in (eager, lazy))
+    np.testing.assert_allclose(a, b, rtol=1e-6)
+    other = jaxdp.run(lazy, population, jax.random.fold_in(key, 1), method="per_user")
+    assert np.abs(other - b).max() > 1e-3

@@ -199,3 +199,14 @@ def test_traced_size_and_use_inside_jit(key):
     assert int(last_value(Population.from_values([4, 2], num_values=5))) == 2
     drawn = Population.from_distribution([0.0, 1.0], 2**40).bind(key)
     assert int(last_value(drawn)) == 1
+
+
+def test_vectors_must_lie_in_the_ball():
+    rows = np.array([[0.6, 0.8], [0.0, 0.5], [3.0, 4.0]], np.float32)
+    Population.from_values(rows).require_ball(2, 5.0)
+    with pytest.raises(ValueError, match=r"row 2 has 5.*radius"):
+        Population.from_values(rows).require_ball(2, 4.99)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        Population.from_values(rows).require_ball(3, 5.0)
+    with pytest.raises(ValueError, match="real numbers"):
+        Population.from_histogram([1, 2]).require_ball(2, 1.0)

@@ -102,3 +102,13 @@ def test_streams_are_folds_and_distinct(key):
 def test_bad_arguments(key_data, start, num_words, implementation, message):
     with pytest.raises(ValueError, match=message):
         threefry_words(key_data, start, num_words, implementation)
+
+
+@pytest.mark.parametrize("user", [0, 1, 2**31 // 7, 2**40 + 5])
+def test_words_made_as_they_are_read_are_the_users_words(user, key):
+    every = jr.words(key, Count.of(user), 1, 7)[0]
+    lazy = jr.UserWords.of_user(key, Count.of(user), 7)
+    for index in (0, 6, slice(None), slice(2, 5), slice(-2, None), np.array([4, 4, 0])):
+        np.testing.assert_array_equal(lazy[index], every[index])
+    picked = jax.jit(jax.vmap(lambda j: lazy[j]))(jnp.arange(7))
+    np.testing.assert_array_equal(picked, every)
