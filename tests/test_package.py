@@ -21,6 +21,7 @@ FLOORS = {
     "jaxdp._spec": 0,
     "jaxdp._x64": 0,
     "jaxdp.data": 0,
+    "jaxdp.accounting": 1,
     "jaxdp.random": 1,
     "jaxdp.projections": 2,
     "jaxdp.workloads": 2,

@@ -130,6 +130,20 @@ class KRR(Randomizer):
         own, other = counts * p * (1 - p), (counts.sum() - counts) * q * (1 - q)
         return (own + other) / (p - q) ** 2
 
+    def covariance(self, value: int) -> np.ndarray:
+        """The exact covariance of the estimate from one user, float64[k, k].
+
+        `(diag(r) - r r^T) / (p - q)**2`, where r is the user's row of the channel.
+
+        Args:
+          value: the user's value, an int in [0, k).
+        """
+        value = check_int("value", int(value), low=0, high=self.num_values - 1)
+        p, q = map(float, self.probabilities())
+        row = np.full(self.num_values, q)
+        row[value] = p
+        return (np.diag(row) - np.outer(row, row)) / (p - q) ** 2
+
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of one estimated count over all data sets of `num_users`; exact.
 

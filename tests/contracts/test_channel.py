@@ -46,17 +46,39 @@ def test_budget_is_spent(case, epsilon):
     assert case.make(epsilon).exact_epsilon() > 0.999 * epsilon
 
 
-@pytest.mark.parametrize("case", [c for c in RANDOMIZERS if c.finite], ids=ids)
+def reports_of(spec, num_reports: int) -> np.ndarray:
+    """The report of each column of the channel."""
+    return np.asarray(spec.reports()) if hasattr(spec, "reports") else np.arange(num_reports)
+
+
+def decoded_reports(spec, num_reports: int) -> np.ndarray:
+    """The estimate from each report of a single user."""
+    params = spec.build()
+    reports = jnp.asarray(reports_of(spec, num_reports))
+    mask = jnp.ones(1, bool)
+    tallies = jax.vmap(lambda report: params.tally(report[None], mask))(reports)
+    with jax.enable_x64(True):
+        return np.asarray(jax.vmap(params.estimate)(jax.tree.map(Count.of, tallies)))
+
+
+ENUMERABLE = [c for c in RANDOMIZERS if c.finite and c.make(1.0).build().num_words <= 2]
+
+
+@pytest.mark.parametrize("case", ENUMERABLE, ids=ids)
 def test_from_bits_enumerated_is_the_channel(case):
-    """All 256 words of an 8-bit twin, for every input: the channel exactly."""
+    """All words of an 8-bit twin, for every input: the channel exactly."""
     spec = case.make(1.0)
     params = spec.build(word_bits=8)
     channel = channel_of(spec, case, 8)
-    every_word = jnp.arange(256, dtype=jnp.uint32)[:, None]
+    order = {report.tobytes(): j for j, report in enumerate(reports_of(spec, len(channel[0])))}
+    axes = [np.arange(256, dtype=np.uint32)] * params.num_words
+    every_word = jnp.asarray(np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, params.num_words))
+    kind = next(iter(reports_of(spec, len(channel[0])))).dtype
     for value, row in zip(case.user_values(), channel, strict=True):
         reports = jax.vmap(params.from_bits, in_axes=(0, None))(every_word, value)
-        seen = np.bincount(np.asarray(reports), minlength=len(row))
-        assert [Fraction(int(count), 256) for count in seen] == row
+        rows = np.asarray(reports).astype(kind)
+        seen = np.bincount([order[report.tobytes()] for report in rows], minlength=len(row))
+        assert [Fraction(int(count), len(every_word)) for count in seen] == row
 
 
 def test_enumeration_catches_a_biased_choice():
@@ -91,12 +113,8 @@ def case_lie(num_values: int, epsilon: float) -> int:
 def test_estimator_inverts_the_channel(case, epsilon):
     """The mean of one user's estimate over its reports is the user's own target."""
     spec = case.make(epsilon)
-    params = spec.build()
     channel = channel_of(spec, case, 32)
-    num_reports = len(channel[0])
-    with jax.enable_x64(True):
-        unit = Count.of(np.eye(num_reports, dtype=np.int64))
-        decoded = np.asarray(jax.vmap(params.estimate)(unit))
+    decoded = decoded_reports(spec, len(channel[0]))
     for index, row in enumerate(channel):
         mean = np.tensordot(np.array([float(p) for p in row]), decoded, axes=1)
         alone = np.zeros(len(channel), np.int64)
@@ -109,11 +127,8 @@ def test_estimator_inverts_the_channel(case, epsilon):
 def test_variance_is_that_of_the_channel(case, epsilon):
     """For a single user, `variance` is the second moment of the enumerated estimate."""
     spec = case.make(epsilon)
-    params = spec.build()
     channel = channel_of(spec, case, 32)
-    with jax.enable_x64(True):
-        unit = Count.of(np.eye(len(channel[0]), dtype=np.int64))
-        decoded = np.asarray(jax.vmap(params.estimate)(unit))
+    decoded = decoded_reports(spec, len(channel[0]))
     for index, row in enumerate(channel):
         alone = np.zeros(len(channel), np.int64)
         alone[index] = 1
@@ -121,3 +136,19 @@ def test_variance_is_that_of_the_channel(case, epsilon):
         second = np.tensordot(np.array([float(p) for p in row]), (decoded - target) ** 2, axes=1)
         np.testing.assert_allclose(spec.variance(alone, case.inputs), second, rtol=1e-6, atol=1e-9)
         assert np.all(second <= spec.worst_case_variance(1) * (1 + 1e-12) + 1e-12)
+
+
+@pytest.mark.parametrize(("case", "epsilon"), FINITE)
+def test_covariance_is_that_of_the_channel(case, epsilon):
+    spec = case.make(epsilon)
+    if not hasattr(spec, "covariance"):
+        assert case.values is not None, "a frequency oracle owes its users a covariance"
+        return
+    channel = channel_of(spec, case, 32)
+    decoded = decoded_reports(spec, len(channel[0]))
+    for value, row in zip(case.user_values(), channel, strict=True):
+        p = np.array([float(x) for x in row])
+        centred = decoded - p @ decoded
+        expected = np.einsum("r,ri,rj->ij", p, centred, centred)
+        found = spec.covariance(value)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
