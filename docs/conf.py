@@ -14,6 +14,7 @@ release = jaxdp.__version__
 
 extensions = [
     "myst_parser",
+    "matplotlib.sphinxext.plot_directive",
     "public_names",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
@@ -35,6 +36,11 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_attr_annotations = False  # docstrings state types themselves
 napoleon_custom_sections = ["Formal guarantees", "Edge cases"]
+
+plot_formats = [("png", 144)]
+plot_include_source = False
+plot_html_show_source_link = False
+plot_html_show_formats = False
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
