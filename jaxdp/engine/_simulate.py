@@ -61,8 +61,8 @@ def run(
     """
     params = prepare(protocol, population, key)
     config = configure(params, population, method, mesh, block_size)
-    if _inside_transformation(params, population, key):
-        return estimate(params, play(params, population, key, config)[0])
+    if _inside_transformation(params, population, key):  # compiled, also under a bare vmap
+        return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
     with jax.enable_x64(True):
         arguments = _host_arrays(mesh, (params, population, key))
         outcome, _ = _play_compiled(*arguments, config)

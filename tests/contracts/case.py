@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import jaxdp
 
@@ -40,6 +41,11 @@ class Case:
     def inputs(self) -> np.ndarray | None:
         return None if self.values is None else np.asarray(self.values, np.float32)
 
+    @property
+    def has_law(self) -> bool:
+        """Whether the tally can be drawn at once."""
+        return hasattr(self.make(1.0).build(), "sample_tally")
+
     def population(self, scale: int = 1) -> jaxdp.Population:
         return jaxdp.Population.from_histogram(np.array(self.counts) * scale, self.inputs)
 
@@ -47,6 +53,16 @@ class Case:
         """One value for each bin, as a user holds it."""
         bins = np.arange(len(self.counts), dtype=np.int32)
         return bins if self.values is None else np.asarray(self.values, np.float32)
+
+
+def paths(cases: tuple[Case, ...]) -> list[Any]:
+    """Pytest parameters (case, method): every simulation path that each case has."""
+    return [
+        pytest.param(case, method, id=f"{method}-{case.name}")
+        for case in cases
+        for method in ("per_user", "tally")
+        if method == "per_user" or case.has_law
+    ]
 
 
 def bad_epsilons(make: Callable[[Any], Any]) -> tuple[tuple[Callable[[], Any], str], ...]:

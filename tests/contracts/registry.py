@@ -5,7 +5,13 @@ A new member joins by one entry in the `CASES` of its family.
 
 from tests.contracts.case import Case as Case
 from tests.contracts.case import ids as ids
+from tests.contracts.case import paths as paths
 from tests.contracts.cases import basic, pairwise
 
 RANDOMIZERS = basic.CASES
 PROTOCOLS = RANDOMIZERS + pairwise.CASES
+
+PATHS = paths(PROTOCOLS)
+_EXEMPLARS = {"krr-5", "binary", "quantized-kendall"}
+EXEMPLARS = tuple(case for case in PROTOCOLS if case.name in _EXEMPLARS)
+"""One of each kind: what the properties of the engine, rather than of a member, are tested on."""

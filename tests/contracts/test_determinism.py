@@ -13,28 +13,47 @@ def mesh_of(devices: int):
     return jax.make_mesh((devices,), ("users",), axis_types=auto, devices=jax.devices()[:devices])
 
 
-@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
-@pytest.mark.parametrize("kind", ["values", "histogram", "distribution"])
-def test_bits_do_not_depend_on_devices_or_blocks(case, kind, key):
+def population_of(case, kind: str) -> jaxdp.Population:
     counts = np.array(case.counts) * 71
     if kind == "values":
-        array = np.repeat(case.user_values(), counts)
-        bins = None if case.values else len(counts)
-        population = jaxdp.Population.from_values(array, num_values=bins)
-    elif kind == "histogram":
-        population = jaxdp.Population.from_histogram(counts, case.inputs)
-    else:
-        p = counts / counts.sum()
-        population = jaxdp.Population.from_distribution(p, int(counts.sum()), case.inputs)
-    spec = case.make(1.0)
+        array = np.repeat(case.user_values(), counts, axis=0)
+        return jaxdp.Population.from_values(array, num_values=None if case.values else len(counts))
+    if kind == "histogram":
+        return jaxdp.Population.from_histogram(counts, case.inputs)
+    p = counts / counts.sum()
+    return jaxdp.Population.from_distribution(p, int(counts.sum()), case.inputs)
+
+
+def check_same_bits(case, kind, key, block_sizes, devices):
+    spec, population = case.make(1.0), population_of(case, kind)
     expected = jaxdp.run(spec, population, key, method="per_user")
-    for block_size in (2**15, 2**16, 2**17):
+    for block_size in block_sizes:
         found = jaxdp.run(spec, population, key, method="per_user", block_size=block_size)
         np.testing.assert_array_equal(found, expected)
-    for devices in (1, 2, 4, 8):
-        mesh = mesh_of(devices)
-        found = jaxdp.run(spec, population, key, method="per_user", mesh=mesh)
+    for count in devices:
+        found = jaxdp.run(spec, population, key, method="per_user", mesh=mesh_of(count))
         np.testing.assert_array_equal(found, expected)
+
+
+SHARES = {
+    "values": ((2**16,), (2, 8)),
+    "histogram": ((2**17,), (4,)),
+    "distribution": ((2**15,), (1,)),
+}
+"""Block sizes and numbers of devices that every member is tested with, by kind of population."""
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+@pytest.mark.parametrize("kind", SHARES)
+def test_bits_do_not_depend_on_devices_or_blocks(case, kind, key):
+    check_same_bits(case, kind, key, *SHARES[kind])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+@pytest.mark.parametrize("kind", SHARES)
+def test_bits_do_not_depend_on_any_devices_or_blocks(case, kind, key):
+    check_same_bits(case, kind, key, (2**15, 2**16, 2**17), (1, 2, 4, 8))
 
 
 @pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
@@ -42,7 +61,7 @@ def test_given_and_counted_users_are_the_same_users(case, key):
     """An array in the order of the bins is the histogram's population, user by user."""
     counts = np.array(case.counts)
     bins = None if case.values else len(counts)
-    array = np.repeat(case.user_values(), counts)
+    array = np.repeat(case.user_values(), counts, axis=0)
     given = jaxdp.Population.from_values(array, num_values=bins)
     spec = case.make(1.0)
     np.testing.assert_array_equal(
@@ -55,11 +74,8 @@ def test_given_and_counted_users_are_the_same_users(case, key):
 def test_trials_are_runs_with_folded_keys(case, key):
     spec, population = case.make(1.0), case.population()
     trials = jaxdp.simulate(spec, population, key, num_trials=7, method="per_user")
-    for batch in (1, 2, 7):
-        again = jaxdp.simulate(
-            spec, population, key, num_trials=7, method="per_user", trial_batch=batch
-        )
-        np.testing.assert_allclose(again.estimates, trials.estimates, rtol=1e-12)
+    again = jaxdp.simulate(spec, population, key, num_trials=7, method="per_user", trial_batch=2)
+    np.testing.assert_allclose(again.estimates, trials.estimates, rtol=1e-12)
     for t in (0, 6):
         alone = jaxdp.run(spec, population, jax.random.fold_in(key, t), method="per_user")
         np.testing.assert_allclose(trials.estimates[t], alone, rtol=1e-12)

@@ -1,0 +1,13 @@
+"""One worker of pytest-xdist runs all the contracts of a member, and compiles it once."""
+
+import pytest
+
+from tests.contracts.case import Case
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups the tests of the contract suites by member."""
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if isinstance(case := params.get("case"), Case):
+            item.add_marker(pytest.mark.xdist_group(case.name))
