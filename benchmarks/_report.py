@@ -64,13 +64,14 @@ def _cell(row: dict[str, Any]) -> str:
 def _kernels(rows: list[dict[str, Any]]) -> str:
     body = [
         [
-            f"`{row['kernel']}`, {row['arguments']}, {row['words']:,} words",
+            f"`{row['kernel']}`, {row['arguments']}, {row['items']:,} × {row['unit']}",
             f"{row['ours_ns']:.2f}",
-            f"{row['jax_ns']:.2f}",
+            f"{row['baseline_ns']:.2f}",
+            row["baseline"],
         ]
         for row in rows
     ]
-    return _table(["kernel, ns a word", "ours", "`jax.random.bits`"], body)
+    return _table(["kernel, ns an item", "ours", "other", "what the other is"], body)
 
 
 def _aims(rows: list[dict[str, Any]]) -> str:

@@ -5,6 +5,7 @@ Everything in a table was measured in one run, in turn. On an idle machine it ta
 
 import argparse
 import dataclasses
+import importlib
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -16,8 +17,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.randomizers import KRR
-from jaxdp_kernels.threefry_words import threefry_words
-from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
+from jaxdp_kernels import OPERATIONS
 
 from . import _report, _rivals, _timing
 
@@ -109,7 +109,7 @@ def measure(sizes: Sizes, *, rivals: bool = True) -> dict[str, Any]:
                 spec, values[: sizes.loop_users].tolist(), min(sizes.repeats, 3)
             )
     results["tally"] = tally(sizes.trials, min(sizes.repeats, 5))
-    results["kernels"] = kernels(sizes.repeats)
+    results["kernels"] = kernels(sizes.repeats, sizes.users)
     results["aims"] = aims(results) if rivals else []
     return results
 
@@ -179,26 +179,28 @@ def tally(trials: int, repeats: int, num_values: int = 1024) -> dict[str, Any]:
     return {"users": 10**12, "num_values": num_values, "trials": trials, **per_trial}
 
 
-def kernels(repeats: int) -> list[dict[str, Any]]:
-    """Nanoseconds a word of `threefry_words` and of `jax.random.bits`, summed on the device."""
+def kernels(repeats: int, most: int) -> list[dict[str, Any]]:
+    """Nanoseconds of each kernel an item, and of what it is measured against.
+
+    Args:
+      repeats: timed runs of each.
+      most: items of the largest arguments to time; a kernel's smallest are timed in any case.
+
+    Returns:
+      A row for each kernel and its arguments.
+    """
     rows = []
-    for spec in ARG_SPECS:
-        if spec.num_words < 2**16:
-            continue  # the call itself would take most of the time
-        key, n = jax.random.key(spec.seed), spec.num_words
-        data = jax.random.key_data(key)
-        start = jnp.array([spec.start >> 32, spec.start & 0xFFFFFFFF], jnp.uint32)
-        ours = jax.jit(lambda data, at, n=n: jnp.sum(threefry_words(data, at, n)))
-        theirs = jax.jit(lambda key, n=n: jnp.sum(jax.random.bits(key, (n,))))
-        times = _timing.interleave(
-            {
-                "ours": lambda f=ours, d=data, s=start: f(d, s).block_until_ready(),
-                "jax": lambda f=theirs, k=key: f(k).block_until_ready(),
-            },
-            repeats,
-        )
-        nanoseconds = {f"{who}_ns": time["median"] / n * 1e9 for who, time in times.items()}
-        rows.append({"kernel": "threefry_words", "arguments": spec.name, "words": n, **nanoseconds})
+    for operation in OPERATIONS:
+        bench = importlib.import_module(f"jaxdp_kernels.{operation}.bench")
+        cases = sorted(bench.cases(), key=lambda case: case.items)
+        for case in [cases[0], *(case for case in cases[1:] if case.items <= most)]:
+            both = {"ours": case.ours, "baseline": case.baseline}
+            times = _timing.interleave(both, repeats)
+            row = {"kernel": operation, "arguments": case.arguments, "items": case.items}
+            row |= {"unit": case.unit, "baseline": case.against}
+            rows.append(
+                row | {f"{who}_ns": t["median"] / case.items * 1e9 for who, t in times.items()}
+            )
     return rows
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import _report, _rivals, gpu, throughput
 from jaxdp.randomizers import KRR
+from jaxdp_kernels import OPERATIONS
 from tests import stats
 
 USERS = 2**14
@@ -132,13 +133,26 @@ def test_gpu_script_runs_end_to_end(tmp_path):
     results = json.loads(path.read_text())
     assert results["suite"]["exit_code"] == 0
     assert "passed" in results["suite"]["summary"]
-    assert all(check["equal"] for check in results["kernel_checks"])
+    checks = results["kernel_checks"]
+    assert {check["kernel"] for check in checks} == set(OPERATIONS)
+    assert all(check["equal"] for check in checks if check["implementation"] == "xla")
+    assert {row["kernel"] for row in results["kernels"]} == set(OPERATIONS)
     assert {row["name"] for row in results["end_to_end"]} >= set(throughput.OURS)
+
+
+def test_a_wrong_kernel_is_seen():
+    right = (np.arange(3), np.array([1.0, 1e6], np.float32))
+    assert gpu._equal(right, (np.arange(3), np.array([1.5, 1e6], np.float32)))
+    assert not gpu._equal(right, (np.arange(3), np.array([1.0, 1e6 + 20], np.float32)))
+    assert not gpu._equal(right, (np.arange(1, 4), right[1]))
+    assert not gpu._equal(right, (np.arange(3), right[1].astype(np.float64)))
 
 
 def test_gpu_script_fails_with_the_suite(tmp_path, monkeypatch):
     suite = {"platforms": "cpu", "exit_code": 1, "summary": "1 failed"}
     monkeypatch.setattr(gpu, "run_suite", lambda tests, cpu: suite)
+    monkeypatch.setattr(gpu, "check_kernels", lambda specs: [])
+    monkeypatch.setattr(throughput, "kernels", lambda repeats, most: [])
     quick = dataclasses.replace(throughput.QUICK, num_values=(2,))
     monkeypatch.setattr(throughput, "QUICK", quick)
     options = ["--allow-cpu", "--quick", "--out", str(tmp_path / "gpu.json")]

@@ -10,6 +10,7 @@ from ._count import mul_32x32 as mul_32x32
 from ._hypergeometric import hypergeometric as hypergeometric
 from ._hypergeometric import multivariate_hypergeometric as multivariate_hypergeometric
 from ._multinomial import multinomial as multinomial
+from ._normal import standard_normal as standard_normal
 from ._permutation import permute as permute
 from ._user_words import UserWords as UserWords
 from ._words import ASSIGN as ASSIGN

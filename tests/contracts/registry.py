@@ -6,9 +6,26 @@ A new member joins by one entry in the `CASES` of its family.
 from tests.contracts.case import Case as Case
 from tests.contracts.case import ids as ids
 from tests.contracts.case import paths as paths
-from tests.contracts.cases import basic, pairwise
+from tests.contracts.cases import (
+    basic,
+    gaussian,
+    hadamard,
+    pairwise,
+    scalars,
+    subsets,
+    unary,
+    vectors,
+)
 
-RANDOMIZERS = basic.CASES
+RANDOMIZERS = (
+    basic.CASES
+    + hadamard.CASES
+    + subsets.CASES
+    + unary.CASES
+    + scalars.CASES
+    + gaussian.CASES
+    + vectors.CASES
+)
 PROTOCOLS = RANDOMIZERS + pairwise.CASES
 
 PATHS = paths(PROTOCOLS)

@@ -5,6 +5,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from .._dispatch import pick
 from .ref import threefry_words_ref
 
 IMPLEMENTATIONS = {"xla": threefry_words_ref}
@@ -27,8 +28,8 @@ def threefry_words(
       start: uint32[2], the first index as (high, low) halves; the range must not pass 2**64.
       num_words: how many words, static, below 2**32.
       implementation: a name in `IMPLEMENTATIONS`, or None for the fastest available. There is one:
-        on a GPU jax's own words and these compile to the same fused code, so a hand-written kernel
-        has nothing to win on this operation alone.
+        on a GPU jax's own words and these compile to the same code, fused with what reads them. A
+        hand-written kernel would have to write the words to memory.
 
     Returns:
       uint32[num_words].
@@ -54,11 +55,4 @@ def threefry_words(
         )
     if not 0 <= num_words < 2**32:
         raise ValueError(f"num_words must be in [0, 2**32), got {num_words}.")
-    if implementation is None:
-        implementation = "xla"
-    if implementation not in IMPLEMENTATIONS:
-        raise ValueError(
-            f"implementation must be None or one of {sorted(IMPLEMENTATIONS)}, got "
-            f"{implementation!r}."
-        )
-    return IMPLEMENTATIONS[implementation](key_data, start, num_words)
+    return pick(IMPLEMENTATIONS, implementation)(key_data, start, num_words)

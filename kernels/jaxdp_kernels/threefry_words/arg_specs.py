@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
+
 
 @dataclasses.dataclass(frozen=True)
 class ArgSpec:
@@ -11,6 +14,11 @@ class ArgSpec:
     seed: int
     start: int
     num_words: int
+
+    def arguments(self):
+        """(key_data, start, num_words)."""
+        start = jnp.array([self.start >> 32, self.start & 0xFFFFFFFF], jnp.uint32)
+        return jax.random.key_data(jax.random.key(self.seed)), start, self.num_words
 
 
 ARG_SPECS = (

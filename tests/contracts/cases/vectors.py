@@ -3,6 +3,7 @@
 from jaxdp.randomizers._l2_ball import L2Ball
 from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
+from jaxdp.randomizers._proj_unit import ProjUnit
 from tests.contracts.case import Case, bad_epsilons
 
 VECTORS = ((0.6, 0.8), (-1.0, 0.0), (0.0, 0.0), (0.3, -0.4))
@@ -48,6 +49,20 @@ CASES = (
         counts=(500, 1, 499),
         values=((6.0, 0.0, 8.0), (0.0, 0.0, 0.0), (-3.0, 4.0, 5.0)),
         bad=bad(PrivUnitG),
+        finite=False,
+        density=True,
+    ),
+    Case(
+        "proj-unit",
+        lambda e: ProjUnit(4, e, num_projected=2),
+        counts=(700, 300),
+        values=((0.6, 0.0, 0.8, 0.0), (-0.1, 0.2, -0.3, 0.4)),
+        bad=(
+            *bad(lambda dim, epsilon, radius=1.0: ProjUnit(dim, epsilon, 2, radius)),
+            (lambda: ProjUnit(1, 1.0, 2), "dim"),
+            (lambda: ProjUnit(4, 1.0, 1), "num_projected"),
+            (lambda: ProjUnit(4, 1.0, 5), "num_projected"),
+        ),
         finite=False,
         density=True,
     ),

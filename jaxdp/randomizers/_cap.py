@@ -1,0 +1,144 @@
+"""One coordinate of a rotation-symmetric vector, within a cap or outside it, in float32.
+
+On the unit sphere in R^dim a coordinate X has the density `(1 - x**2)**((dim - 3) / 2)`. Where
+`1 - x**2 = e**-t` and `z = sign(x) sqrt((dim - 3/2) t)` the density of z is
+`e**(-z**2 / 2) a(t)` with `a(t) = sqrt((t/2) / sinh(t/2)) <= 1`. So z is drawn as a truncated
+standard normal and kept with probability a(t), relative to its largest value on the branch. A
+proposal is kept with probability 0.89, 0.98 and 0.99 at dim = 2, 3 and 4, and 1 - 1 / (16 dim**2)
+for large dim; at least `(2 dim - 3) / (2 dim - 2)` within any cap.
+"""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..random._normal import truncated_normal, unit
+
+_FAILURE_BITS = 64
+
+
+def rounds(dim: int) -> int:
+    """Proposals after which a draw on the sphere in R^dim has failed with probability < 2**-64.
+
+    Within a cap {t >= t0}: `-d/dt ln a(t) <= 1/4`, and Mills' ratio M has `z M(z)` increasing, so a
+    proposal is kept with probability at least `1 / (1 + 1 / (2 (dim - 3/2)))`. Outside of a cap of
+    less than one half, and without a cap, it is more.
+    """
+    return math.floor(_FAILURE_BITS / math.log2(2 * dim - 2)) + 1
+
+
+def coordinate_words(dim: int) -> int:
+    """The words of `cap_coordinate`: two for each proposal."""
+    return 2 * rounds(dim) if dim > 1 else 1
+
+
+def cap_coordinate(
+    words, first: int, dim: int, high: Any = False, tail: Any = 0.0, level: Any = 0.0
+):
+    """One coordinate of a uniform unit vector in R^dim, within a cap or outside of it.
+
+    Args:
+      words: uint32[..], of which `coordinate_words(dim)` from `first` on are read as far as needed.
+      first: static.
+      dim: at least 1, static; a cap needs 2.
+      high: bool[], whether to draw from the cap.
+      tail: float32[], the probability that a standard normal exceeds `sqrt((dim - 3/2) level)`.
+      level: float32[], `-ln(1 - gamma**2)` for the cap {X >= gamma}.
+
+    Returns:
+      float32[] x, and float32[] `sqrt(1 - x**2)`; both are zero where every proposal was refused,
+      which has a probability below 2**-64. On the line, dim = 1, x is a random sign.
+    """
+    if dim == 1:
+        return jnp.where(words[first] >> np.uint32(31) == 0, np.float32(1), np.float32(-1)), (
+            jnp.float32(0)
+        )
+    high, tail, level = jnp.asarray(high), jnp.float32(tail), jnp.float32(level)
+    scale = np.float32(dim - 1.5)
+    peak = jnp.where(high, _log_keep(level), np.float32(0))
+
+    def propose(state):
+        number, _, _ = state
+        z = truncated_normal(words[first + 2 * number], high, tail)
+        keep = jnp.exp(_log_keep(z * z / scale) - peak)
+        return number + np.int32(1), z, unit(words[first + 1 + 2 * number]) <= keep
+
+    def refused(state):
+        number, _, kept = state
+        return ~kept & (number < np.int32(rounds(dim)))
+
+    start = propose((jnp.int32(0), jnp.float32(0), jnp.asarray(False)))
+    _, z, kept = lax.while_loop(refused, propose, start)
+    t = z * z / scale
+    x = jnp.sign(z) * jnp.sqrt(-jnp.expm1(-t))
+    return jnp.where(kept, x, np.float32(0)), jnp.where(kept, jnp.exp(-t / 2), np.float32(0))
+
+
+def _log_keep(t):
+    """The logarithm of a(t)."""
+    t = jnp.maximum(t, np.float32(1e-30))
+    return np.float32(-0.5) * (t / 2 + jnp.log(-jnp.expm1(-t) / t))
+
+
+def embed(value, radius):
+    """A vector of the ball as the head and the last entry of a unit vector.
+
+    Args:
+      value: float32[d]; projected to the ball where it lies outside, zero where it holds a NaN.
+      radius: float32[].
+
+    Returns:
+      float32[d] and float32[] >= 0, whose squares sum to 1.
+    """
+    head = _scaled(value, radius)
+    return head, jnp.sqrt(jnp.maximum(np.float32(1) - jnp.sum(head * head), np.float32(0)))
+
+
+def direction(value, radius):
+    """A vector of the ball as a unit vector and its norm over the radius; see `embed`.
+
+    Returns:
+      float32[d], a unit vector, of the first axis where the value is zero; float32[] in [0, 1].
+    """
+    head = _scaled(value, radius)
+    largest = jnp.max(jnp.abs(head))
+    first = (jnp.arange(head.shape[0]) == 0).astype(jnp.float32)
+    tilted = jnp.where(largest > 0, head / jnp.where(largest > 0, largest, np.float32(1)), first)
+    norm = jnp.sqrt(jnp.sum(head * head))
+    return tilted / jnp.sqrt(jnp.sum(tilted * tilted)), jnp.minimum(norm, np.float32(1))
+
+
+def _scaled(value, radius):
+    """The value over the radius, within the unit ball, zero where it holds a NaN."""
+    large = np.float32(1e15)  # its square times 10**5 is still finite
+    head = jnp.clip(value.astype(jnp.float32) / radius, -large, large)
+    norm = jnp.sqrt(jnp.sum(head * head))
+    head = head / jnp.maximum(norm, np.float32(1))
+    return jnp.where(jnp.isnan(norm), jnp.zeros_like(head), head)
+
+
+def point(head, last, along, across):
+    """The vector with given parts along and across a unit vector (head, last), `last >= 0`.
+
+    A reflection that maps the last axis to the unit vector moves `(across, along)` there; nothing
+    cancels, since `last >= 0`.
+
+    Args:
+      head: float[d].
+      last: float[].
+      along: float[], the coordinate along the unit vector.
+      across: float[d], the coordinates across it, in a basis that the reflection chooses; its law
+        must be rotation-symmetric.
+
+    Returns:
+      float[d] and float[], the head and the last entry of the vector.
+    """
+    shared = jnp.sum(head * across)
+    # Never NaN; but jax 0.10.2 on CPU rewrites the products of sums wrongly in batched loops over
+    # users, unless something that is not linear stands between them.
+    shared = jnp.where(shared == shared, shared, jnp.zeros_like(shared))
+    one = jnp.ones((), head.dtype)
+    return across + head * (along - shared / (one + last)), last * along - shared

@@ -1,0 +1,378 @@
+"""Two-sided geometric noise for a bounded integer, clamped to its range."""
+
+import dataclasses
+import functools
+import math
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._spec import check_epsilon, check_int
+from .._x64 import in_float64
+from ..random import Count, merge, multinomial
+from ._exact import exp_lower, log_upper
+from ._randomizer import Randomizer, check_bins
+
+MAX_VALUES = 2**11
+_CHUNK = 2**16  # cells of the multinomials that are drawn side by side
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiscreteLaplace(Randomizer):
+    """Discrete Laplace noise for an integer in [low, high], clamped to the range.
+
+    Of the integer `low + x` the report is `y = clamp(x + N, 0, D)`, D = high - low, where
+    `Pr[N = j]` is about `(1 - a) a**|j| / (1 + a)` with `a = e**(-epsilon / D)`. A user's value is
+    x and a report is y, both in {0, .., D}: bins of the range. The estimate is the mean of the
+    integers.
+
+    One word is compared with D thresholds `C_j = 2**32 Pr[N >= j]`, the same for both signs. The
+    builder shrinks epsilon until the probabilities that these whole numbers realise are private;
+    what it takes is about `2 D**2 e**epsilon / (epsilon 2**32)` of epsilon. A report y is decoded
+    as `low + f(y)`, where f solves `E[f(y) | x] = x` for the realised channel: it is about y, and
+    at the ends y plus or minus the mean `1 / (e**(epsilon / D) - 1)` of what clamping cut off.
+
+    Formal guarantees:
+      * Privacy: pure epsilon-LDP, exactly, for the bits of the report: every ratio of the realised
+        probabilities of a report is at most e**epsilon in rational arithmetic. There is no tail
+        beyond which only some inputs could report. Values outside the range are clamped into it.
+      * Bias: none; f is solved in float64.
+      * Variance, exact: that of f(y) under the realised channel, smaller than the
+        `2 a / (1 - a)**2` of the noise without clamping; of the mean, the sum over n**2.
+
+    Edge cases:
+      ==================================  =======================================================
+      more than 2**11 integers            ValueError: group them
+      epsilon so small or so large that   ValueError: thresholds of 32 bits cannot tell the
+      rounding takes a tenth of it         probabilities apart
+      value outside the range             ValueError from a Population; clamped inside jit
+      ==================================  =======================================================
+
+    Args:
+      low: the smallest integer, within 2**52 of 0.
+      high: the largest one, low + 1 to low + 2**11 - 1.
+      epsilon: privacy parameter for the whole range, > 0.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is not a number, or is traced.
+
+    Example:
+      >>> from jaxdp.randomizers._discrete_laplace import DiscreteLaplace
+      >>> stars = DiscreteLaplace(low=1, high=5, epsilon=1.0)
+      >>> stars.exact_epsilon() <= 1.0
+      True
+      >>> stars.truth([10, 0, 0, 0, 30]).item()
+      4.0
+
+    References:
+      Ghosh, Roughgarden, Sundararajan (2012), Universally utility-maximizing privacy mechanisms,
+      for the clamped geometric mechanism.
+    """
+
+    low: int
+    high: int
+    epsilon: float
+
+    def __post_init__(self):
+        low = check_int("low", self.low, low=-(2**52), high=2**52)
+        high = check_int("high", self.high, low=low + 1, high=low + MAX_VALUES - 1)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        _scores(self._reach, self.epsilon, 32)
+
+    @property
+    def _reach(self) -> int:
+        """D."""
+        return self.high - self.low
+
+    @property
+    def num_values(self) -> int:
+        """D + 1, the number of integers in the range."""
+        return self._reach + 1
+
+    def tails(self, word_bits: int = 32) -> tuple[Fraction, ...]:
+        """The realised `Pr[N >= j]` for j = 1 .. D, before clamping."""
+        return tuple(Fraction(c, 2**word_bits) for c in self._tails(word_bits).tolist())
+
+    def _tails(self, word_bits: int) -> np.ndarray:
+        return _tails(self._reach, self.epsilon, word_bits)
+
+    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
+        """The exact `Pr[report = y | x]` as Fractions, row x, column y."""
+        space, d = 2**word_bits, self._reach
+        point, beyond = (row.tolist() for row in _words(self._tails(word_bits), word_bits))
+
+        def words(x, y):
+            return beyond[x] if y == 0 else beyond[d - x] if y == d else point[abs(y - x)]
+
+        return [[Fraction(words(x, y), space) for y in range(d + 1)] for x in range(d + 1)]
+
+    def exact_epsilon(self, word_bits: int = 32) -> float:
+        """The realised privacy parameter: the largest log-ratio in a column, rounded up."""
+        return log_upper(_worst_ratio(self._tails(word_bits), word_bits))
+
+    def build(self, word_bits: int = 32) -> "DiscreteLaplaceParams":
+        """The params; `word_bits=8` makes a twin whose 256 words can be enumerated."""
+        tails = self._tails(word_bits)
+        scores = _scores(self._reach, self.epsilon, word_bits)
+        first = scores.astype(np.float32)
+        rest = (scores - first).astype(np.float32)
+        thresholds = tails[::-1].astype(np.uint32)
+        return DiscreteLaplaceParams(thresholds, np.stack([first, rest]), self.low, word_bits)
+
+    def _spread(self) -> np.ndarray:
+        """The variance of one decoded report of each value, float64[k]."""
+        tails = self._tails(32)
+        middle = self._reach / 2
+        scores, x = (
+            _scores(self._reach, self.epsilon, 32) - middle,
+            np.arange(self.num_values) - middle,
+        )
+        return _expected(scores**2, *_words(tails, 32)) / 2.0**32 - x**2
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The exact variance of the mean, float64[].
+
+        Args:
+          counts: int[k], the number of users with each integer of the range.
+          inputs: unused; the values are the bins.
+        """
+        del inputs
+        counts = check_bins(counts, self.num_values).astype(np.float64)
+        return np.asarray(np.sum(counts * self._spread()) / counts.sum() ** 2)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest variance of the mean over all data sets of `num_users`; exact."""
+        return float(self._spread().max()) / check_int("num_users", num_users, low=1)
+
+    def truth(self, counts, inputs=None) -> np.ndarray:
+        """The target: the mean of the users' integers, float64[]."""
+        del inputs
+        counts = check_bins(counts, self.num_values).astype(np.float64)
+        return np.asarray(self.low + np.sum(counts * np.arange(counts.size)) / counts.sum())
+
+    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+        """The mean of the distribution that users are drawn from, float64[]."""
+        del num_users, inputs
+        p = np.asarray(probabilities, np.float64).ravel()
+        return np.asarray(self.low + np.sum(p * np.arange(p.size)))
+
+    def check_population(self, population) -> None:
+        """Raises unless the users' values are bins of the range."""
+        population.require_bins(self.num_values, "high - low + 1")
+
+
+@functools.lru_cache(maxsize=256)
+def _tails(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
+    """`C_1 .. C_D`, the numbers of words with noise of at least 1 .. D, int64[D]; read-only."""
+    allowed, exponents = exp_lower(epsilon), np.arange(1, reach + 1) / reach
+    for shrink in (0.0, *(2.0**-bits for bits in range(40, 1, -1))):
+        decay = epsilon * (1 - shrink)
+        ends = np.exp(-decay * exponents) / (1 + math.exp(-decay / reach))
+        tails = np.rint(2.0**word_bits * ends).astype(np.int64)
+        ratio = _worst_ratio(tails, word_bits)
+        if 1 < ratio <= allowed:
+            if math.log(ratio) < 0.9 * epsilon:
+                break
+            tails.setflags(write=False)
+            return tails
+    raise _unrealisable(reach, epsilon, word_bits)
+
+
+def _unrealisable(reach: int, epsilon: float, word_bits: int) -> ValueError:
+    return ValueError(
+        f"epsilon must be one that thresholds of {word_bits} bits can realise for a range of "
+        f"{reach + 1} integers, got {epsilon!r}: below about 20, and not so small that "
+        "neighbouring integers look alike; raise epsilon, or group the integers."
+    )
+
+
+def _words(tails: np.ndarray, word_bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of 2**word_bits words, those with |N| = j, one sign of it, and those with N >= j.
+
+    Returns:
+      int64[D + 1] twice, for j = 0 .. D; the last entry of the first one is not used.
+    """
+    space = 2**word_bits
+    point = np.append(space - 2 * tails[0], tails - np.append(tails[1:], 0))
+    return point, np.append(space - tails[0], tails)
+
+
+def _worst_ratio(tails: np.ndarray, word_bits: int) -> Fraction:
+    """The largest ratio of two probabilities of one report; 0 where some are not positive.
+
+    A report inside of the range is at most D - 1 away from the values, and all distances up to that
+    occur in the column next to an end; an end has the ratio of `N >= 0` to `N >= D`.
+    """
+    point, beyond = _words(tails, word_bits)
+    inner = point[:-1]
+    if inner.min() <= 0 or beyond[-1] <= 0:
+        return Fraction(0)
+    ratio = Fraction(int(beyond.max()), int(beyond.min()))
+    if len(tails) == 1:
+        return ratio
+    return max(ratio, Fraction(int(inner.max()), int(inner.min())))
+
+
+def _expected(scores: np.ndarray, point: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+    """The mean of a function of the report for each value, in words, float64[D + 1]."""
+    d = len(scores) - 1
+    side = np.append(point[1:-1], beyond[-1])
+    kernel = np.concatenate([side[::-1], point[:1], side]).astype(np.float64)
+    return np.convolve(np.pad(scores, d, mode="edge"), kernel, mode="valid")
+
+
+@functools.lru_cache(maxsize=256)
+def _scores(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
+    """f, with `E[f(y) | x] = x` for all x, float64[D + 1]; read-only.
+
+    The channel is symmetric, so `f(y) - D / 2` is odd around the middle: half of the equations.
+    """
+    point, beyond = _words(_tails(reach, epsilon, word_bits), word_bits)
+    half = (reach + 1) // 2
+    x, y = np.arange(half)[:, None], np.arange(1, half)[None, :]
+    odd = np.empty((half, half))
+    odd[:, :1] = beyond[x] - beyond[reach - x]
+    odd[:, 1:] = point[np.abs(y - x)] - point[reach - y - x]
+    try:
+        lower = np.linalg.solve(odd, (np.arange(half) - reach / 2) * 2.0**word_bits)
+    except np.linalg.LinAlgError:
+        raise _unrealisable(reach, epsilon, word_bits) from None
+    middle = np.zeros(reach + 1 - 2 * half)
+    scores = np.concatenate([lower, middle, -lower[::-1]])
+    spread = _expected(scores**2, point, beyond) / 2.0**word_bits
+    if spread.max() > 4 * (reach / epsilon) ** 2 + reach**2:  # twice that of unclamped noise
+        raise _unrealisable(reach, epsilon, word_bits)
+    scores = scores + reach / 2
+    scores.setflags(write=False)
+    return scores
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class DiscreteLaplaceParams:
+    """The params of `DiscreteLaplace`: a pytree.
+
+    Attributes:
+      thresholds: uint32[D], the words with noise of at least D, .., 1; ascending.
+      scores: float32[2, D + 1], f in two pieces whose sum is it.
+      low: the integer that bin 0 stands for; static.
+      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+    """
+
+    thresholds: jax.Array | np.ndarray
+    scores: jax.Array | np.ndarray
+    low: int = dataclasses.field(metadata={"static": True})
+    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    @property
+    def num_words(self) -> int:
+        """One word per user."""
+        return 1
+
+    @property
+    def _reach(self) -> int:
+        return self.thresholds.shape[-1]
+
+    def from_bits(self, words, value):
+        """One user's report.
+
+        Args:
+          words: uint32[1].
+          value: int32[] in [0, D]; clamped into it.
+
+        Returns:
+          int32[] in [0, D].
+        """
+        d, word = self._reach, words[0]
+        end = jnp.minimum(word, np.uint32(2**self.word_bits - 1) - word)
+        farther = jnp.searchsorted(jnp.asarray(self.thresholds), end, side="right")
+        size = np.int32(d) - farther.astype(jnp.int32)
+        noise = jnp.where(word < np.uint32(2 ** (self.word_bits - 1)), size, -size)
+        return jnp.clip(jnp.clip(value.astype(jnp.int32), 0, d) + noise, 0, d)
+
+    def privatize(self, key, value):
+        """One user's report, its word drawn from `key`; see `from_bits`."""
+        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        return self.from_bits(words, jnp.asarray(value, jnp.int32))
+
+    def tally(self, reports, mask):
+        """The number of each report among the masked ones, int32[D + 1]."""
+        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self._reach + 1)
+
+    @in_float64
+    def estimate(self, tally: Count):
+        """The estimated mean of the users' integers, float[]."""
+        reports = tally.f64()
+        scores = jnp.sum(jnp.asarray(self.scores).astype(jnp.float64), axis=0)
+        return self.low + jnp.sum(reports * scores, axis=-1) / jnp.sum(reports, axis=-1)
+
+    def _probabilities(self):
+        """`Pr[|N| = j]` of one sign and `Pr[N >= j]`, float64[D + 1]; only in an x64 block."""
+        tails = jnp.asarray(self.thresholds).astype(jnp.float64)[::-1] / 2.0**self.word_bits
+        one, zero = jnp.ones(1), jnp.zeros(1)
+        point = jnp.concatenate([one - 2 * tails[:1], tails - jnp.append(tails[1:], zero)])
+        return point, jnp.concatenate([one - tails[:1], tails])
+
+    @in_float64
+    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
+        """A tally drawn at once, exact in law: one multinomial for each integer of the range.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[D + 1], the users' values.
+          inputs: unused; the values are the bins.
+
+        Returns:
+          Count[D + 1].
+        """
+        del inputs
+        point, beyond = self._probabilities()
+        d = self._reach
+        rows = max(min(_CHUNK // (d + 1), d + 1), 1)
+        steps = -(-(d + 1) // rows)
+        padding = steps * rows - (d + 1)
+        chunks = jax.tree.map(lambda limb: jnp.pad(limb, (0, padding)).reshape(steps, rows), counts)
+        y = jnp.arange(d + 1, dtype=jnp.int32)[None, :]
+
+        def step(total, chunk):
+            number, users = chunk
+            x = number * rows + jnp.arange(rows, dtype=jnp.int32)
+            x = jnp.minimum(x, d)[:, None]
+            inner = point[jnp.abs(y - x)]
+            law = jnp.where(y == 0, beyond[x], jnp.where(y == d, beyond[d - x], inner))
+            drawn = multinomial(jax.random.fold_in(key, number), users, law)
+            return merge(total, drawn.sum(0)), None
+
+        numbers = jnp.arange(steps, dtype=jnp.int32)
+        return lax.scan(step, Count.zeros((d + 1,)), (numbers, chunks))[0]
+
+    @in_float64
+    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
+        """The tally of users drawn independently from a distribution: one multinomial.
+
+        Args:
+          key: a key; it is folded.
+          num_users: Count[].
+          weights: Count[D + 1], the probabilities of a user's values, times any constant.
+
+        Returns:
+          Count[D + 1].
+        """
+        point, beyond = self._probabilities()
+        law = weights.f64() / jnp.sum(weights.f64())
+        kernel = jnp.concatenate([point[:0:-1], point])
+        inner = jnp.convolve(law, kernel, precision="highest")[self._reach : 2 * self._reach + 1]
+        first, last = jnp.sum(law * beyond), jnp.sum(law[::-1] * beyond)
+        reports = jnp.concatenate([first[None], inner[1:-1], last[None]])
+        return multinomial(jax.random.fold_in(key, 2**31), num_users, reports)
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly: it draws k**2 binomials."""
+        del num_users
+        return 200.0 * num_bins * (self._reach + 1)

@@ -1,0 +1,153 @@
+"""The law of a Gaussian vector that is kept with a probability that depends on one coordinate.
+
+A standard normal vector z is kept with probability a(t), t = <z, u> for a unit vector u. All the
+functions a of this package are, over pieces of the line, multiples of likelihood ratios of normals,
+so that `a(t) phi(t)` is a sum of pieces `weight * phi(t - mean)` on `[low, high]`. Pieces are
+arrays with the pieces in the last axis, of NumPy on the host or of jax in a float64 block.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FAR = 40.0  # where a normal ends: its tails underflow
+_cdf = np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, otypes=[float])
+
+
+class Pieces(NamedTuple):
+    """What is kept: `weight * phi(t - mean)` for t in [low, high], summed over the last axis."""
+
+    weight: Any
+    mean: Any
+    low: Any
+    high: Any
+
+    def masses(self, xp, cdf):
+        """The probability of being kept, by piece."""
+        return self.weight * interval_mass(xp, cdf, self.low - self.mean, self.high - self.mean)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pr[kept], E[t; kept] and E[t**2; kept] on the host."""
+        a, b = self.low - self.mean, self.high - self.mean
+        at_a, at_b = (np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
+        mass = interval_mass(np, _cdf, a, b)
+        first = at_a - at_b
+        second = mass + a * at_a - b * at_b
+        t1 = self.mean * mass + first
+        t2 = self.mean**2 * mass + 2 * self.mean * first + second
+        p, m, s = (np.sum(self.weight * x, axis=-1) for x in (mass, t1, t2))
+        return p, m, s
+
+
+def interval_mass(xp, cdf, a, b):
+    """The standard normal mass of [a, b], by the tail that is nearer, so that none cancels."""
+    flip = a + b > 0
+    low, high = xp.where(flip, -b, a), xp.where(flip, -a, b)
+    return xp.maximum(cdf(high) - cdf(low), 0.0)
+
+
+def clipped_pieces(xp, level, slope, least, most) -> Pieces:
+    """Pieces of `a(t) = clip(exp(level + slope t), least, most)`, slope > 0; last axis of 3."""
+    low = xp.clip((xp.log(least) - level) / slope, -FAR, FAR)
+    high = xp.clip((xp.log(most) - level) / slope, -FAR, FAR)
+    zero = xp.zeros_like(low)
+    return Pieces(
+        xp.stack([least, xp.exp(level + slope * slope / 2), most]),
+        xp.stack([zero, slope, zero]),
+        xp.stack([zero - FAR, low, high]),
+        xp.stack([low, high, zero + FAR]),
+    )
+
+
+def truncated_pieces(xp, slope, epsilon) -> Pieces:
+    """The piece of `a(t) = e**l / 2` where `l = slope t - slope**2 / 2` is within epsilon / 4.
+
+    Args:
+      xp: numpy, or jax.numpy in a float64 block.
+      slope: float64[...], the norm of the input over sigma, >= 0.
+      epsilon: float64[].
+    """
+    half = epsilon / 4 / xp.maximum(slope, 1e-12)
+    low = xp.maximum(slope / 2 - half, -FAR)
+    high = xp.minimum(slope / 2 + half, FAR)
+    each = (xp.full_like(slope, 0.5), slope, low, high)
+    return Pieces(*(x[..., None] for x in each))
+
+
+def marginal_acceptance(level, slope, least, most, seen, hidden) -> np.ndarray:
+    """E[a(seen + hidden g)] for g ~ N(0, 1), with a of `clipped_pieces`; on the host.
+
+    Args:
+      level: float.
+      slope: float, > 0.
+      least: float.
+      most: float.
+      seen: float64[n].
+      hidden: float in [0, 1].
+    """
+    if hidden < 1e-6:
+        return np.clip(np.exp(np.minimum(level + slope * seen, 0.0)), least, most)
+    low, high = ((math.log(a) - level) / slope - seen for a in (least, most))
+    shift = slope * hidden**2
+    scale = np.exp(level + slope * seen + slope * shift / 2)
+    middle = interval_mass(np, _cdf, (low - shift) / hidden, (high - shift) / hidden)
+    return least * _cdf(low / hidden) + scale * middle + most * _cdf(-high / hidden)
+
+
+@functools.lru_cache(maxsize=1024)
+def best_level(slope: float, least: float, most: float) -> float:
+    """The level of `clipped_pieces` with the least variance Pr[kept] / E[t; kept]**2."""
+
+    def cost(level):
+        kept, mean, _ = clipped_pieces(
+            np, *(np.float64(x) for x in (level, slope, least, most))
+        ).moments()
+        return float(kept / mean**2)
+
+    step = (math.log(most / least) + 12 * slope) / 200
+    grid = math.log(least) - 6 * slope + step * np.arange(201)
+    costs = [cost(level) for level in grid]
+    middle = grid[int(np.argmin(costs))]
+    low, high, golden = middle - step, middle + step, (math.sqrt(5) - 1) / 2
+    for _ in range(60):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if cost(left) < cost(right):
+            high = right
+        else:
+            low = left
+    return (low + high) / 2
+
+
+def ratio_error(
+    counts: np.ndarray, kept: np.ndarray, gap: np.ndarray, spread: np.ndarray, target: np.ndarray
+) -> np.ndarray:
+    """The exact mean squared error of the average over the users that are kept.
+
+    With N_v of the c_v users of value v kept and N = sum N_v, all moments are integrals of the
+    generating function `G(z) = E z**N`: `E[f(N_1, ..) / N**2; N > 0]` is
+    `int_0^inf s E[f e**(-s N); N > 0] ds`, here by the trapezoidal rule in log s, which converges
+    geometrically.
+
+    Args:
+      counts: float64[k], the users of each value.
+      kept: float64[k], the probability that one of them is kept.
+      gap: float64[k, d], the mean of a kept report minus the target.
+      spread: float64[k, d], the variance of a kept report.
+      target: float64[d]; the estimate is 0 where nobody is kept.
+
+    Returns:
+      float64[d].
+    """
+    log_s = np.arange(-math.log(counts.sum()) - 25, 5.0, 1 / 16)
+    total = np.zeros_like(target)
+    for s in np.exp(log_s):
+        lost = kept * math.expm1(-s)
+        generating = math.exp(float(np.sum(counts * np.log1p(lost))))
+        share = (kept + lost) / (1 + lost)  # the probability of being kept, tilted by e**(-s N)
+        mean = counts * share
+        second = (mean @ gap) ** 2 + (mean * (1 - share)) @ gap**2 + mean @ spread
+        total += s * s * generating * second
+    nobody = math.exp(float(np.sum(counts * np.log1p(-kept))))
+    return total / 16 + nobody * target**2

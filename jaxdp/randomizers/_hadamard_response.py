@@ -1,0 +1,371 @@
+"""Hadamard response."""
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import check_epsilon, check_int
+from .._x64 import in_float64
+from ..random import Count, multinomial
+from ._butterfly import butterfly, thin
+from ._exact import exp_lower, log_upper
+from ._hadamard_batching import walsh_hadamard
+from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
+from ._randomizer import check_bins
+from ._support import FrequencyOracle
+
+MAX_VALUES = 2**24 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HadamardResponse(FrequencyOracle):
+    """Hadamard response: report a column in which the row of your value has a +1, or another one.
+
+    The K reports are B blocks of the b columns of a Hadamard matrix. Value v has row
+    `r_v = 1 + v // B` of block `v % B`, and its set C_v are the b / 2 columns of that block with
+    `<r_v, y> = 0` (the parity of r_v AND y). With `D = e**epsilon + 2 B - 1` a report is in C_v
+    with probability `e**epsilon / D`, uniformly there, and uniform elsewhere: it is e**epsilon
+    times as likely in C_v. b is the least power of two above k / B; B = 1 is the version with
+    `K = 2**ceil(log2(k + 1))`.
+
+    The user draws a report uniform on {0, .., K-1} from the lower bits of the first word. Where the
+    last word is below a threshold, with probability `a = (e**epsilon - 1) / D`, it is moved into
+    C_v: to the value's block, and where the parity is odd the bit of the last 1 of r_v is flipped.
+    Up to K = 256 one word serves both, and a is a multiple of `K / 2**32`; else of `2**-32`. It is
+    rounded down.
+
+    Formal guarantees:
+      * Privacy: pure epsilon-LDP, exactly: the likelihood ratio `1 + 2 B a / (1 - a)` is at most
+        e**epsilon in rational arithmetic. It holds for every int32 input, since values outside the
+        domain are clamped into it.
+      * Estimate: `(N(C_v) - N(block of v without C_v)) / a` counts the users with value v without
+        bias: one Walsh-Hadamard transform for each block of the tally.
+      * Variance, exact for a fixed data set with counts c_v:
+        `(n (1 - a) / B + m_v a) / a**2 - c_v`, with m_v users whose values share the block of v.
+        For B = 1 it is `n c**2 - c_v` with `c = 1 / a = (e**epsilon + 1) / (e**epsilon - 1)`.
+        Estimated counts of one block are correlated: see `covariance`.
+
+    Edge cases:
+      ==================================  ========================================================
+      epsilon too large: 17.3 at least    ValueError: no smaller probability than 2**-24 is left,
+                                          or than 2**-32 where there are two words
+      epsilon below 1e-7 B at the most    ValueError: a would be 0
+      value outside the domain            ValueError from a Population; clamped inside jit
+      k K above 2**22                     `channel()` raises ValueError
+      ==================================  ========================================================
+
+    Args:
+      num_values: k, the size of the domain {0, .., k-1}; 2 to 2**24 - 1.
+      epsilon: privacy parameter, > 0.
+      num_blocks: B, a power of two, at most k. None for the one with the least sum of variances, in
+        the worst case over data sets; it is near `(e**epsilon - 1) / 2`. Other numbers of blocks
+        would save at most 3 % of variance, and words could not draw from them exactly.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is not a number, or is traced.
+
+    Example:
+      >>> from jaxdp.randomizers._hadamard_response import HadamardResponse
+      >>> response = HadamardResponse(num_values=3, epsilon=1.0)
+      >>> response.num_blocks, response.block_size
+      (1, 4)
+      >>> response.variance([0, 10, 10]).round(4).tolist()
+      [93.6539, 83.6539, 83.6539]
+
+    References:
+      Acharya, Sun, Zhang (2019), Hadamard response: estimating distributions privately, efficiently
+      and with little communication, sections 4 and 5; Bassily (2019), Linear queries estimation
+      with local differential privacy, section 4, whose equation (11) counts the reports w.
+    """
+
+    num_values: int
+    epsilon: float
+    num_blocks: int | None = None
+
+    def __post_init__(self):
+        k = check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
+        object.__setattr__(self, "num_values", k)
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        if self.num_blocks is None:
+            object.__setattr__(self, "num_blocks", _best_blocks(k, self.epsilon))
+        blocks = check_int("num_blocks", self.num_blocks, low=1, high=k)
+        if blocks & (blocks - 1):
+            raise ValueError(
+                f"num_blocks must be a power of two, got {blocks}; leave it out for the best one."
+            )
+        object.__setattr__(self, "num_blocks", blocks)
+        self._moved(32)
+
+    @property
+    def _blocks(self) -> int:
+        assert self.num_blocks is not None
+        return self.num_blocks
+
+    @property
+    def block_size(self) -> int:
+        """b, the columns of a block: a power of two."""
+        return _block_size(self.num_values, self._blocks)
+
+    def _moved(self, word_bits: int) -> int:
+        """The number of last words with which a report is moved into C_v."""
+        blocks = self._blocks
+        unit = grain((blocks * self.block_size).bit_length() - 1, word_bits)
+        space = 2**word_bits // unit
+        highest = math.log(1 + 2 * blocks * (space - 1))
+        if self.epsilon > highest:
+            raise ValueError(
+                f"epsilon must be at most {highest:.6g} for num_values = {self.num_values} and "
+                f"num_blocks = {blocks}, got {self.epsilon!r}: no smaller probability than "
+                f"1 / {space} is left."
+            )
+        uniform = math.ceil(2 * blocks * space / (exp_lower(self.epsilon) + 2 * blocks - 1))
+        if uniform >= space:
+            raise ValueError(
+                f"epsilon must be at least about {2 * blocks / space:.3g} for num_values = "
+                f"{self.num_values} and num_blocks = {blocks}, got {self.epsilon!r}: a report "
+                "would not depend on the value."
+            )
+        return (space - uniform) * unit
+
+    def build(self, word_bits: int = 32) -> "HadamardResponseParams":
+        """The params; `word_bits=8` makes a twin whose words can be enumerated."""
+        moved = np.asarray(self._moved(word_bits), np.uint32)
+        return HadamardResponseParams(moved, self.num_values, self._blocks, word_bits)
+
+    def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
+        """The realised probabilities of each report in C_v, and of each other one."""
+        moved = Fraction(self._moved(word_bits), 2**word_bits)
+        other = (1 - moved) / (self._blocks * self.block_size)
+        return other + 2 * moved / self.block_size, other
+
+    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
+        """The exact `Pr[report = y | x]` as Fractions, row x, column y: column y % b of its block.
+
+        Raises:
+          ValueError: it has more than 2**22 entries.
+        """
+        size, blocks = self.block_size, self._blocks
+        check_listable(self.num_values, blocks * size)
+        own, other = self.probabilities(word_bits)
+        rows = []
+        for value in range(self.num_values):
+            block, row = value % blocks, 1 + value // blocks
+            inside = [own if (row & y).bit_count() % 2 == 0 else other for y in range(size)]
+            before, after = [other] * (block * size), [other] * ((blocks - 1 - block) * size)
+            rows.append(before + inside + after)
+        return rows
+
+    def exact_epsilon(self, word_bits: int = 32) -> float:
+        """The realised privacy parameter, rounded up; at most `epsilon`."""
+        own, other = self.probabilities(word_bits)
+        return log_upper(own / other)
+
+    def _shares(self) -> tuple[float, float]:
+        """a, and the probability (1 - a) / B of each block of a report that is not moved."""
+        moved = Fraction(self._moved(32), 2**32)
+        return float(moved), float((1 - moved) / self._blocks)
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The exact variance of each estimated count, float64[k].
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: unused; the values are the bins.
+        """
+        del inputs
+        counts = check_bins(counts, self.num_values)
+        moved, rest = self._shares()
+        block = np.arange(self.num_values) % self._blocks
+        near = np.bincount(block, weights=counts, minlength=self._blocks)[block]
+        return (counts.sum() * rest + near * moved) / moved**2 - counts
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest variance of one estimated count over all data sets of `num_users`; exact.
+
+        It is attained where all users have one other value of the same block, or, where blocks hold
+        one value each, that value.
+        """
+        n = check_int("num_users", num_users, low=1)
+        moved, rest = self._shares()
+        alone = self.num_values <= self._blocks
+        return n * ((rest + moved) / moved**2 - alone)
+
+    def covariance(self, value) -> np.ndarray:
+        """The exact covariance of one user's estimate, float64[k, k].
+
+        Its entries q, q' of one block are `1 / a` where the rows of q and q' add up (XOR) to the
+        row of the user's value, also of that block, and on the diagonal those of `variance`; all
+        others are 0.
+
+        Args:
+          value: int, the user's value.
+        """
+        value = check_int("value", value, low=0, high=self.num_values - 1)
+        block, row = (np.arange(self.num_values) % self._blocks, self._row_of_values())
+        same = (block[:, None] == block) & (block == value % self._blocks)
+        moved, _ = self._shares()
+        found = (same & ((row[:, None] ^ row) == row[value])) / moved
+        return found + np.diag(self.variance(np.eye(self.num_values, dtype=np.int64)[value]))
+
+    def _row_of_values(self) -> np.ndarray:
+        return 1 + np.arange(self.num_values) // self._blocks
+
+
+def _block_size(num_values: int, num_blocks: int) -> int:
+    """The least power of two with a row above 0 for each value of a block."""
+    return 2 ** (-(-num_values // num_blocks)).bit_length()
+
+
+def _best_blocks(num_values: int, epsilon: float) -> int:
+    """The power of two with the least sum of variances, all users in one of the fullest blocks."""
+    e = math.exp(min(epsilon, 100.0))
+
+    def total(blocks):
+        fullest = -(-num_values // blocks)
+        return (e + 2 * blocks - 1) * (2 * num_values + fullest * (e - 1))
+
+    return min((2**i for i in range(num_values.bit_length())), key=total)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class HadamardResponseParams:
+    """The params of `HadamardResponse`: a pytree.
+
+    Attributes:
+      moved: uint32[], a report is moved into C_v when the last word is below `moved`.
+      num_values: k, static.
+      num_blocks: B, static.
+      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+    """
+
+    moved: jax.Array | np.ndarray
+    num_values: int = dataclasses.field(metadata={"static": True})
+    num_blocks: int = dataclasses.field(metadata={"static": True})
+    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    @property
+    def block_size(self) -> int:
+        """The columns of a block, b."""
+        return _block_size(self.num_values, self.num_blocks)
+
+    @property
+    def num_reports(self) -> int:
+        """K = B b."""
+        return self.num_blocks * self.block_size
+
+    @property
+    def num_words(self) -> int:
+        """One word per user up to K = 256, else two."""
+        return num_words(self.num_reports.bit_length() - 1)
+
+    def from_bits(self, words, value):
+        """One user's report.
+
+        Args:
+          words: uint32[num_words].
+          value: int32[] in [0, k); clamped into it.
+
+        Returns:
+          int32[] in [0, K).
+        """
+        report_bits = self.num_reports.bit_length() - 1
+        value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
+        block = value & (self.num_blocks - 1)
+        row = 1 + (value >> (self.num_blocks.bit_length() - 1))
+        report = random_row(words, report_bits)
+        column = report & (self.block_size - 1)
+        column = column ^ (parity(column & row) * (row & -row))
+        own = block * self.block_size + column
+        return jnp.where(chosen(words, report_bits, self.moved), own, report)
+
+    def privatize(self, key, value):
+        """One user's report, its words drawn from `key`; see `from_bits`."""
+        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        return self.from_bits(words, jnp.asarray(value, jnp.int32))
+
+    def tally(self, reports, mask):
+        """The number of each report among the masked ones.
+
+        Args:
+          reports: int32[n].
+          mask: bool[n].
+
+        Returns:
+          int32[K]; its sum is the number of users.
+        """
+        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_reports)
+
+    def _share(self):
+        """The realised a as float64; only inside an x64 block."""
+        return jnp.asarray(self.moved).astype(jnp.float64) / 2.0**self.word_bits
+
+    def _in_rows(self, values):
+        """Numbers of the values, [k], by block and row, [B, b]; row 0 is 0."""
+        room = (0, self.num_blocks * (self.block_size - 1) - self.num_values)
+        rows = jnp.pad(values, room).reshape(-1, self.num_blocks).T
+        return jnp.pad(rows, ((0, 0), (1, 0)))
+
+    @in_float64
+    def estimate(self, tally: Count):
+        """Unbiased counts of the users' values, float[k]."""
+        batch = tally.shape[:-1]
+        signed = walsh_hadamard(tally.f64().reshape(*batch, self.num_blocks, self.block_size))
+        values = jnp.swapaxes(signed[..., 1:], -1, -2).reshape(*batch, -1)
+        return values[..., : self.num_values] / self._share()
+
+    @in_float64
+    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
+        """A tally drawn at once, exact in law, in O(K log K) draws for any number of users.
+
+        A binomial for each value says how many reports are moved. The others are uniform, as if of
+        users with row 0: they are spread over the blocks, and then all draw their columns together
+        (`butterfly`).
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the users' values.
+          inputs: unused; the values are the bins.
+
+        Returns:
+          Count[K].
+        """
+        del inputs
+        moved = thin(jax.random.fold_in(key, 0), counts, self._share())
+        rest = counts.sum() - moved.sum()
+        uniform = multinomial(jax.random.fold_in(key, 1), rest, jnp.ones(self.num_blocks))
+        rows = self._in_rows(moved.f64()).at[:, 0].set(uniform.f64())
+        state = jnp.stack([rows, jnp.zeros_like(rows)], axis=1)
+        columns = butterfly(jax.random.fold_in(key, 2), state, forced=True)[:, 0]
+        return Count.from_float(columns.reshape(self.num_reports))
+
+    @in_float64
+    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
+        """The tally of users drawn independently from a distribution: one multinomial.
+
+        Args:
+          key: a key; it is folded.
+          num_users: Count[].
+          weights: Count[k], the probabilities of a user's values, times any constant.
+
+        Returns:
+          Count[K].
+        """
+        a = self._share()
+        law = self._in_rows(weights.f64() / jnp.sum(weights.f64()))
+        inside = jnp.sum(law, axis=-1, keepdims=True) + walsh_hadamard(
+            law
+        )  # rounded, it may be below 0
+        reports = (1 - a) / self.num_blocks + a * jnp.maximum(inside, 0.0)
+        return multinomial(jax.random.fold_in(key, 3), num_users, reports.reshape(self.num_reports))
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly: it draws 2 K log2 b halves."""
+        del num_users
+        levels = self.block_size.bit_length() - 1
+        return 200.0 * (num_bins + self.num_blocks) + 100.0 * levels * self.num_reports

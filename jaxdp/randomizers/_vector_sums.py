@@ -1,0 +1,155 @@
+"""Sums of rotation-symmetric reports, drawn at once from scalars.
+
+A report is `T u + R W`: u is the direction of the user's input, W uniform on the unit sphere across
+u and independent of (T, R). The sum over the users of one input is `(sum of T) u + S W`, where S is
+the norm of a sum of independent vectors of lengths R and uniform directions: lengths r and s merge
+to `|(r + s cos, s sin)|`, cos being a coordinate of a uniform direction. So a user costs a few
+scalars, whatever the dimension, and an input one vector.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..random import Count, Fixed, UserWords, standard_normal, words
+from ._cap import cap_coordinate, coordinate_words, point
+
+_LANES = 2**11
+_BLOCK = 2**16  # numbers of the vectors that are drawn at a time
+FIXED_BITS = 20
+
+
+def sum_parts(key, counts, part, part_words: int, extra, across_dim: int | None):
+    """The parts along and across of the sum of the reports of each input.
+
+    Users are dealt to lanes, each of one input and of at most `share` users; a lane adds up its
+    users one by one, and then the lanes of an input are merged by a tree.
+
+    Args:
+      key: a key; it is folded.
+      counts: Count[k], the users of each input.
+      part: (words, extra) -> float32[] T and R of one user.
+      part_words: the words that `part` may read.
+      extra: a pytree of arrays [k, ...], what `part` must know of an input.
+      across_dim: the dimension of the space across u; None to leave out the part across.
+
+    Returns:
+      float64[k], float64[k].
+    """
+    users = counts.f64()
+    num_values = users.shape[0]
+    spread = max(_LANES, num_values)
+    num_lanes = spread + num_values
+    share = jnp.maximum(jnp.ceil(jnp.sum(users) / spread), 1.0)
+    lanes_of = jnp.ceil(users / share)
+    ends = jnp.cumsum(lanes_of)
+    lane = jnp.arange(num_lanes, dtype=jnp.int32)
+    value = jnp.searchsorted(ends, lane.astype(jnp.float64), side="right").astype(jnp.int32)
+    value = jnp.minimum(value, np.int32(num_values - 1))
+    first = (ends - lanes_of).astype(jnp.int32)
+    rank = lane - first[value]
+    left = users[value] - rank.astype(jnp.float64) * share
+    left = jnp.clip(left, 0.0, share).astype(jnp.int32)
+    mine = jax.tree.map(lambda x: x[value], extra)
+    merge_words = 0 if across_dim is None else coordinate_words(across_dim)
+    users_key, lanes_key = (jax.random.fold_in(key, i) for i in (0, 1))
+
+    def add(number, state):
+        index = Count.of(jnp.asarray(number, jnp.int32)).times(num_lanes) + Count.of(lane)
+
+        def draw(user, extra, length):
+            w = UserWords.of_user(users_key, user, part_words + merge_words)
+            along, across = part(w, extra)
+            if across_dim is None:
+                return along, length
+            return along, _merge(w, part_words, across_dim, length, across.astype(jnp.float64))
+
+        active = number < left
+        along, length = jax.vmap(draw)(index, mine, state[1])
+        along = jnp.where(active, along, np.float32(0)).astype(jnp.float64)
+        return state[0] + along, jnp.where(active, length, state[1])
+
+    zero = jnp.zeros(num_lanes, jnp.float64)
+    along, length = lax.fori_loop(0, share.astype(jnp.int32), add, (zero, zero))
+    along = jax.ops.segment_sum(along, value, num_values)
+    if across_dim is None:
+        return along, jnp.sqrt(users)
+    size = lanes_of.astype(jnp.int32)[value]
+    length = _merge_lanes(lanes_key, length, rank, size, across_dim)
+    first = jnp.minimum(first, np.int32(num_lanes - 1))
+    return along, jnp.where(users > 0, length[first], 0.0)
+
+
+def _merge(w, first: int, dim: int, length, other):
+    """The length of the sum of two vectors of given lengths and independent directions."""
+    cos, sin = (x.astype(jnp.float64) for x in cap_coordinate(w, first, dim))
+    return jnp.hypot(length + other * cos, other * sin)
+
+
+def _merge_lanes(key, length, rank, size, dim: int):
+    """Merges neighbouring lanes of an input into its first lane, by a binary tree."""
+    lane = jnp.arange(length.shape[0], dtype=jnp.int32)
+
+    def level(number, length):
+        number = jnp.asarray(number, jnp.int32)
+        step = jnp.left_shift(np.int32(1), number)
+        partner = length[jnp.minimum(lane + step, np.int32(lane.size - 1))]
+        index = Count.of(number).times(lane.size) + Count.of(lane)
+
+        def draw(user, length, other):
+            w = UserWords.of_user(key, user, coordinate_words(dim))
+            return _merge(w, 0, dim, length, other)
+
+        merged = jax.vmap(draw)(index, length, partner)
+        active = (rank % (2 * step) == 0) & (rank + step < size)
+        return jnp.where(active, merged, length)
+
+    levels = int(lane.size - 1).bit_length()
+    return lax.fori_loop(0, levels, level, length)
+
+
+def sum_points(key, along, lengths, inputs, direction, gaussian: bool):
+    """The sum over inputs of vectors with given parts along and across.
+
+    Args:
+      key: a stream key, used for words.
+      along: float64[k].
+      lengths: float64[k]; a vector's part across is this times a standard normal or, unless
+        `gaussian`, times a uniform unit vector.
+      inputs: float32[k, d].
+      direction: float32[d] -> the head and the last entry >= 0 of a unit vector, and the sign of
+        the part along it.
+      gaussian: static.
+
+    Returns:
+      float64[m + 1] for heads of length m.
+    """
+    k = along.shape[0]
+    head = jax.eval_shape(direction, jax.ShapeDtypeStruct(inputs.shape[1:], inputs.dtype))[0]
+    m = head.shape[0]
+    block = min(max(_BLOCK // max(m, 1), 1), k)
+
+    def one(w, x, along, length):
+        head, last, sign = (p.astype(jnp.float64) for p in direction(x))
+        across = standard_normal(w).astype(jnp.float64)
+        if not gaussian and m > 0:
+            across = across / jnp.sqrt(jnp.sum(across * across))
+        head, last = point(head, last, sign * along, across * length)
+        return jnp.append(head, last)
+
+    def add(number, total):
+        number = jnp.asarray(number, jnp.int32)
+        row = number * np.int32(block) + jnp.arange(block, dtype=jnp.int32)
+        at = jnp.minimum(row, np.int32(k - 1))
+        w = words(key, Count.of(number).times(block), block, m)
+        points = jax.vmap(one)(w, inputs[at], along[at], lengths[at])
+        return total + jnp.sum(jnp.where((row < k)[:, None], points, 0.0), axis=0)
+
+    return lax.fori_loop(0, -(-k // block), add, jnp.zeros(m + 1, jnp.float64))
+
+
+def as_tally(total, counts):
+    """The tally of a sum and of the counts of its users."""
+    units = Count.from_float(jnp.rint(total * 2.0**FIXED_BITS))
+    return {"sum": Fixed(units, FIXED_BITS), "users": counts.sum()}

@@ -1,0 +1,226 @@
+"""PrivUnit and PrivUnitG: constants against scipy, optimality, and the laws of their reports."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+import jaxdp
+from jaxdp.randomizers._cap import cap_coordinate, coordinate_words, embed, point, rounds
+from jaxdp.randomizers._priv_unit import PrivUnit
+from jaxdp.randomizers._priv_unit_g import PrivUnitG
+from jaxdp.randomizers._sphere import half_ratio, solve, sphere_cap
+from tests import stats
+
+GRID = [(d, e) for d in (2, 3, 4, 65, 1001, 100_001) for e in (0.01, 1.0, 5.0, 20.0)]
+
+
+def mean_and_masses(dim, epsilon, gamma):
+    """m(gamma), p and q of the mechanism on the sphere (dim None: Gaussian), by scipy."""
+    if dim is None:
+        h, q = math.exp(-(gamma**2) / 2) / math.sqrt(2 * math.pi), special.ndtr(-gamma)
+    else:
+        a = (dim - 1) / 2
+        h = math.exp(a * math.log1p(-(gamma**2)) - special.betaln(0.5, a)) / (2 * a)
+        q = 0.5 * special.betaincc(0.5, a, gamma**2)
+    e = math.expm1(epsilon)
+    return h * e / (1 + e * q), (1 + e) * q / (1 + e * q), q
+
+
+def fixed_point(dim, epsilon):
+    """The root of m(gamma) = gamma."""
+    high = 8.0 if dim is None else 1 - 1e-12
+    excess = lambda g: mean_and_masses(dim, epsilon, g)[0] - g  # noqa: E731
+    return float(optimize.brentq(excess, 1e-9, high, xtol=1e-15))  # pyright: ignore
+
+
+@pytest.mark.parametrize(("dim", "epsilon"), [*GRID, *((None, e) for e in (0.01, 1.0, 5.0, 20.0))])
+def test_built_parameters_are_the_optimum_of_the_realised_epsilon(dim, epsilon):
+    solution = solve(dim, epsilon)
+    assert epsilon * (1 - 2e-6) - 2e-8 <= solution.epsilon <= epsilon
+    gamma = fixed_point(dim, solution.epsilon - 2e-12 * (1 + solution.epsilon))
+    m, p, q = mean_and_masses(dim, solution.epsilon, gamma)
+    rtol = 3e-9 if dim == 2 or (dim or 0) > 10**4 else 2e-10  # scipy's 1 - gamma**2, its betaln
+    np.testing.assert_allclose(solution.cap.gamma, gamma, rtol=rtol)
+    np.testing.assert_allclose([solution.keep / 2**32, solution.cap.mass], [p, q], rtol=1e-8)
+    realised = solution.keep / 2**32 / solution.cap.mass - (1 - solution.keep / 2**32) / (
+        1 - solution.cap.mass
+    )
+    np.testing.assert_allclose(solution.cap.moment * realised, solution.cap.gamma, rtol=1e-10)
+    assert m >= mean_and_masses(dim, solution.epsilon, gamma * 0.999)[0]
+    assert m >= mean_and_masses(dim, solution.epsilon, gamma + 0.001 * abs(1 - gamma))[0]
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 65, 100_001])
+@pytest.mark.parametrize("z", [1e-3, 0.3, 1.0, 2.0, 5.0])
+def test_cap_masses(dim, z):
+    cap = sphere_cap(dim, z**2 / (dim - 1.5))
+    expected = 0.5 * special.betainc((dim - 1) / 2, 0.5, math.exp(-(z**2) / (dim - 1.5)))
+    np.testing.assert_allclose(cap.mass, expected, rtol=1e-10 if dim < 10**4 else 1e-7)
+
+
+def test_half_ratio():
+    dims = np.array([1, 2, 3, 59, 60, 61, 1000, 10**6])
+    expected = special.poch(dims / 2, 0.5)
+    np.testing.assert_allclose([half_ratio(int(d)) for d in dims], expected, rtol=1e-9)
+    exact = math.sqrt(math.pi) * math.comb(200, 100) * 100 / 2**200  # of Gamma(100.5) / Gamma(100)
+    np.testing.assert_allclose(half_ratio(200), exact, rtol=1e-15)
+
+
+def test_golden_numbers():
+    for epsilon, gamma in (
+        (0.25, 0.09971218),
+        (0.5, 0.19928445),
+        (1, 0.39746301),
+        (2, 0.78648026),
+        (4, 1.51563766),
+        (8, 2.74294479),
+    ):
+        np.testing.assert_allclose(PrivUnitG(7, epsilon).threshold, gamma, rtol=4e-8)
+    for epsilon, gamma, length in (
+        (0.5, 0.10568667, 9.461932),
+        (1, 0.20892285, 4.786456),
+        (2, 0.39960556, 2.502468),
+        (4, 0.68607518, 1.457566),
+    ):
+        unit = PrivUnit(3, epsilon)
+        np.testing.assert_allclose(unit.threshold, gamma, rtol=1e-7)
+        np.testing.assert_allclose(float(unit.build().scale), length, rtol=3e-7)
+    unit = PrivUnit(7, 1.0)
+    np.testing.assert_allclose(unit.probabilities(), (0.60006, 0.35565), atol=1e-5)
+    np.testing.assert_allclose(8 * unit.worst_case_variance(1), 47.098044, rtol=1e-7)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 65])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_coordinates_in_and_outside_of_a_cap(dim, epsilon, key):
+    """100,000 draws a branch; detects a Kolmogorov distance of 0.017 with power 0.999."""
+    solution = solve(dim, epsilon)
+    tail = special.ndtr(-math.sqrt((dim - 1.5) * solution.level))
+    words = jax.random.bits(key, (200_000, coordinate_words(dim)), jnp.uint32)
+    high = jnp.arange(200_000) % 2 == 0
+    sample = jax.jit(
+        jax.vmap(lambda w, h, t, s: cap_coordinate(w, 0, dim, h, t, s), (0, 0, None, None))
+    )
+    x, across = sample(words, high, jnp.float32(tail), jnp.float32(solution.level))
+    x, across = np.asarray(x, np.float64), np.asarray(across, np.float64)
+    np.testing.assert_allclose(x**2 + across**2, 1, rtol=1e-6)
+    q = solution.cap.mass
+
+    def above(x):
+        half = 0.5 * special.betaincc(0.5, (dim - 1) / 2, np.minimum(x**2, 1))
+        return np.where(x > 0, half, 1 - half)
+
+    def inside(x):
+        return 1 - np.clip(above(x) / q, 0, 1)
+
+    def outside(x):
+        return np.clip((1 - above(x)) / (1 - q), 0, 1)
+
+    stats.check_cdf(x[::2], inside)
+    stats.check_cdf(x[1::2], outside)
+    stats.must_fail(stats.check_cdf, x[1::2] * 0.9, outside)
+    stats.must_fail(stats.check_cdf, x[::2], lambda x: inside(x) ** 1.1)
+
+
+def test_rounds_suffice():
+    """The share of refused proposals in a cap, by quadrature, is at most 1 / (2 dim - 2)."""
+    t0 = np.array([1e-6, 0.1, 1.0, 5.0, 20.0])
+    for dim in (2, 3, 10, 1000):
+        assert (2 * dim - 2.0) ** -rounds(dim) < 2.0**-64
+        nu = dim - 1.5
+        for t in t0:
+            z = np.sqrt(nu * t) + np.linspace(0, 12, 200_001)
+            s = z**2 / nu
+            log_keep = 0.5 * (np.log(s / 2) - s / 2 - np.log(-np.expm1(-s) / 2))
+            weight = np.exp(-(z**2 - z[0] ** 2) / 2)
+            kept = np.sum(weight * np.exp(log_keep - log_keep[0])) / np.sum(weight)
+            assert kept > 1 - 1 / (2 * dim - 2)
+
+
+def test_failures_leave_the_zero_vector(monkeypatch):
+    """Where all proposals are refused the report is 0, whatever the input."""
+    params = PrivUnit(3, 4.0).build()
+    words = jnp.full(params.num_words, 2**32 - 1, jnp.uint32).at[0].set(0)
+    words = words.at[4::2].set(0)  # proposals far in the tail, and the least favourable coins
+    for value in ((0.0, 0.0, 0.0), (0.6, 0.8, 0.0)):
+        report = params.from_bits(words, jnp.array(value, jnp.float32))
+        np.testing.assert_array_equal(report, np.zeros(4))
+
+
+def test_point_has_the_given_parts(rng):
+    for head in ([0.0, 0.0, 0.0], [0.6, 0.0, -0.8], [0.1, -0.2, 0.3]):
+        head = np.array(head, np.float32)
+        last = np.sqrt(max(1 - float(head @ head), 0)).astype(np.float32)
+        across = rng.normal(size=3).astype(np.float32)
+        found = np.append(*point(jnp.asarray(head), jnp.asarray(last), jnp.float32(0.7), across))
+        np.testing.assert_allclose(found @ np.append(head, last), 0.7, atol=1e-6)
+        np.testing.assert_allclose(found @ found, 0.49 + across @ across, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [PrivUnit, PrivUnitG])
+def test_vectors_outside_of_the_ball_are_projected(make):
+    params = make(3, 1.0, radius=2.0).build()
+    key = jax.random.key(5)
+    edge = params.privatize(key, [1.2, 0.0, -1.6])
+    np.testing.assert_allclose(params.privatize(key, [12.0, 0.0, -16.0]), edge, atol=2e-3)
+    np.testing.assert_allclose(params.privatize(key, [1.2e30, 0.0, -1.6e30]), edge, atol=1)
+    zero = params.privatize(key, [0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(params.privatize(key, [np.nan, 1.0, 0.0]), zero)
+    for bad in ([np.inf, 0, 0], [-np.inf, np.inf, 1e38], [3e38, 3e38, 3e38], [1e-45, 0, 0]):
+        head, last = embed(jnp.array(bad, jnp.float32), jnp.float32(2.0))
+        np.testing.assert_allclose(np.square(head).sum() + np.square(last), 1, atol=1e-6)
+    for bad in ([[3.0, 0, 0]], [[np.nan, 0, 0]]):
+        with pytest.raises(ValueError, match="radius"):
+            make(3, 1.0, radius=2.0).variance([1], bad)
+
+
+@pytest.mark.parametrize("make", [PrivUnit, PrivUnitG])
+def test_trials_side_by_side_are_trials_one_by_one(make, key):
+    """A program of batched trials that sums products has been seen to be compiled wrongly."""
+    values = np.array([[-0.5, 0.7], [0.0, 0.9], [-0.8, 0.0]], np.float32)
+    population = jaxdp.Population.from_histogram([300, 1, 200], values)
+    one, eight = (
+        jaxdp.simulate(
+            make(2, 1.0), population, key, num_trials=8, method="per_user", trial_batch=batch
+        ).estimates
+        for batch in (1, 8)
+    )
+    np.testing.assert_allclose(one, eight, atol=1e-4)
+
+
+def check_covariance(spec, value, key, num_samples):
+    """Means and a quadratic form per direction of 10^6 reports of one input.
+
+    Every direction (each axis, the input, the sum of the axes) is an entry, its kurtosis that of a
+    Gaussian or less than 6. Detects a variance off by 2.5 % with power 0.999.
+    """
+    params, dim = spec.build(), spec.dim
+    mean, covariance = spec.moments(value)
+    axes = np.eye(dim)[:: -(-dim // 8)]
+    directions = np.vstack([axes, np.ones(dim) / math.sqrt(dim), value / np.linalg.norm(value)])
+    basis = jnp.asarray(directions.T, jnp.float32)
+
+    def block(k):
+        reports = jax.vmap(params.privatize, (0, None))(jax.random.split(k, 2000), value)
+        return jnp.matmul(params.decode(reports), basis, precision="highest")
+
+    keys = jax.random.split(key, num_samples // 2000)
+    samples = np.asarray(jax.jit(lambda k: jax.lax.map(block, k))(keys))
+    samples = samples.reshape(num_samples, -1)
+    expected, variance = directions @ mean, np.sum(directions @ covariance * directions, axis=1)
+    stats.check_mean(samples, expected, variance=variance)
+    stats.check_variance(samples, variance, mean=expected, kurtosis=6.0)
+    stats.must_fail(stats.check_variance, samples, 1.05 * variance, mean=expected, kurtosis=6.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [PrivUnit, PrivUnitG])
+@pytest.mark.parametrize("dim", [2, 3, 4, 8, 64, 512])
+def test_covariance(make, dim, key):
+    value = np.zeros(dim, np.float32)
+    value[0], value[-1] = 0.6, -0.7
+    check_covariance(make(dim, 2.0), value, key, 10**6)

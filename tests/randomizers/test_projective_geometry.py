@@ -1,0 +1,139 @@
+"""Projective geometry response: difference sets, exact quotients, golden numbers, the order."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdp.random import Count
+from jaxdp.randomizers import _projective_geometry_points as points
+from jaxdp.randomizers._projective_geometry import ProjectiveGeometryResponse
+from jaxdp.randomizers._projective_geometry_words import divide, divisor
+from tests import stats
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 5, 8, 9, 16, 27, 31])
+@pytest.mark.parametrize("dimension", [2, 3, 4])
+def test_shifts_of_the_difference_set_are_the_hyperplanes(order, dimension):
+    """Any two shifts share (Q**(t-2) - 1) / (Q - 1) points: a symmetric design."""
+    size = points.num_points(order, dimension)
+    inside = np.zeros(size)
+    inside[points.difference_set(order, dimension)] = 1
+    shared = np.rint(np.fft.irfft(np.abs(np.fft.rfft(inside)) ** 2, size)).astype(int)
+    assert shared[0] == inside.sum() == points.num_points(order, dimension - 1)
+    assert np.all(shared[1:] == points.num_points(order, dimension - 2))
+
+
+def test_prime_powers_and_factors():
+    assert points.prime_powers(32) == [
+        2,
+        3,
+        4,
+        5,
+        7,
+        8,
+        9,
+        11,
+        13,
+        16,
+        17,
+        19,
+        23,
+        25,
+        27,
+        29,
+        31,
+        32,
+    ]
+    assert points.prime_factors(2**3 * 3 * 49) == [2, 3, 7]
+    assert points.prime_factors(8191) == [8191]
+
+
+@pytest.mark.parametrize(
+    ("value", "quotients"),
+    [
+        (2**40 - 12345, 2**24),
+        (3, 100),
+        (2**62 + 1, 3),
+        (2**33 - 1, 7),
+        (2**28 + 7, 2**20),
+        (2**57, 127),
+    ],
+)
+def test_quotients_are_exact(value, quotients, rng):
+    """Random dividends, and both sides of the borders of the first and the last quotients."""
+    last = quotients - 1
+    some = [int(x) for x in rng.integers(0, quotients * value, 300, dtype=np.uint64)]
+    edges = [q * value + r for q in (0, 1, last // 2, last) for r in (0, 1, value - 1)]
+    dividends = some + edges
+    high = np.array([u >> 32 for u in dividends], np.uint32)
+    low = np.array([u & 0xFFFFFFFF for u in dividends], np.uint32)
+    by = jnp.asarray(divisor(value, quotients))
+    found = np.asarray(jax.vmap(divide, (0, 0, None))(high, low, by))
+    np.testing.assert_array_equal(found, [u // value for u in dividends])
+
+
+def test_golden_variances():
+    """k = 128, of a user without the value, at epsilon = 0.5, 1 and 2."""
+    nobody = [1] + [0] * 127
+    for epsilon, expected in [(0.5, 15.73), (1.0, 3.664), (2.0, 0.7121)]:
+        found = ProjectiveGeometryResponse(128, epsilon).variance(nobody)[1]
+        assert abs(found / expected - 1) < 1e-3
+
+
+def test_the_order_is_the_best_by_exact_variance():
+    for k in (2, 5, 40):
+        for epsilon in (0.5, 1.0, 2.0, 4.0):
+            alone = np.eye(k, dtype=int)[0]
+            total = {
+                q: ProjectiveGeometryResponse(k, epsilon, q).variance(alone).sum()
+                for q in points.prime_powers(2 * k)
+            }
+            best = ProjectiveGeometryResponse(k, epsilon)
+            assert best.variance(alone).sum() <= min(total.values()) * (1 + 1e-9)
+
+
+def test_what_two_words_lose():
+    """Next to nothing, from few points to 300,000, and at both ends of epsilon."""
+    for k, epsilon in [(3, 0.01), (128, 1.0), (4096, 6.0), (2**16, 2.0), (100, 12.0)]:
+        spec = ProjectiveGeometryResponse(k, epsilon)
+        assert 0.9999 * epsilon < spec.exact_epsilon() <= epsilon
+        high, low = spec._weights(32)
+        total, inside, _ = spec._sizes()
+        assert inside * high + (total - inside) * low == 2**64
+
+
+def test_law_of_reports_of_a_large_space(key):
+    """200,000 users of one value, 5,461 points: how many are in its hyperplane, and where."""
+    spec = ProjectiveGeometryResponse(4096, 1.0)
+    params = spec.build()
+    words = jax.random.bits(key, (200_000, 2), jnp.uint32)
+    reports = np.asarray(jax.jit(jax.vmap(params.from_bits, (0, None)))(words, jnp.int32(4000)))
+    hyperplane = (points.difference_set(spec.order, spec.dimension) - 4000) % spec.num_points
+    inside = int(np.isin(reports, hyperplane).sum())
+    p = float(spec.probabilities()[0])
+    stats.check_multinomial([inside, reports.size - inside], [p, 1 - p])
+    stats.must_fail(stats.check_multinomial, [inside, reports.size - inside], [p - 0.02, 1.02 - p])
+    rank = np.searchsorted(np.sort(hyperplane), reports[np.isin(reports, hyperplane)])
+    bins = np.bincount(rank * 16 // hyperplane.size, minlength=16)
+    sizes = np.bincount(np.arange(hyperplane.size) * 16 // hyperplane.size, minlength=16)
+    stats.check_multinomial(bins, sizes / hyperplane.size)
+
+
+def test_estimate_at_a_trillion_users_is_that_of_the_supports(key):
+    """The correlation by FFT is rounded to the whole numbers that it stands for."""
+    spec = ProjectiveGeometryResponse(12, 1.0, order=3)
+    params = spec.build()
+    tally = params.sample_tally(key, Count.of(np.arange(12) * 10**11))
+    reports = tally.numpy()
+    hyperplane = points.difference_set(3, spec.dimension)
+    support = [int(reports[(hyperplane - v) % spec.num_points].sum()) for v in range(12)]
+    p, q = spec.probabilities()
+    expected = [float((s - q * int(reports.sum())) / (p - q)) for s in support]
+    with jax.enable_x64(True):
+        found = np.asarray(params.estimate(tally))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-2)
+    spread = math.sqrt(spec.worst_case_variance(66 * 10**11))
+    assert np.all(np.abs(found - np.arange(12) * 1e11) < 10 * spread)

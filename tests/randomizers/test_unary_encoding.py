@@ -1,0 +1,108 @@
+"""Unary encodings: golden numbers, thresholds, and both laws."""
+
+import math
+from fractions import Fraction
+from typing import Literal
+
+import hypothesis
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from jaxdp.random import Count
+from jaxdp.randomizers._exact import exp_lower
+from jaxdp.randomizers._unary_encoding import UnaryEncoding
+from tests import stats
+
+KINDS: tuple[Literal["optimal", "symmetric"], ...] = ("optimal", "symmetric")
+
+
+def test_golden_variance():
+    """1,000 users, 100 of them with the value, k = 8, epsilon = 1: 3782.6944."""
+    counts = [100, 900, 0, 0, 0, 0, 0, 0]
+    assert abs(UnaryEncoding(8, 1.0).variance(counts)[0] - 3782.6944) < 1e-4
+
+
+def test_variance_is_that_of_the_ideal_channel():
+    """One user without the value: 4E / (E - 1)**2, and sqrt(E) / (sqrt(E) - 1)**2."""
+    for epsilon in (0.5, 1.0, 2.0, 4.0):
+        for kind, e, factor in zip(KINDS, (epsilon, epsilon / 2), (4, 1), strict=True):
+            expected = factor * math.exp(e) / math.expm1(e) ** 2
+            found = UnaryEncoding(128, epsilon, kind).variance(np.eye(128, dtype=int)[0])[1]
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@hypothesis.given(kind=st.sampled_from(KINDS), epsilon=st.floats(1e-6, 22.0))
+def test_thresholds_spend_what_a_word_allows(kind, epsilon):
+    """The smallest q that keeps the ratio; one less would not."""
+
+    def ratio(q):
+        p = Fraction(1, 2) if kind == "optimal" else 1 - q
+        return p * (1 - q) / (q * (1 - p))
+
+    spec = UnaryEncoding(3, epsilon, kind)
+    p, q = spec.probabilities()
+    assert p == (Fraction(1, 2) if kind == "optimal" else 1 - q)
+    assert ratio(q) <= exp_lower(epsilon)
+    assert q == Fraction(1, 2**32) or ratio(q - Fraction(1, 2**32)) > exp_lower(epsilon)
+    assert spec.exact_epsilon() <= epsilon
+    assert spec.build().thresholds.tolist() == [p * 2**32, q * 2**32]
+
+
+@pytest.mark.parametrize(("kind", "highest"), [("optimal", 22.1807), ("symmetric", 44.3614)])
+def test_edges_of_epsilon(kind, highest):
+    assert UnaryEncoding(2, highest - 1e-4, kind).probabilities()[1] <= Fraction(2, 2**32)
+    with pytest.raises(ValueError, match=rf"epsilon.*at most {highest}.*'{kind}'"):
+        UnaryEncoding(2, highest + 1e-4, kind)
+    assert UnaryEncoding(2, 4e-9, kind).exact_epsilon() > 0
+    with pytest.raises(ValueError, match=r"epsilon.*at least about"):
+        UnaryEncoding(2, 2e-10, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_word_of_a_small_twin(kind):
+    """Three bits from words of four: all 4,096 cases are the channel, exactly."""
+    spec = UnaryEncoding(3, 1.0, kind)
+    words = np.stack(np.meshgrid(*[np.arange(16, dtype=np.uint32)] * 3), -1).reshape(-1, 3)
+    send = jax.jit(jax.vmap(spec.build(4).from_bits, in_axes=(0, None)))
+    for value, row in enumerate(spec.channel(4)):
+        column = np.asarray(send(jnp.asarray(words), jnp.int32(value))) @ [1, 2, 4]
+        seen = np.bincount(column, minlength=8).tolist()
+        assert [Fraction(n, 4096) for n in seen] == row
+    assert (spec.reports() @ [1, 2, 4]).tolist() == list(range(8))
+
+
+def test_values_outside_the_domain_are_clamped(key):
+    send = UnaryEncoding(4, 1.0).build().from_bits
+    words = jax.random.bits(key, (4,), jnp.uint32)
+    for outside, edge in ((9, 3), (-1, 0)):
+        np.testing.assert_array_equal(send(words, jnp.int32(outside)), send(words, jnp.int32(edge)))
+
+
+def test_worst_case_is_attained_and_never_exceeded(rng):
+    for kind in KINDS:
+        for epsilon in (0.3, 2.0, 6.0):
+            spec, n = UnaryEncoding(5, epsilon, kind), 1000
+            attained = spec.variance(np.eye(5, dtype=int)[0] * n).max()
+            np.testing.assert_allclose(spec.worst_case_variance(n), attained, rtol=1e-12)
+            counts = rng.multinomial(n, rng.dirichlet(np.ones(5)))
+            assert np.all(spec.variance(counts) <= spec.worst_case_variance(n) * (1 + 1e-12))
+
+
+def test_sampled_tally_of_a_million_users_and_a_thousand_values(key, rng):
+    """n = 10**6, k = 1024: all standardised estimates of 400 trials, which are independent.
+
+    Power 0.999 for a mean off by 0.02 standard deviations, and a variance by 3 %.
+    """
+    spec = UnaryEncoding(1024, 1.0)
+    counts = rng.multinomial(10**6, rng.dirichlet(np.ones(1024)))
+    params = spec.build()
+    sample = jax.jit(lambda k: params.estimate(params.sample_tally(k, Count.of(counts))))
+    found = np.asarray(jax.lax.map(sample, jax.random.split(key, 400)), np.float64)
+    centred = ((found - counts) / np.sqrt(spec.variance(counts))).reshape(-1, 1)
+    stats.check_mean(centred, 0.0, variance=1.0)
+    stats.check_variance(centred, 1.0, mean=0.0, kurtosis=3.1)
+    stats.must_fail(stats.check_mean, centred + 0.02, 0.0, variance=1.0)
+    stats.must_fail(stats.check_variance, 1.03 * centred, 1.0, mean=0.0, kurtosis=3.1)

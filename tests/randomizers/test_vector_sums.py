@@ -1,0 +1,78 @@
+"""Sums of reports drawn at once: lanes, merges and vectors against what they stand for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.random import Count
+from jaxdp.randomizers._l2_ball import L2Ball
+from jaxdp.randomizers._priv_unit import PrivUnit
+from jaxdp.randomizers._priv_unit_g import PrivUnitG
+from jaxdp.randomizers._vector_sums import sum_parts
+from tests import stats
+
+HISTOGRAMS = ([1], [0, 1, 0], [5, 0, 3000, 1], [2048, 2049], [0, 0, 10_000], list(range(3000)))
+
+
+@pytest.mark.parametrize("counts", HISTOGRAMS, ids=lambda c: f"{len(c)}x{sum(c)}")
+def test_every_user_is_in_one_lane_of_its_input(counts, key):
+    """Users that all stand for T = (index of the input) + 1 and R = 0 add up exactly."""
+    with jax.enable_x64(True):
+        extra = jnp.arange(1, len(counts) + 1, dtype=jnp.float32)
+        part = lambda w, extra: (extra, jnp.float32(0))  # noqa: E731
+        args = key, Count.of(np.array(counts)), part, 1, extra
+        along, lengths = jax.jit(lambda k: sum_parts(k, *args[1:], 2))(key)
+        np.testing.assert_array_equal(along, np.array(counts) * np.arange(1, len(counts) + 1))
+        np.testing.assert_array_equal(lengths, np.zeros(len(counts)))
+        _, lengths = jax.jit(lambda k: sum_parts(k, *args[1:], None))(key)
+        np.testing.assert_array_equal(lengths, np.sqrt(np.array(counts)))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_merged_lengths(dim, key, rng):
+    """The norm of a sum of unit vectors of uniform directions; detects a distance of 0.06.
+
+    The groups of 1, 2, 3 and 5,000 users go through merges within a lane and between lanes.
+    """
+    counts = np.array([1, 2, 3, 5000])
+
+    def lengths(key):
+        part = lambda w, extra: (jnp.float32(0), jnp.float32(1))  # noqa: E731
+        return sum_parts(key, Count.of(counts), part, 1, None, dim)[1]
+
+    trials = 4000
+    with jax.enable_x64(True):
+        found = jax.jit(lambda keys: jax.lax.map(lengths, keys))(jax.random.split(key, trials))
+        found = np.asarray(found)
+    np.testing.assert_allclose(found[:, 0], 1, rtol=1e-6)
+    direct = np.empty((trials, 3))
+    for column, count in enumerate((2, 3)):
+        v = rng.normal(size=(trials, count, dim))
+        v /= np.linalg.norm(v, axis=2, keepdims=True)
+        direct[:, column] = np.linalg.norm(v.sum(axis=1), axis=1)
+    direct[:, 2] = np.linalg.norm(rng.normal(size=(trials, dim)), axis=1) * np.sqrt(5000 / dim)
+    noise = 1e-4 * rng.random((trials, 3))  # on the line the lengths are integers
+    if dim == 1:
+        parity = np.rint(found[:, 3]) % 2
+        np.testing.assert_array_equal(parity, 0)
+        noise[:, 2] += 2 * rng.random(trials) - 1
+    stats.check_two_samples(np.round(found[:, 1:], 3) + noise, np.round(direct, 3) + noise)
+    stats.must_fail(stats.check_two_samples, found[:, 1:] * 1.3, direct)
+
+
+@pytest.mark.parametrize("make", [L2Ball, PrivUnit, PrivUnitG])
+def test_given_users_have_a_tally_too(make, key):
+    """Vectors one by one and in many dimensions: each is its own input."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 40)).astype(np.float32)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    spec, population = make(40, 20.0), jaxdp.Population.from_values(x)
+    trials = jaxdp.simulate(spec, population, key, num_trials=200, method="tally")
+    variance = spec.variance(np.ones(300, np.int64), x)
+    stats.check_mean(trials.estimates, x.mean(axis=0), variance=variance)
+    shifted = trials.estimates + np.sqrt(variance)
+    stats.must_fail(stats.check_mean, shifted, x.mean(axis=0), variance=variance)
+    params = spec.build()
+    assert params.tally_cost(300, 300) > params.tally_cost(300, 3)
