@@ -1,0 +1,17 @@
+"""Privacy accounting: noise calibration, composition, amplification by shuffling.
+
+All functions work on the host, in float64. What is a guarantee is rounded up.
+"""
+
+from ._composition import Guarantee as Guarantee
+from ._composition import advanced_composition as advanced_composition
+from ._composition import basic_composition as basic_composition
+from ._composition import optimal_composition as optimal_composition
+from ._composition import optimal_delta as optimal_delta
+from ._composition import parallel_composition as parallel_composition
+from ._composition import split_epsilon as split_epsilon
+from ._gaussian import gaussian_delta as gaussian_delta
+from ._gaussian import gaussian_sigma as gaussian_sigma
+from ._shuffle import shuffle_amplification as shuffle_amplification
+from ._shuffle import shuffle_delta as shuffle_delta
+from ._shuffle import shuffle_epsilon as shuffle_epsilon

@@ -1,0 +1,201 @@
+"""Reports of given inputs, and the numbers that events are made of."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..random import Count, Fixed, UserWords, words
+
+MAX_DECODED = 4096  # entries of an estimate, above which single reports are not decoded
+SYMBOL_COLUMNS, REAL_COLUMNS = 16, 8
+LARGEST = 1e150  # stands for infinity
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """What is kept of n reports of one input.
+
+    Attributes:
+      reals: name to float64[n].
+      symbols: name to int64[n].
+      fits: float64[n, m], the decoded report at each of the m inputs: its entry where these are
+        bins, else its inner product with them; or None.
+      projections: float64[n, m], inner products of the report with the inputs; or None.
+      log_densities: float64[n, m], of each input at the report; or None.
+    """
+
+    reals: dict[str, np.ndarray]
+    symbols: dict[str, np.ndarray]
+    fits: np.ndarray | None
+    projections: np.ndarray | None
+    log_densities: np.ndarray | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler:
+    """Draws reports in batches and reduces each batch to `Samples`.
+
+    Attributes:
+      spec: the spec, for its `log_density`; None for bare params.
+      params: the params.
+      inputs: the inputs that are compared, stacked along axis 0.
+      statistics: functions of a batch of reports to float[n].
+      batch: users in a batch.
+    """
+
+    spec: Any
+    params: Any
+    inputs: np.ndarray
+    statistics: Sequence[Callable]
+    batch: int
+
+    def draw(self, key: jax.Array, index: int, num_samples: int) -> Samples:
+        """Reports of the input with this index; the same key and index give the same reports."""
+        stream, value = jax.random.fold_in(key, index), jnp.asarray(self.inputs[index])
+        parts, start = [], 0
+        while start < num_samples:
+            reports = _reports(self.params, stream, np.uint32(start), value, self.batch)
+            parts.append(_first(self._reduce(reports), num_samples - start))
+            start += self.batch
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    def _reduce(self, reports) -> Samples:
+        host = jax.tree.map(np.asarray, reports)
+        reals, symbols = _columns(host)
+        for number, statistic in enumerate(self.statistics):
+            name = f"{getattr(statistic, '__name__', 'statistic')} ({number})"
+            reals[name] = finite(statistic(host)).ravel()
+        densities = None
+        if hasattr(self.spec, "log_density"):
+            columns = [self.spec.log_density(host, value) for value in self.inputs]
+            densities = np.stack(columns, axis=1)
+        return Samples(reals, symbols, self._decode(reports), self._project(host), densities)
+
+    def _project(self, reports) -> np.ndarray | None:
+        """Inner products with the inputs, where both are vectors of one size."""
+        flat = self.inputs.reshape(len(self.inputs), -1)
+        for leaf in jax.tree.leaves(reports):
+            table = leaf.reshape(len(leaf), -1)
+            floats = np.issubdtype(leaf.dtype, np.floating) and flat.dtype == np.float32
+            if floats and table.shape[1] == flat.shape[1]:
+                return finite(table) @ flat.T.astype(np.float64)
+        return None
+
+    def _decode(self, reports) -> np.ndarray | None:
+        """Each report, decoded alone, at each input."""
+        if not (hasattr(self.params, "tally") and hasattr(self.params, "estimate")):
+            return None
+        entries = jax.eval_shape(_decode_one, self.params, _row(reports)).size
+        directions = input_directions(self.inputs, entries)
+        if directions is None or entries > MAX_DECODED:
+            return None
+        return np.asarray(_decoded(self.params, reports, directions), np.float64)
+
+
+def finite(values) -> np.ndarray:
+    """As float64, 0 for NaN, and with infinities that can be multiplied and have a successor."""
+    return np.clip(np.nan_to_num(np.asarray(values, np.float64)), -LARGEST, LARGEST)
+
+
+def input_directions(inputs: np.ndarray, entries: int) -> np.ndarray | None:
+    """A column for each input: its indicator where inputs are bins, else the input itself.
+
+    None where estimates of this many entries are not comparable with the inputs.
+    """
+    flat = inputs.reshape(len(inputs), -1)
+    if not np.issubdtype(flat.dtype, np.integer):
+        return flat.T if flat.shape[1] == entries else None
+    if flat.shape[1] > 1 or flat.min() < 0 or flat.max() >= entries:
+        return None
+    return (np.arange(entries)[:, None] == flat[:, 0]).astype(np.float32)
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def _reports(params, key, start, value, size: int):
+    """`size` reports of one value: by the words of users `start`, .. where params read words."""
+    users = Count.of(start) + Count.of(lax.iota(jnp.uint32, size))
+    if not hasattr(params, "from_bits"):
+        keys = jax.vmap(lambda user: jax.random.fold_in(key, user))(users.lo)
+        return jax.vmap(params.privatize, in_axes=(0, None))(keys, value)
+    if getattr(params, "lazy_words", False):
+
+        def report(user):
+            return params.from_bits(UserWords.of_user(key, user, params.num_words), value)
+
+        return jax.vmap(report)(users)
+    rows = words(key, Count.of(start), size, params.num_words)
+    return jax.vmap(params.from_bits, in_axes=(0, None))(rows, value)
+
+
+def _row(reports):
+    """The shape of one report of a batch."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), reports)
+
+
+def _decode_one(params, report):
+    """The estimate from one report, flat."""
+    bits = getattr(params, "fixed_bits", 20)
+
+    def exactly(leaf):
+        integer = jnp.issubdtype(leaf.dtype, jnp.integer)
+        return Count.of(leaf) if integer else Fixed.of(leaf, bits)
+
+    sums = params.tally(jax.tree.map(lambda x: x[None], report), jnp.ones(1, bool))
+    estimate = params.estimate(jax.tree.map(exactly, sums))
+    return jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(estimate)])
+
+
+@jax.jit
+def _decoded(params, reports, directions):
+    """Each report alone, decoded, along each direction; float32[n, m]."""
+
+    def one(report):
+        flat = jnp.nan_to_num(_decode_one(params, report)).astype(jnp.float32)
+        return jnp.matmul(flat, directions, precision="highest")
+
+    return lax.map(one, reports, batch_size=max(2**20 // len(directions), 1))
+
+
+def _columns(reports) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Columns of the reports: numbers and symbols, by name."""
+    reals, symbols = {}, {}
+    leaves, _ = jax.tree_util.tree_flatten_with_path(reports)
+    for path, leaf in leaves:
+        name = "report" + jax.tree_util.keystr(path)
+        table = leaf.reshape(len(leaf), -1)
+        names = [name] if leaf.ndim == 1 else [f"{name}[{j}]" for j in range(table.shape[1])]
+        if np.issubdtype(leaf.dtype, np.floating):
+            numbers = finite(table)
+            symbols[f"{name} is zero"] = np.all(table == 0, axis=1).astype(np.int64)
+            symbols[f"{name} is finite"] = np.all(np.isfinite(table), axis=1).astype(np.int64)
+            reals.update(zip(names[:REAL_COLUMNS], numbers.T, strict=False))
+            if leaf.ndim > 1:
+                reals[f"|{name}|"] = np.linalg.norm(numbers, axis=1)
+        else:
+            table = table.astype(np.int64)
+            symbols.update(zip(names[:SYMBOL_COLUMNS], table.T, strict=False))
+            if leaf.ndim > 1:
+                symbols[f"{name} as a whole"] = _hash(table)
+    return reals, symbols
+
+
+def _hash(table: np.ndarray) -> np.ndarray:
+    """One number for each row; rows that collide make an event weaker, never wrong."""
+    multipliers = np.random.default_rng(0).integers(1, 2**62, table.shape[1]) * 2 + 1
+    with np.errstate(over="ignore"):
+        return (table + 1) @ multipliers
+
+
+def _first(samples: Samples, size: int) -> Samples:
+    return jax.tree.map(lambda leaf: leaf[:size], samples)
+
+
+jax.tree_util.register_dataclass(
+    Samples, data_fields=[f.name for f in dataclasses.fields(Samples)], meta_fields=[]
+)
