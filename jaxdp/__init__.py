@@ -4,6 +4,8 @@ Describe what each user runs and what the analyst computes; jaxdp runs it for an
 in as many trials as you like, and says what error to expect before a single trial is run.
 """
 
+from . import accounting as accounting
+from . import audit as audit
 from . import bounds as bounds
 from . import factorization as factorization
 from . import pairwise as pairwise

@@ -16,10 +16,11 @@ WORDS_PER_BLOCK = 2**20
 def logical_block(num_words: int) -> int:
     """L, the users of one logical block: the unit in which float contributions are summed.
 
-    The largest power of two with `L * num_words <= 2**20`, between 2**4 and 2**15.
+    The largest power of two with `L * num_words <= 2**20`, between 2**4 and 2**12: a population of
+    few users costs as much as one block, and larger ones gain nothing from larger blocks.
     """
     fit = WORDS_PER_BLOCK // max(num_words, 1)
-    return min(max(2 ** (max(fit, 1).bit_length() - 1), 2**4), 2**15)
+    return min(max(2 ** (max(fit, 1).bit_length() - 1), 2**4), 2**12)
 
 
 @dataclasses.dataclass(frozen=True)

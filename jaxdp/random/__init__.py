@@ -7,6 +7,7 @@ from ._count import from_limbs as from_limbs
 from ._count import limbs as limbs
 from ._count import merge as merge
 from ._count import mul_32x32 as mul_32x32
+from ._gamma import gamma as gamma
 from ._hypergeometric import hypergeometric as hypergeometric
 from ._hypergeometric import multivariate_hypergeometric as multivariate_hypergeometric
 from ._multinomial import multinomial as multinomial

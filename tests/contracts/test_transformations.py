@@ -12,16 +12,24 @@ from tests.contracts.registry import EXEMPLARS, PATHS, PROTOCOLS, RANDOMIZERS, i
 @pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
 def test_reports_agree_under_every_transformation(case, key):
     params = case.make(1.0).build()
-    value = jnp.asarray(np.resize(case.user_values(), 40))
+    held = case.user_values()
+    value = jnp.asarray(held[np.arange(40) % len(held)])
     words = jax.random.bits(key, (40, params.num_words), jnp.uint32)
     batched = jax.vmap(params.from_bits)(words, value)
     jitted = jax.jit(jax.vmap(params.from_bits))(words, value)
     looped = jax.lax.map(lambda wv: params.from_bits(*wv), (words, value))
     for other in (jitted, looped):
-        np.testing.assert_array_equal(batched, other)
+        check_same_reports(batched, other)
     for user in range(3):
-        eager = params.from_bits(words[user], value[user])
-        np.testing.assert_array_equal(batched[user], eager)
+        check_same_reports(batched[user], params.from_bits(words[user], value[user]))
+
+
+def check_same_reports(one, other):
+    """Equal integers; floats up to how programs of different shapes round them."""
+    if jnp.issubdtype(one.dtype, jnp.floating):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 * np.abs(one).max())
+    else:
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("case", RANDOMIZERS, ids=ids)
@@ -30,8 +38,8 @@ def test_privatize_is_from_bits_on_the_keys_words(case, key):
     value = case.user_values()[-1]
     words = jax.random.bits(key, (params.num_words,), jnp.uint32)
     report = params.from_bits(words, jnp.asarray(value))
-    np.testing.assert_array_equal(params.privatize(key, value), report)
-    np.testing.assert_array_equal(jax.jit(params.privatize)(key, value), report)
+    check_same_reports(report, params.privatize(key, value))
+    check_same_reports(report, jax.jit(params.privatize)(key, value))
 
 
 @pytest.mark.parametrize(("case", "method"), PATHS)

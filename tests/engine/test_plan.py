@@ -18,10 +18,10 @@ FEW_ROWS = 2**16  # words per user that make a logical block of 16 users
 @hypothesis.given(num_words=st.integers(0, 2**21))
 def test_logical_block_is_the_largest_power_of_two_that_fits(num_words):
     block = logical_block(num_words)
-    assert 2**4 <= block <= 2**15
+    assert 2**4 <= block <= 2**12
     assert block.bit_count() == 1
     assert block * num_words <= 2**20 or block == 2**4
-    assert 2 * block * num_words > 2**20 or block == 2**15
+    assert 2 * block * num_words > 2**20 or block == 2**12
 
 
 @hypothesis.settings(max_examples=60)

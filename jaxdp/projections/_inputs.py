@@ -1,0 +1,104 @@
+"""Validation and precision shared by the projections."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import is_traced
+from .._x64 import in_float64
+
+Result = TypeVar("Result")
+
+
+def check_array(name: str, value: Any, axes: str, ndim: int) -> jax.Array:
+    """Returns `value` as a floating array, or raises unless it has the axes and is finite.
+
+    Args:
+      name: the argument's name in messages.
+      value: real array; integers and booleans become the default float, half precision float32.
+      axes: the last axes in words, for messages.
+      ndim: the number of these axes.
+
+    Returns:
+      float32 or float64 array. Entries are not checked under a jax transformation.
+    """
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+    if value.dtype != bool and not jnp.issubdtype(value.dtype, np.number):
+        raise TypeError(f"{name} must be a real array, got dtype {value.dtype}.")
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise TypeError(f"{name} must be a real array, got dtype {value.dtype}.")
+    if len(value.shape) < ndim:
+        raise ValueError(f"{name} must have shape [..., {axes}], got shape {value.shape}.")
+    if 0 in value.shape[len(value.shape) - ndim :]:
+        raise ValueError(f"{name} must have at least one entry in {axes}, got {value.shape}.")
+    real = jax.dtypes.canonicalize_dtype(value.dtype)
+    array = jnp.asarray(value, real if real in (np.float32, np.float64) else jnp.result_type(float))
+    if not is_traced(array) and not bool(jnp.all(jnp.isfinite(array))):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
+        raise ValueError(f"{name} must be finite, got {array[where]} at index {where}.")
+    return array
+
+
+def check_square(name: str, value: Any) -> jax.Array:
+    """Returns `value` as a floating array of square matrices, symmetrised."""
+    array = check_array(name, value, "n, n", 2)
+    if array.shape[-1] != array.shape[-2]:
+        raise ValueError(f"{name} must be square, [..., n, n], got shape {array.shape}.")
+    return symmetrize(array)
+
+
+def symmetrize(matrix: jax.Array) -> jax.Array:
+    """The symmetric part, without overflow."""
+    return 0.5 * matrix + 0.5 * jnp.swapaxes(matrix, -1, -2)
+
+
+def check_radius(name: str, value: Any, lead: tuple[int, ...], dtype: Any) -> jax.Array:
+    """Returns a positive number for every item of a batch, as dtype[*lead].
+
+    Args:
+      name: the argument's name in messages.
+      value: a number, or an array that broadcasts to `lead`; values are not checked under a jax
+        transformation.
+      lead: the shape of the batch.
+      dtype: of the result.
+    """
+    if not is_traced(value):
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "iuf":
+            raise TypeError(f"{name} must be a real number, got {value!r}.")
+        if not np.all(np.isfinite(numbers) & (numbers > 0)):
+            raise ValueError(f"{name} must be a finite number > 0, got {value!r}.")
+    array = jnp.asarray(value, dtype)
+    fits = array.ndim <= len(lead) and all(
+        ours in (1, theirs) for ours, theirs in zip(array.shape[::-1], lead[::-1], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"{name} must be a number or broadcast to the leading axes {lead}, got shape "
+            f"{array.shape}."
+        )
+    return jnp.broadcast_to(array, lead)
+
+
+def check_tolerance(name: str, value: Any) -> float:
+    """Returns a tolerance as a float, or raises unless it is a finite number >= 0."""
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}.")
+    return number
+
+
+def in_precision(function: Callable[..., Result], float64: bool, *arrays: jax.Array) -> Result:
+    """Calls `function(*arrays)` as they are, or in a float64 block with arrays of float64."""
+    if not float64:
+        return function(*arrays)
+
+    def widened(*narrow):
+        return function(*(x.astype(jnp.float64) for x in narrow))
+
+    return in_float64(widened)(*arrays)
