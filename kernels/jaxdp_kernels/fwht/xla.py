@@ -23,7 +23,13 @@ def fwht_xla(x: jax.Array) -> jax.Array:
     if jnp.issubdtype(x.dtype, jnp.floating):  # products of integer matrices are not blocked
         inner = min(length, 2**_MATRIX_BITS)
         matrix = hadamard(inner.bit_length() - 1).astype(x.dtype)
-        x = jnp.matmul(x.reshape(x.size // inner, inner), matrix, precision=lax.Precision.HIGHEST)
+        # Without a preferred type: batched after a float64 block has ended, that would be float32.
+        x = lax.dot_general(
+            x.reshape(x.size // inner, inner),
+            matrix,
+            (((1,), (0,)), ((), ())),
+            precision=lax.Precision.HIGHEST,
+        )
     while inner < length:
         radix = min(4, length // inner)
         x = _butterfly(x.reshape(x.size // (radix * inner), radix, inner))
