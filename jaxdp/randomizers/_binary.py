@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_counts, check_epsilon, check_int, check_real
+from .._spec import check_epsilon, check_int, check_real
 from .._x64 import in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
-from ._randomizer import Randomizer
+from ._mean import MeanRandomizer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BinaryResponse(Randomizer):
+class BinaryResponse(MeanRandomizer):
     """Duchi, Jordan and Wainwright's one-bit response for a number in [-bound, bound].
 
     `Pr[report = 1 | x] = 1/2 + x / (2 B)`, else the report is 0; a report stands for +B or -B,
@@ -145,9 +145,19 @@ class BinaryResponse(Randomizer):
         return log_upper(Fraction(half + edge, half - edge))
 
     @property
+    def value_shape(self) -> tuple[int, ...]:
+        """()."""
+        return ()
+
+    @property
     def magnitude(self) -> float:
         """B, the absolute value that a report stands for."""
         return 2.0**31 / float(self._scale(32))
+
+    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of one report, which is the value up to its rounding, and its variance."""
+        mean = self._shift(value, 32) / 2.0**31 * self.magnitude
+        return mean, self.magnitude**2 - mean**2
 
     def variance(self, counts, inputs=None) -> np.ndarray:
         """The exact mean squared error of the estimated mean, float64[].
@@ -156,40 +166,14 @@ class BinaryResponse(Randomizer):
           counts: int[k], the number of users with each input.
           inputs: float[k], the inputs; needed, since the bins alone say nothing of them.
         """
-        counts, inputs = self._check_inputs(counts, inputs)
-        realised = self._shift(inputs, 32) / 2.0**31 * self.magnitude
-        bias = np.sum(counts * (realised - inputs)) / counts.sum()
-        spread = np.sum(counts * (self.magnitude**2 - realised**2)) / float(counts.sum()) ** 2
-        return np.asarray(spread + bias**2)
+        counts, inputs = self.check_inputs(counts, inputs)
+        mean, spread = self.moments(inputs)
+        bias = np.sum(counts * (mean - inputs)) / counts.sum()
+        return np.asarray(np.sum(counts * spread) / counts.sum() ** 2 + bias**2)
 
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of the estimated mean: B**2 / n; exact, attained at x = 0."""
         return self.magnitude**2 / check_int("num_users", num_users, low=1)
-
-    def truth(self, counts, inputs=None) -> np.ndarray:
-        """The target: the mean of the users' values, float64[]."""
-        counts, inputs = self._check_inputs(counts, inputs)
-        return np.asarray(np.sum(counts * inputs) / counts.sum())
-
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
-        """The mean of the distribution that users are drawn from, float64[]."""
-        del num_users
-        return np.asarray(np.sum(np.asarray(probabilities).ravel() * np.asarray(inputs).ravel()))
-
-    def _check_inputs(self, counts, inputs) -> tuple[np.ndarray, np.ndarray]:
-        counts = check_counts(counts).ravel()
-        if inputs is None:
-            raise ValueError(
-                "inputs must give the number that each bin of counts stands for; make the "
-                "population with Population.from_histogram(counts, values=inputs)."
-            )
-        inputs = np.asarray(inputs, np.float64).ravel()
-        if inputs.shape != counts.shape:
-            raise ValueError(
-                f"inputs must have one number for each of the {counts.size} counts, got "
-                f"{inputs.size}."
-            )
-        return counts, inputs
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are numbers in [-bound, bound]."""

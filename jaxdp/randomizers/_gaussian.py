@@ -218,7 +218,7 @@ class GaussianParams(SumParams):
         total = weighted_sum(counts, into_ball(jnp.asarray(inputs), self.radius))
         spread = jnp.sqrt(users.f64()) * jnp.asarray(self.sigma).astype(jnp.float64)
         noise = normal(jax.random.fold_in(key, 0), (self.dim,))
-        return self.fixed_sum(total + spread * noise, users)
+        return self.fixed_sum(self.in_units(total + spread * noise), users)
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: one normal an entry, and the sum of the bins."""

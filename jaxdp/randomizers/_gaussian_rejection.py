@@ -446,7 +446,7 @@ class GaussianRejectionParams(SumParams):
         across = along - root * jnp.sum(noise * unit, axis=1)
         total = over_rows(across, unit) + over_rows(root, noise)
         sigma = jnp.asarray(self.radius).astype(jnp.float64) / slope
-        sums = self.fixed_sum(sigma * total[: self.dim], counts.sum())
+        sums = self.fixed_sum(self.in_units(sigma * total[: self.dim]), counts.sum())
         return {**sums, "active": kept.sum()}
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:

@@ -12,13 +12,13 @@ from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, binomial, merge, multinomial
 from ._exact import exp_lower, log_upper
-from ._randomizer import Randomizer, check_bins
+from ._support import SupportOracle
 
 MAX_VALUES = 2**30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KRR(Randomizer):
+class KRR(SupportOracle):
     """k-ary randomized response: report your value, or now and then any other one.
 
     `Pr[report = y | x] = p` if `y = x` and `q` otherwise, with `p + (k - 1) q = 1`.
@@ -117,19 +117,6 @@ class KRR(Randomizer):
         p, q = self.probabilities(word_bits)
         return log_upper(p / q)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact variance of each estimated count, float64[k].
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: unused; the values are the bins.
-        """
-        del inputs
-        counts = check_bins(counts, self.num_values)
-        p, q = map(float, self.probabilities())
-        own, other = counts * p * (1 - p), (counts.sum() - counts) * q * (1 - q)
-        return (own + other) / (p - q) ** 2
-
     def covariance(self, value: int) -> np.ndarray:
         """The exact covariance of the estimate from one user, float64[k, k].
 
@@ -143,29 +130,6 @@ class KRR(Randomizer):
         row = np.full(self.num_values, q)
         row[value] = p
         return (np.diag(row) - np.outer(row, row)) / (p - q) ** 2
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """The largest variance of one estimated count over all data sets of `num_users`; exact.
-
-        The variance is linear in c_v, so it is largest at c_v = 0 or at c_v = n.
-        """
-        n = check_int("num_users", num_users, low=1)
-        p, q = map(float, self.probabilities())
-        return n * max(p * (1 - p), q * (1 - q)) / (p - q) ** 2
-
-    def truth(self, counts, inputs=None) -> np.ndarray:
-        """The target: the counts themselves, float64[k]."""
-        del inputs
-        return check_bins(counts, self.num_values).astype(np.float64)
-
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
-        """The expected counts of independent users, float64[k]."""
-        del inputs
-        return np.asarray(probabilities, np.float64).ravel() * num_users
-
-    def check_population(self, population) -> None:
-        """Raises unless the users' values are bins of this domain."""
-        population.require_bins(self.num_values, "num_values")
 
 
 @jax.tree_util.register_dataclass

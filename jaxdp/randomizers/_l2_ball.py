@@ -14,7 +14,7 @@ from ._cap import cap_coordinate, coordinate_words, direction
 from ._exact import exp_lower, log_upper
 from ._sphere import half_ratio
 from ._vector import VectorParams, VectorRandomizer, require_words
-from ._vector_sums import as_tally, sum_parts, sum_points
+from ._vector_sums import sum_parts, sum_points
 
 _HALF = 2**31
 
@@ -135,7 +135,7 @@ class L2Ball(VectorRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self._check_inputs([1], [value])
+        _, (value,) = self.check_inputs([1], [value])
         norm = min(float(np.linalg.norm(value)) / self.radius, 1.0)
         shift = np.rint(self._limit * norm) / _HALF
         side = np.where(np.asarray(reports, np.float64) @ value >= 0, 1.0, -1.0)
@@ -150,13 +150,13 @@ class L2BallParams(VectorParams):
     Attributes:
       limit: float32[], words by which an input on the sphere moves the threshold of its side.
       radius: float32[], of the ball.
-      scale: float64[], radius * B, what a unit of a report stands for.
+      unit: float64[], radius * B, what 1 in a report stands for.
       dim: d, static.
     """
 
     limit: jax.Array | np.ndarray
     radius: jax.Array | np.ndarray
-    scale: jax.Array | np.ndarray
+    unit: jax.Array | np.ndarray
     dim: int = dataclasses.field(metadata={"static": True})
 
     @property
@@ -217,7 +217,7 @@ class L2BallParams(VectorParams):
             self.dim - 1 or None,
         )
         total = sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=False)
-        return as_tally(total, counts)
+        return self.fixed_sum(total, counts.sum())
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""

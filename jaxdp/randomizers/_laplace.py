@@ -240,7 +240,7 @@ class LaplaceParams(SumParams):
         each = jax.tree.map(lambda limb: jnp.broadcast_to(limb, shape), users)
         up, down = gamma(jax.random.fold_in(key, 0), each)
         scale = jnp.asarray(self.scale).astype(jnp.float64)
-        return self.fixed_sum(total + scale * (up - down), users)
+        return self.fixed_sum(self.in_units(total + scale * (up - down)), users)
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: two gammas an entry, and the sum of the bins."""

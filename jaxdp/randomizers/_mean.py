@@ -80,8 +80,8 @@ class MeanRandomizer(Randomizer):
 class SumParams:
     """What params whose reports are added share.
 
-    A subclass is a pytree with the leaf `unit`, a power of two not below the size of a report:
-    sums are kept in multiples of it, so that their fixed-point grid fits any scale.
+    A subclass is a pytree with the leaf `unit`, of about the size of a report: sums are kept in
+    multiples of it, so that their fixed-point grid fits any scale.
     """
 
     unit: jax.Array | np.ndarray
@@ -101,6 +101,10 @@ class SumParams:
         words = jax.random.bits(key, (self.num_words,), jnp.uint32)
         return self.from_bits(words, jnp.asarray(value, jnp.float32))
 
+    def summands(self, reports):
+        """What is summed of reports: the reports themselves, in units."""
+        return reports / self.unit
+
     def tally(self, reports, mask):
         """The sum of the masked reports in units, and the number of users.
 
@@ -112,8 +116,8 @@ class SumParams:
           {"sum": float32[...], "users": int32[]}.
         """
         keep = mask.reshape(mask.shape + (1,) * (reports.ndim - 1))
-        scaled = jnp.where(keep, reports / self.unit, np.float32(0))
-        return {"sum": jnp.sum(scaled, axis=0), "users": jnp.sum(mask, dtype=jnp.int32)}
+        kept = jnp.where(keep, self.summands(reports), np.float32(0))
+        return {"sum": jnp.sum(kept, axis=0), "users": jnp.sum(mask, dtype=jnp.int32)}
 
     @in_float64
     def estimate(self, tally):
@@ -121,10 +125,13 @@ class SumParams:
         unit = jnp.asarray(self.unit).astype(jnp.float64)
         return tally["sum"].f64() * (unit / tally["users"].f64())
 
+    def in_units(self, total):
+        """A float64 sum of reports in units; inside an x64 block."""
+        return total / jnp.asarray(self.unit).astype(jnp.float64)
+
     def fixed_sum(self, total, users: Count):
-        """The tally whose sum of reports is a float64 array; inside an x64 block."""
-        unit = jnp.asarray(self.unit).astype(jnp.float64)
-        units = Count.from_float(jnp.rint(total / unit * 2.0**FIXED_BITS))
+        """The tally whose sum of `summands` is a float64 array; inside an x64 block."""
+        units = Count.from_float(jnp.rint(total * 2.0**FIXED_BITS))
         return {"sum": Fixed(units, FIXED_BITS), "users": users}
 
 

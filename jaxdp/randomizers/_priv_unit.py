@@ -12,7 +12,7 @@ from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, embed, point
 from ._sphere import Solution, solve
 from ._vector import VectorParams, VectorRandomizer, require_words
-from ._vector_sums import as_tally, sum_parts, sum_points
+from ._vector_sums import sum_parts, sum_points
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class PrivUnit(VectorRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self._check_inputs([1], [value])
+        _, (value,) = self.check_inputs([1], [value])
         return two_levels(self._solution(), reports, value / self.radius)
 
 
@@ -154,7 +154,7 @@ class PrivUnitParams(VectorParams):
       tail: float32[], the mass of the cap under the sampler's proposal.
       level: float32[], `-ln(1 - gamma**2)`.
       radius: float32[], of the ball.
-      scale: float64[], radius / gamma, what a unit of a report stands for.
+      unit: float64[], radius / gamma, what 1 in a report stands for.
       dim: d, static.
     """
 
@@ -162,7 +162,7 @@ class PrivUnitParams(VectorParams):
     tail: jax.Array | np.ndarray
     level: jax.Array | np.ndarray
     radius: jax.Array | np.ndarray
-    scale: jax.Array | np.ndarray
+    unit: jax.Array | np.ndarray
     dim: int = dataclasses.field(metadata={"static": True})
 
     @property
@@ -217,7 +217,7 @@ class PrivUnitParams(VectorParams):
             return *embed(value, jnp.asarray(self.radius)), jnp.float32(1)
 
         total = sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=False)
-        return as_tally(total[:-1], counts)
+        return self.fixed_sum(total[:-1], counts.sum())
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""

@@ -13,7 +13,7 @@ from ._cap import embed, point
 from ._priv_unit import two_levels
 from ._sphere import Solution, solve
 from ._vector import VectorParams, VectorRandomizer, require_words
-from ._vector_sums import as_tally, sum_parts, sum_points
+from ._vector_sums import sum_parts, sum_points
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class PrivUnitG(VectorRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self._check_inputs([1], [value])
+        _, (value,) = self.check_inputs([1], [value])
         return two_levels(self._solution(), reports, value / self.radius)
 
 
@@ -132,14 +132,14 @@ class PrivUnitGParams(VectorParams):
       keep: uint32[], p * 2**32.
       tail: float32[], q.
       radius: float32[], of the ball.
-      scale: float64[], radius / gamma, what a unit of a report stands for.
+      unit: float64[], radius / gamma, what 1 in a report stands for.
       dim: d, static.
     """
 
     keep: jax.Array | np.ndarray
     tail: jax.Array | np.ndarray
     radius: jax.Array | np.ndarray
-    scale: jax.Array | np.ndarray
+    unit: jax.Array | np.ndarray
     dim: int = dataclasses.field(metadata={"static": True})
 
     @property
@@ -191,7 +191,7 @@ class PrivUnitGParams(VectorParams):
             return *embed(value, jnp.asarray(self.radius)), jnp.float32(1)
 
         total = sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=True)
-        return as_tally(total[:-1], counts)
+        return self.fixed_sum(total[:-1], counts.sum())
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""

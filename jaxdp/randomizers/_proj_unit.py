@@ -126,7 +126,7 @@ class ProjUnit(VectorRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self._check_inputs([1], [value])
+        _, (value,) = self.check_inputs([1], [value])
         solution, head = self._solution(), value / self.radius
         unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
         t = np.clip(np.asarray(reports, np.float64) @ unit, 0.0, 1 - 1e-12)
@@ -149,7 +149,7 @@ class ProjUnitParams(VectorParams):
       tail: float32[], the mass of the cap under the sampler's proposal.
       level: float32[], `-ln(1 - gamma**2)`.
       radius: float32[], of the ball.
-      scale: float64[], radius / (m R), what a unit of a report stands for.
+      unit: float64[], radius / (m R), what 1 in a report stands for.
       dim: d, static.
       num_projected: l, static.
     """
@@ -158,7 +158,7 @@ class ProjUnitParams(VectorParams):
     tail: jax.Array | np.ndarray
     level: jax.Array | np.ndarray
     radius: jax.Array | np.ndarray
-    scale: jax.Array | np.ndarray
+    unit: jax.Array | np.ndarray
     dim: int = dataclasses.field(metadata={"static": True})
     num_projected: int = dataclasses.field(metadata={"static": True})
 

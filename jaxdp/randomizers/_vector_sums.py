@@ -12,12 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..random import Count, Fixed, UserWords, standard_normal, words
+from ..random import Count, UserWords, standard_normal, words
 from ._cap import cap_coordinate, coordinate_words, point
 
 _LANES = 2**11
 _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
-FIXED_BITS = 20
 
 
 def sum_parts(key, counts, part, part_words: int, extra, across_dim: int | None):
@@ -147,9 +146,3 @@ def sum_points(key, along, lengths, inputs, direction, gaussian: bool):
         return total + jnp.sum(jnp.where((row < k)[:, None], points, 0.0), axis=0)
 
     return lax.fori_loop(0, -(-k // block), add, jnp.zeros(m + 1, jnp.float64))
-
-
-def as_tally(total, counts):
-    """The tally of a sum and of the counts of its users."""
-    units = Count.from_float(jnp.rint(total * 2.0**FIXED_BITS))
-    return {"sum": Fixed(units, FIXED_BITS), "users": counts.sum()}

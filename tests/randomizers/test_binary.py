@@ -155,5 +155,5 @@ def test_sampled_tally_at_a_trillion_users(key):
 def test_inputs_must_fit_the_counts():
     with pytest.raises(ValueError, match="inputs must give"):
         BinaryResponse(1.0).variance([1, 2])
-    with pytest.raises(ValueError, match="inputs must have one number for each of the 2"):
+    with pytest.raises(ValueError, match="inputs must have shape"):
         BinaryResponse(1.0).truth([1, 2], [0.5])

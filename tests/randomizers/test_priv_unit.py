@@ -88,7 +88,7 @@ def test_golden_numbers():
     ):
         unit = PrivUnit(3, epsilon)
         np.testing.assert_allclose(unit.threshold, gamma, rtol=1e-7)
-        np.testing.assert_allclose(float(unit.build().scale), length, rtol=3e-7)
+        np.testing.assert_allclose(float(unit.build().unit), length, rtol=3e-7)
     unit = PrivUnit(7, 1.0)
     np.testing.assert_allclose(unit.probabilities(), (0.60006, 0.35565), atol=1e-5)
     np.testing.assert_allclose(8 * unit.worst_case_variance(1), 47.098044, rtol=1e-7)
@@ -141,7 +141,7 @@ def test_rounds_suffice():
             assert kept > 1 - 1 / (2 * dim - 2)
 
 
-def test_failures_leave_the_zero_vector(monkeypatch):
+def test_failures_leave_the_zero_vector():
     """Where all proposals are refused the report is 0, whatever the input."""
     params = PrivUnit(3, 4.0).build()
     words = jnp.full(params.num_words, 2**32 - 1, jnp.uint32).at[0].set(0)

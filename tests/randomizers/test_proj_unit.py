@@ -41,7 +41,7 @@ def test_law_is_that_of_explicit_rotations(key, rng):
     one, two = np.asarray(simulated) @ weights, explicit @ weights
     stats.check_two_samples(one, two)
     stats.must_fail(stats.check_two_samples, one, two + 0.1)
-    scale = float(spec.build().scale)
+    scale = float(spec.build().unit)
     mean, covariance = spec.moments(value)
     stats.check_mean(scale * explicit[:, :5], mean, variance=np.diag(covariance))
     biased = scale * 0.9 * explicit[:, :5]
@@ -54,7 +54,7 @@ def test_scale_has_the_mean_norm_of_a_projection():
     b = np.sqrt(24 / 6) * special.poch(3.0, 0.5) / special.poch(12.0, 0.5)
     np.testing.assert_allclose(b, 0.969, atol=5e-4)
     published = np.sqrt(24 / 6) / inner.threshold
-    np.testing.assert_allclose(float(spec.build().scale), published / b, rtol=1e-9)
+    np.testing.assert_allclose(float(spec.build().unit), published / b, rtol=1e-9)
     along, across = inner.second_moments()
     expected = ((24 / 6) * (along + 5 * across) - along) / (23 * b**2)
     np.testing.assert_allclose(spec.second_moments(), (along / b**2, expected), rtol=1e-9)

@@ -32,7 +32,7 @@ def test_every_user_is_in_one_lane_of_its_input(counts, key):
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_merged_lengths(dim, key, rng):
-    """The norm of a sum of unit vectors of uniform directions; detects a distance of 0.06.
+    """The norm of a sum of unit vectors of uniform directions; detects a distance of 0.24.
 
     The groups of 1, 2, 3 and 5,000 users go through merges within a lane and between lanes.
     """
@@ -42,7 +42,7 @@ def test_merged_lengths(dim, key, rng):
         part = lambda w, extra: (jnp.float32(0), jnp.float32(1))  # noqa: E731
         return sum_parts(key, Count.of(counts), part, 1, None, dim)[1]
 
-    trials = 4000
+    trials = 1000
     with jax.enable_x64(True):
         found = jax.jit(lambda keys: jax.lax.map(lengths, keys))(jax.random.split(key, trials))
         found = np.asarray(found)
