@@ -1,7 +1,8 @@
 """Factorization norms: certified gaps and times, side by side with cvxpy and jax-privacy.
 
     python -m benchmarks.factorization                # all but the largest sizes, some minutes
-    python -m benchmarks.factorization --large        # also k = 4096, about half an hour more
+    python -m benchmarks.factorization --large        # also matrix products of size 4096
+    python -m benchmarks.factorization --huge         # also exact norms of size 4096, over an hour
     python -m benchmarks.factorization --only gamma2  # one section
 
 Prints Markdown tables and writes them, with the machine and the versions, to
@@ -40,6 +41,7 @@ def timed(function, *arguments, repeats=1, **options):
 def row(problem, matrix, result, first, then, certify=True):
     """One line of a table; the gap is the one `certify` finds."""
     gap = factorization.certify(matrix, result).gap if certify else result.gap
+    print(f"{problem}: gap {float(gap):.1e}, {first:.3g} s", flush=True)
     return {
         "problem": problem,
         "shape": "×".join(map(str, matrix.shape)),
@@ -166,18 +168,22 @@ def low_rank():
     return rows
 
 
+def _descent(name, matrix):
+    alpha = 0.3
+    result, first, _ = timed(
+        factorization.projected_gradient, matrix, 512, alpha, num_steps=300, repeats=0
+    )
+    return [row(f"{name}, α = {alpha}", matrix, result, first, math.nan)]
+
+
 def large_descent():
-    """Projected gradient, k = 4096, rank 512."""
-    rows = []
-    for name, matrix, alpha in (
-        ("prefix", workloads.prefix(4096), 0.3),
-        ("Kendall 64 × 64", workloads.kendall(64, 64), 0.3),
-    ):
-        result, first, _ = timed(
-            factorization.projected_gradient, matrix, 512, alpha, num_steps=400, repeats=0
-        )
-        rows.append(row(f"{name}, α = {alpha}", matrix, result, first, math.nan))
-    return rows
+    """Projected gradient, prefix sums, k = 4096, rank 512."""
+    return _descent("prefix", workloads.prefix(4096))
+
+
+def large_kendall():
+    """Projected gradient, Kendall's τ, k = 4096, rank 512."""
+    return _descent("Kendall 64 × 64", workloads.kendall(64, 64))
 
 
 def large_exact():
@@ -199,7 +205,9 @@ SECTIONS = {
     "approximate": approximate,
     "low_rank": low_rank,
 }
-LARGE = {"large_descent": large_descent, "large_gamma2": large_exact}
+LARGE = {"large_descent": large_descent}
+HUGE = {"large_kendall": large_kendall, "large_gamma2": large_exact}
+KNOWN = SECTIONS | LARGE | HUGE
 
 
 def table(rows) -> str:
@@ -225,13 +233,14 @@ def versions() -> dict:
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--large", action="store_true", help="also k = 4096")
-    parser.add_argument("--only", choices=[*SECTIONS, *LARGE], help="one section")
+    parser.add_argument("--large", action="store_true", help="also k = 4096, low rank")
+    parser.add_argument("--huge", action="store_true", help="also k = 4096, exact")
+    parser.add_argument("--only", choices=list(KNOWN), help="one section")
     options = parser.parse_args()
     if options.only:
-        chosen = {options.only: (SECTIONS | LARGE)[options.only]}
+        chosen = {options.only: KNOWN[options.only]}
     else:
-        chosen = SECTIONS | (LARGE if options.large else {})
+        chosen = SECTIONS | (LARGE if options.large else {}) | (HUGE if options.huge else {})
     data = RESULTS / "results.json"
     report: dict = json.loads(data.read_text()) if data.exists() else {"sections": {}}
     report |= {
@@ -249,11 +258,10 @@ def main() -> None:
 
 def tables(report: dict) -> str:
     """All sections that have results, as Markdown."""
-    known = SECTIONS | LARGE
     parts = [f"Measured on {report['machine']}, Python {report['python']}: "]
     parts[0] += ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + "."
-    for name in (n for n in known if n in report["sections"]):
-        parts.append(f"{known[name].__doc__}\n\n{table(report['sections'][name])}")
+    for name in (n for n in KNOWN if n in report["sections"]):
+        parts.append(f"{KNOWN[name].__doc__}\n\n{table(report['sections'][name])}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,5 +1,9 @@
 """The papers' bounds on the error of protocols, with explicit constants."""
 
+from ..factorization import central_lower_bound as central_lower_bound
+from ..factorization import central_upper_bound as central_upper_bound
+from ..factorization import local_lower_bound as local_lower_bound
+from ..factorization import local_upper_bound as local_upper_bound
 from ._u_statistics import lipschitz_quantization_error as lipschitz_quantization_error
 from ._u_statistics import optimal_num_bins as optimal_num_bins
 from ._u_statistics import quantized_u_statistic_mse as quantized_u_statistic_mse

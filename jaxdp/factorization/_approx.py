@@ -8,26 +8,47 @@ W̃.
 
 The scaled multiplier, its singular values clipped to 1, is a feasible dual point, and the clipped
 W̃ is a feasible primal one, so every step yields both bounds.
+
+The weights move by p_i ← p_i·Y_i^θ, each with its own exponent: θ grows while Y_i stays on one side
+of 1 (weights that vanish, near-ties) and shrinks where it changes sides (oscillation). Where the
+optimal W̃ is not unique the weights and W̃ can still chase each other around a cycle; when the gap
+stalls, all exponents get a lower limit and the penalty grows, which separates the two time scales.
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ._factors import balance, decompose, read_factors
+from ._factors import balance, decompose, locate, read_factors
 from ._gamma2 import gamma2
 from ._inputs import check_level, check_matrix, check_memory, is_traced, solve
 from ._result import Factorization, relative_gap
 
-_POWER = 1.5  # exponent of the multiplicative update of the weights; 2 can oscillate
+_POWER = 1.5  # first exponent of the multiplicative updates of the weights
+_POWERS = (0.3, 30.0)  # least and largest exponent, unless the limit is lower
+_FASTER, _SLOWER = 1.05, 0.7  # changes of an exponent
+_LARGEST_FACTOR = 4.0  # of a weight in one step
+_CHECK_EVERY = 50  # steps between checks for a stall
+_STALLED = 0.8  # a gap above this fraction of the one a check before has stalled
+_LEAST_LIMIT = 0.25  # of the exponents
 _BALANCE_EVERY = 10  # steps between corrections of the penalty parameter
 _BALANCE_UNTIL = 300  # no corrections after this step: they could cycle
 _IMBALANCE = 3.0  # ratio of the two residuals that calls for a correction
 _CORRECTION = 1.5
 _FLOOR = 1e-11  # weights are kept above this, so that the metric stays invertible
+
+
+class _Pace(NamedTuple):
+    """How fast the weights move."""
+
+    logs: jax.Array  # log of the last ratios Y and Z
+    powers: jax.Array
+    limit: jax.Array
+    checked_gap: jax.Array
 
 
 class _State(NamedTuple):
@@ -40,6 +61,7 @@ class _State(NamedTuple):
     dual: tuple[jax.Array, jax.Array, jax.Array]  # U and its weights
     upper: jax.Array
     primal: tuple[jax.Array, jax.Array, jax.Array]  # W̃ and its weights
+    pace: _Pace
     step: jax.Array
 
 
@@ -186,7 +208,24 @@ def _priced_radius(excess, costs, price):
     return radius
 
 
-@functools.partial(jax.jit, static_argnames=("max_steps", "priced"))
+def _adapt(pace: _Pace, row_ratio, col_ratio, gap, step):
+    """The next pace, whether the gap has stalled, and the factors by which the weights change."""
+    ratios = jnp.concatenate([row_ratio, col_ratio])
+    logs = jnp.log(jnp.maximum(ratios, jnp.finfo(ratios.dtype).tiny))
+    due = step % _CHECK_EVERY == _CHECK_EVERY - 1
+    stalled = due & (gap > _STALLED * pace.checked_gap) & (pace.limit > _LEAST_LIMIT)
+    limit = jnp.where(stalled, jnp.maximum(pace.limit / 2, _LEAST_LIMIT), pace.limit)
+    agreement = jnp.sign(logs) * jnp.sign(pace.logs)
+    powers = pace.powers * jnp.where(agreement > 0, _FASTER, 1.0)
+    powers = powers * jnp.where(agreement < 0, _SLOWER, 1.0)
+    powers = jnp.clip(powers, jnp.minimum(_POWERS[0], limit), limit)
+    largest = math.log(_LARGEST_FACTOR)
+    change = jnp.exp(jnp.clip(powers * logs, -largest, largest))
+    checked_gap = jnp.where(due, gap, pace.checked_gap)
+    return _Pace(logs, powers, limit, checked_gap), stalled, change
+
+
+@functools.partial(jax.jit, static_argnames=("priced",))
 def _admm(matrix, level, tol, *, max_steps, priced):
     num_rows, num_cols = matrix.shape
     scale = jnp.max(jnp.abs(matrix))
@@ -251,8 +290,11 @@ def _admm(matrix, level, tol, *, max_steps, priced):
         factor = jnp.where(dual_error > _IMBALANCE * primal_error, 1.0 / _CORRECTION, factor)
         due = (state.step % _BALANCE_EVERY == _BALANCE_EVERY - 1) & (state.step < _BALANCE_UNTIL)
         factor = jnp.where(due, factor, 1.0)
-        new_rows = jnp.maximum(rows * row_ratio**_POWER, _FLOOR)
-        new_cols = jnp.maximum(cols * col_ratio**_POWER, _FLOOR)
+        gap = relative_gap(lower, upper)
+        pace, stalled, change = _adapt(state.pace, row_ratio, col_ratio, gap, state.step)
+        factor = jnp.where(stalled, 2.0 * factor, factor)
+        new_rows = jnp.maximum(rows * change[:num_rows], _FLOOR)
+        new_cols = jnp.maximum(cols * change[num_rows:], _FLOOR)
         new_rows, new_cols = new_rows / jnp.sum(new_rows), new_cols / jnp.sum(new_cols)
         multiplier = multiplier * (rows / new_rows)[:, None] * (cols / new_cols)[None, :] / factor
         return _State(
@@ -265,6 +307,7 @@ def _admm(matrix, level, tol, *, max_steps, priced):
             best_dual,
             upper,
             best_primal,
+            pace,
             state.step + 1,
         )
 
@@ -273,16 +316,29 @@ def _admm(matrix, level, tol, *, max_steps, priced):
     target = zero if priced else jnp.clip(zero, matrix - level, matrix + level)
     values = jnp.linalg.svd(matrix / jnp.sqrt(num_rows * num_cols), compute_uv=False)
     upper = jnp.where(jnp.any(target != 0), jnp.inf, price(target))
+    # The largest entry alone is a witness, and the best one more often than one would think.
+    one_row, one_col = locate(jnp.abs(matrix))
+    lower, dual = lower_bound(jnp.sign(one_row @ matrix @ one_col) * jnp.outer(one_row, one_col))
     start = _State(
         target=matrix,
         multiplier=zero,
         rho=1.0 / jnp.maximum(jnp.mean(values), jnp.finfo(matrix.dtype).tiny),
         rows=rows,
         cols=cols,
-        lower=jnp.zeros(()),
-        dual=(zero, rows, cols),
+        lower=jnp.maximum(lower, 0.0),
+        dual=jax.tree.map(
+            lambda new, old: jnp.where(lower > 0, new, old),
+            (dual, one_row, one_col),
+            (zero, rows, cols),
+        ),
         upper=upper,
         primal=(target, rows, cols),
+        pace=_Pace(
+            logs=jnp.zeros(num_rows + num_cols),
+            powers=jnp.full(num_rows + num_cols, _POWER),
+            limit=jnp.asarray(_POWERS[1]),
+            checked_gap=jnp.asarray(jnp.inf),
+        ),
         step=jnp.int32(0),
     )
     state = jax.lax.while_loop(unfinished, advance, start)

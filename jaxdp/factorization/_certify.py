@@ -175,6 +175,8 @@ def _certify_factors(matrix, one, norm, rtol):
     scale = np.abs(matrix).max()
     scale = scale if scale > 0 else 1.0
     matrix, left, right = matrix / scale, left / np.sqrt(scale), right / np.sqrt(scale)
+    if "shift" in one:  # one number for each row, or one for all entries
+        matrix = matrix - one["shift"][..., None] / scale
     alpha, weight = one["alpha"] / scale, one["weight"]
     _require(alpha >= 0 and weight >= 0, "alpha and weight must be >= 0")
 
@@ -204,7 +206,14 @@ def _certify_factors(matrix, one, norm, rtol):
             np.abs(m * one["row_weights"] - 1).max() <= rtol,
             "row_weights of gamma_f must be uniform",
         )
-    dual, size = one["dual"], _spectral_norm(one["dual"], one)
+    dual = one["dual"]
+    if "shift" in one:  # a witness for every shift must not see constants
+        rows, cols = one["row_weights"][:, None], one["col_weights"][None, :]
+        by_row = one["shift"].ndim == 1
+        dual = dual - (
+            dual.sum(axis=1, keepdims=True) * cols if by_row else dual.sum() * rows * cols
+        )
+    size = _spectral_norm(dual, one)
     mass = np.abs(dual).sum()
     if norm == "zeta":
         size = max(size, mass / weight)

@@ -42,8 +42,14 @@ def truncate(matrix, rank: int, seed: int = 0, num_iterations: int = 2):
     return root * (basis @ left).T, root * right
 
 
-@functools.partial(jax.jit, static_argnames=("num_steps",))
-def descend(matrix, left, right, alpha, *, num_steps: int):
+def _rate(step, num_steps):
+    """A cosine from 0.05 to a fiftieth of it."""
+    share = jnp.minimum(step, num_steps) / num_steps
+    return 0.05 * (0.02 + 0.98 * (1 + jnp.cos(jnp.pi * share)) / 2)
+
+
+@jax.jit
+def descend(matrix, left, right, alpha, num_steps):
     """Lowers the largest column norms of the factors while abs(leftᵀ·right − matrix) ≤ alpha.
 
     Adam on ½·Σ max(abs(leftᵀ·right − matrix) − 0.97·alpha, 0)², every step followed by the
@@ -58,8 +64,7 @@ def descend(matrix, left, right, alpha, *, num_steps: int):
     dtype = matrix.dtype
     norm = jnp.sqrt(column_norm(left) * column_norm(right))
     typical = norm / jnp.sqrt(jnp.asarray(left.shape[0], dtype))
-    schedule = optax.cosine_decay_schedule(0.05, num_steps, alpha=0.02)
-    optimizer = optax.chain(optax.scale_by_adam(0.9, 0.99), optax.scale_by_learning_rate(schedule))
+    optimizer = optax.scale_by_adam(0.9, 0.99)
 
     def excess(left, right):
         return jnp.matmul(left.T, right, precision="highest") - matrix
@@ -73,7 +78,8 @@ def descend(matrix, left, right, alpha, *, num_steps: int):
         )
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer step
             updates, optimizer_state = optimizer.update(gradient, state.optimizer)
-        updates = jax.tree.map(lambda u: typical * u, updates)
+        length = -typical * _rate(state.step.astype(dtype), num_steps.astype(dtype))
+        updates = jax.tree.map(lambda u: length * u, updates)
         moved: Any = optax.apply_updates((state.left, state.right), updates)
 
         largest = jnp.max(jnp.abs(error))  # of the factors before this step

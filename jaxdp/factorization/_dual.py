@@ -7,7 +7,6 @@ C ⪰ 0. A Newton step for X·Z = μ·I that keeps diag(X) = 1 solves (X ∘ Z�
 """
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import jax
@@ -121,7 +120,7 @@ def _core(matrix, rows, cols):
     return matrix / jnp.sqrt(rows)[:, None] / jnp.sqrt(cols)[None, :]
 
 
-@functools.partial(jax.jit, static_argnames=("max_steps",))
+@jax.jit
 def _dual_norm(matrix, tol, *, max_steps):
     num_rows, num_cols = matrix.shape
     size = num_rows + num_cols

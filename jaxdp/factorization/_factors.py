@@ -3,6 +3,20 @@
 import jax.numpy as jnp
 
 
+def _first(flags, dtype):
+    """The indicator of the first True; argmax does not lower inside a caller's 32-bit program."""
+    places = jnp.arange(len(flags), dtype=jnp.int32).astype(dtype)
+    marked = jnp.where(flags, places, jnp.inf)
+    return (marked == jnp.min(marked)).astype(dtype)
+
+
+def locate(values):
+    """Indicator vectors of the row and of the column of the first largest entry."""
+    largest = values == jnp.max(values)
+    row = _first(jnp.any(largest, axis=1), values.dtype)
+    return row, _first(jnp.any(largest & (row > 0)[:, None], axis=0), values.dtype)
+
+
 def column_norm(factor):
     """The largest Euclidean norm of a column of `factor`, float[l, k] -> float[]."""
     return jnp.sqrt(jnp.max(jnp.sum(factor**2, axis=0)))

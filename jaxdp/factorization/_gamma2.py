@@ -1,12 +1,13 @@
 """Exact factorization norms: γ2, γ_F and the signed γ2 of a symmetric matrix."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ._factors import balance, column_norm, read_factors, read_signed_factor
+from ._factors import balance, column_norm, locate, read_factors, read_signed_factor
 from ._inputs import (
     check_level,
     check_matrix,
@@ -15,16 +16,23 @@ from ._inputs import (
     is_symmetric,
     solve,
 )
-from ._interior import optimal_weights
+from ._interior import Weights, optimal_weights, row_shift
 from ._result import Factorization, relative_gap
 
+_MAX_CUTS = 60
+_ROUNDING = 1e-15  # relative to the largest entry before a shift, what is left is no entry
 
-def gamma2(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Factorization:
+
+def gamma2(
+    matrix: ArrayLike, *, shift: bool = False, tol: float = 1e-6, max_steps: int = 100
+) -> Factorization:
     """The factorization norm γ2 with an optimal factorization and a proof of optimality.
 
     γ2(W) = min over W = leftᵀ·right of (largest column norm of left)·(largest column norm of
     right). It is the worst-case error, up to the randomizer's constant, of answering the linear
-    queries W (one row a query) or the quadratic form hᵀWh from one noisy vector a user.
+    queries W (one row a query) or the quadratic form hᵀWh from one noisy vector a user. On a
+    histogram h that sums to 1 a constant added to a row of W adds that constant to the answer, and
+    costs no privacy: with `shift` the value is min over u of γ2(W − u·1ᵀ).
 
     Formal guarantees:
       `lower` ≤ γ2(W) ≤ `upper` in every case, up to float64 rounding, and `converged` says whether
@@ -40,6 +48,7 @@ def gamma2(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Fac
     Args:
       matrix: float[..., m, k]; integers and booleans are converted. One step costs an SVD of
         [m, k], ten products of (m + k)² × min(m, k) and a Cholesky factorization of order m + k.
+      shift: whether a constant for each row may be subtracted; the result's `shift` holds them.
       tol: relative gap to reach, >= 0. About 1e-7 is always within reach of float64.
       max_steps: upper limit on the number of Newton steps.
 
@@ -63,11 +72,13 @@ def gamma2(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Fac
       Edmonds, Nikolov, Ullman (2020), Section 2.5 and Lemmas 12, 13; Linial, Shraibman (2009).
     """
     matrix = check_matrix(matrix)
-    mode = "symmetric" if is_symmetric(matrix) else "both"
-    return _solve(matrix, tol, max_steps, mode)
+    mode = "symmetric" if is_symmetric(matrix) and not shift else "both"
+    return _solve(matrix, tol, max_steps, mode, shift)
 
 
-def gamma_f(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Factorization:
+def gamma_f(
+    matrix: ArrayLike, *, shift: bool = False, tol: float = 1e-6, max_steps: int = 100
+) -> Factorization:
     """The mean-squared factorization norm γ_F with an optimal factorization and a proof.
 
     γ_F(W) = min over W = leftᵀ·right of (root mean square column norm of left)·(largest column
@@ -79,6 +90,7 @@ def gamma_f(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Fa
 
     Args:
       matrix: float[..., m, k], one query a row.
+      shift: whether a constant for each row may be subtracted, as in `gamma2`.
       tol: relative gap to reach, >= 0.
       max_steps: upper limit on the number of Newton steps.
 
@@ -99,15 +111,20 @@ def gamma_f(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Fa
     References:
       Edmonds, Nikolov, Ullman (2020), Section 5 (with their factor 1/√m); Denisov et al. (2022).
     """
-    return _solve(check_matrix(matrix), tol, max_steps, "cols")
+    return _solve(check_matrix(matrix), tol, max_steps, "cols", shift)
 
 
-def signed(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Factorization:
+def signed(
+    matrix: ArrayLike, *, shift: bool = False, tol: float = 1e-6, max_steps: int = 100
+) -> Factorization:
     """An optimal *signed* factorization W = leftᵀ·diag(signs)·left of a symmetric matrix.
 
     For symmetric W, γ2(W) = min of the largest squared column norm of A over all W = Aᵀ·diag(s)·A
     with s = ±1: with P = Aᵀ·A restricted to s = 1 and N to s = −1, W = P − N and γ2(W) is the least
-    largest diagonal entry of P + N. So one report of A e_x per user serves a quadratic form.
+    largest diagonal entry of P + N. So one report of A e_x per user serves a quadratic form. A
+    constant c added to all entries adds c to hᵀWh: with `shift` the value is min over c of γ2(W −
+    c·11ᵀ), a convex function of c that is solved between two cutting planes, each the witness of a
+    c tried before; the witness of the result is the mean of the two that does not see constants.
 
     Formal guarantees:
       `lower` ≤ γ2(W) ≤ `upper` = largest squared column norm of `left`, up to float64 rounding.
@@ -115,6 +132,7 @@ def signed(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Fac
     Args:
       matrix: float[..., k, k], equal to its transpose. (Not checked under jit, where the lower
         triangle is read.)
+      shift: whether a constant may be subtracted from all entries; some 5 to 15 solves.
       tol: relative gap to reach, >= 0.
       max_steps: upper limit on the number of Newton steps.
 
@@ -130,31 +148,125 @@ def signed(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -> Fac
       >>> f = factorization.signed(1 - np.eye(4))
       >>> print(round(float(f.upper), 5))  # 2 − 2/k
       1.5
+      >>> f = factorization.signed(1 - np.eye(4), shift=True)
+      >>> print(round(float(f.upper), 5), round(float(f.shift), 3))  # 1 − 1/k
+      0.75 0.75
 
     References:
       Linial, Shraibman (2009) for γ2; the signed form follows from the symmetry of the dual
       weights.
     """
     matrix = check_symmetric(check_matrix(matrix, square=True))
-    return _solve(matrix, tol, max_steps, "symmetric")
+    return _solve(matrix, tol, max_steps, "symmetric", shift)
 
 
-def _solve(matrix, tol, max_steps, mode):
+def _solve(matrix, tol, max_steps, mode, shift):
     m, k = matrix.shape[-2:]
     size = {"both": m + k, "cols": k, "symmetric": k}[mode]
     num_matrices = matrix.size // (m * k)
     check_memory(8.0 * num_matrices * (5 * size**2 + 10 * m * k), "an interior-point step")
     tol = check_level("tol", tol)
-    return solve(
-        lambda matrix, tol: _exact(matrix, tol, max_steps=max_steps, mode=mode), matrix, tol
+    exact = functools.partial(_exact, max_steps=max_steps, mode=mode, shift=bool(shift))
+    return solve(exact, matrix, tol)
+
+
+def _witness(solution: Weights):
+    """The polar factor in the metric of the weights: ⟨W, U⟩ is the trace norm, γ2*(U) ≤ 1."""
+    core = solution.spectrum.left @ solution.spectrum.right.T
+    return jnp.sqrt(solution.rows)[:, None] * core * jnp.sqrt(solution.cols)[None, :]
+
+
+class _Cut(NamedTuple):
+    """γ2(matrix − c) ≥ value − c·mass for every c."""
+
+    value: jax.Array
+    mass: jax.Array
+    dual: jax.Array
+    weights: jax.Array
+    place: jax.Array  # the c at which it was found
+
+
+def _entry_cut(matrix, mass, place):
+    """The cut of the largest entry (mass 1) or the least (−1): abs(W_ij − c) ≤ γ2(W − c)."""
+    row, col = locate(mass * matrix)
+    dual = mass * (jnp.outer(row, col) + jnp.outer(col, row)) / 2
+    return _Cut(jnp.sum(matrix * dual), jnp.asarray(mass), dual, (row + col) / 2, place)
+
+
+def _best_shift(matrix, tol, max_steps):
+    """The c that minimises γ2(matrix − c), and a witness that sums to 0 with its weights."""
+
+    def meet(left, right):
+        """Where the falling and the rising cut cross, and the share of the falling one there."""
+        mass = jnp.maximum(left.mass - right.mass, jnp.finfo(matrix.dtype).tiny)
+        return (left.value - right.value) / mass, -right.mass / mass
+
+    def lower(left, right):
+        share = meet(left, right)[1]
+        return share * left.value + (1 - share) * right.value
+
+    def unfinished(state):
+        left, right, upper, _, _, rounds = state
+        gap = relative_gap(lower(left, right), upper)
+        return (gap > tol) & (upper > _ROUNDING) & (rounds < _MAX_CUTS)
+
+    def cut(state):
+        left, right, upper, best, steps, rounds = state
+        crossing, middle = meet(left, right)[0], (left.place + right.place) / 2
+        between = (crossing > left.place) & (crossing < right.place) & (rounds % 3 < 2)
+        place = jnp.where(between, crossing, middle)
+        solution = optimal_weights(matrix - place, tol / 4, max_steps, "symmetric")
+        spectrum = solution.spectrum
+        value = jnp.sum(spectrum.values) * jnp.max(spectrum.row_ratio)
+        dual = _witness(solution)
+        found = _Cut(jnp.sum(matrix * dual), jnp.sum(dual), dual, solution.rows, place)
+        falls = found.mass > 0
+        choose = functools.partial(jax.tree.map, functools.partial(jnp.where, falls))
+        better = value < upper
+        return (
+            choose(found, left),
+            choose(right, found),
+            jnp.where(better, value, upper),
+            jnp.where(better, place, best),
+            steps + solution.num_steps,
+            rounds + 1,
+        )
+
+    bound = 2.0 * jnp.sum(jnp.max(jnp.abs(matrix), axis=0)) + 1.0
+    start = (
+        _entry_cut(matrix, 1.0, -bound),
+        _entry_cut(matrix, -1.0, bound),
+        jnp.asarray(jnp.inf),
+        jnp.zeros(()),
+        jnp.int32(0),
+        jnp.int32(0),
     )
+    left, right, _, best, steps, _ = jax.lax.while_loop(unfinished, cut, start)
+    share = meet(left, right)[1]
+    dual = share * left.dual + (1 - share) * right.dual
+    return best, dual, share * left.weights + (1 - share) * right.weights, steps
 
 
-@functools.partial(jax.jit, static_argnames=("max_steps", "mode"))
-def _exact(matrix, tol, *, max_steps, mode):
+def _without_rounding(shifted, scale):
+    return jnp.where(jnp.max(jnp.abs(shifted)) > _ROUNDING * scale, shifted, 0.0)
+
+
+@functools.partial(jax.jit, static_argnames=("mode", "shift"))
+def _exact(matrix, tol, *, max_steps, mode, shift):
     scale = jnp.max(jnp.abs(matrix))
     scale = jnp.where(scale > 0, scale, 1.0)
-    solution = optimal_weights(matrix / scale, tol, max_steps, mode)
+    constant = None
+    if shift and mode == "symmetric":
+        best, dual, weights, earlier = _best_shift(matrix / scale, tol, max_steps)
+        constant = scale * best
+        matrix = _without_rounding(matrix - constant, scale)
+        solution = optimal_weights(matrix / scale, tol / 4, max_steps, mode)
+    else:
+        solution = optimal_weights(matrix / scale, tol, max_steps, mode, shift)
+        if shift:
+            constant = row_shift(matrix, solution.cols)
+            matrix = _without_rounding(matrix - constant[:, None], scale)
+        dual, weights, earlier = _witness(solution), None, 0
     rows, cols, spectrum = solution.rows, solution.cols, solution.spectrum
     if mode == "symmetric":
         left, right, signs = read_signed_factor(matrix, rows, spectrum, scale)
@@ -163,8 +275,11 @@ def _exact(matrix, tol, *, max_steps, mode):
         left, right = read_factors(matrix, rows, cols, spectrum, scale)
         left, right, upper = balance(left, right, mean=mode == "cols")
         signs = None
-    dual = jnp.sqrt(rows)[:, None] * (spectrum.left @ spectrum.right.T) * jnp.sqrt(cols)[None, :]
-    lower = jnp.minimum(jnp.sum(matrix * dual), upper)
+        if shift:  # the null direction of W − u·1ᵀ is not unique, and rounding would show in it
+            dual = dual - jnp.sum(dual, axis=1)[:, None] * cols[None, :]
+    if weights is not None:
+        rows = cols = weights
+    lower = jnp.clip(jnp.sum(matrix * dual), 0.0, upper)
     gap = relative_gap(lower, upper)
     return Factorization(
         left=left,
@@ -173,7 +288,7 @@ def _exact(matrix, tol, *, max_steps, mode):
         lower=lower,
         gap=gap,
         converged=gap <= tol,
-        num_steps=solution.num_steps,
+        num_steps=solution.num_steps + earlier,
         dual=dual,
         row_weights=rows,
         col_weights=cols,
@@ -181,4 +296,5 @@ def _exact(matrix, tol, *, max_steps, mode):
         weight=jnp.zeros(()),
         signs=signs,
         norm="gamma_f" if mode == "cols" else "gamma2",
+        shift=constant,
     )

@@ -118,6 +118,26 @@ def solve(solver: Callable[..., Result], matrix, *levels) -> Result:
     return evaluate(batched, matrix, *levels)
 
 
+def over_stack(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Lets `function(matrix, ...)` of one matrix take a stack of them, one after the other.
+
+    For functions that assemble results on the host: they raise under `jit` and `vmap`.
+    """
+
+    @functools.wraps(function)
+    def each(matrix, *arguments, **options):
+        if is_traced(matrix):
+            raise TypeError(f"{function.__name__} runs on the host: call it outside jit and vmap.")
+        stack = check_matrix(matrix)
+        lead = stack.shape[:-2]
+        if not lead:
+            return function(stack, *arguments, **options)
+        results = [function(stack[i], *arguments, **options) for i in np.ndindex(lead)]
+        return jax.tree.map(lambda *xs: np.stack(xs).reshape(lead + np.shape(xs[0])), *results)
+
+    return each
+
+
 def evaluate(function: Callable, *arrays):
     """Calls `function` in float64: NumPy float64 results eagerly, default floats when traced."""
     if is_traced(*arrays):

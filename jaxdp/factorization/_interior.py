@@ -15,6 +15,10 @@ A quadrature 1/x = ∫ exp(t − x·e^t) dt turns h into a sum of R ≈ 10 produ
 the whole Hessian costs R matrix products: its blocks are ½·Σ_r (U·diag(f_r)·Uᵀ)∘², and so on.
 Newton's method on the barrier problem then needs one SVD, R products and one Cholesky factorization
 a step, and takes 5 to 20 steps whether or not weights have to vanish.
+
+Where each row has a constant for free, F(p, q) = min_u ‖diag(√p)·(W − u·1ᵀ)·diag(√q)‖_tr. The
+minimiser is u = Wq/Σq, where M√q = 0, so the first derivatives are those above; that u follows q
+adds Σ_jj' √q_j·v_j·(V·diag(s)·Vᵀ)_jj'·√q_j'·v_j' to −d²F, and F stays concave and homogeneous.
 """
 
 from typing import NamedTuple
@@ -64,7 +68,14 @@ class _State(NamedTuple):
     best_gap: jax.Array
 
 
-def _spectrum(matrix, rows, cols, symmetric: bool) -> Spectrum:
+def row_shift(matrix, cols):
+    """The constants u = W·q/Σq that lower the trace norm most."""
+    return matrix @ cols / jnp.sum(cols)
+
+
+def _spectrum(matrix, rows, cols, symmetric: bool, shift: bool) -> Spectrum:
+    if shift:
+        matrix = matrix - row_shift(matrix, cols)[:, None]
     if symmetric:
         scaled = jnp.sqrt(rows)[:, None] * matrix * jnp.sqrt(cols)[None, :]
         eigenvalues, left = jnp.linalg.eigh(scaled)
@@ -77,13 +88,17 @@ def _spectrum(matrix, rows, cols, symmetric: bool) -> Spectrum:
     return Spectrum(left, values, right, row_ratio, col_ratio)
 
 
-def _curvature(spectrum: Spectrum, mode: str):
+def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
     """The matrix of −d²F in relative coordinates, and its weight in −d²Φ.
 
     In `"symmetric"` mode rows and columns share their weights; in `"cols"` mode the rows' are
-    fixed.
+    fixed. `shifted_cols` are the weights q if the constants of rows follow them.
     """
     left, values, right = spectrum.left, spectrum.values, spectrum.right
+    follow = 0.0
+    if shifted_cols is not None:
+        scaled = jnp.sqrt(shifted_cols)[:, None] * right
+        follow = (scaled * values[None, :]) @ scaled.T
     largest = jnp.maximum(2 * jnp.max(values), jnp.finfo(values.dtype).tiny)
     relative = values / largest
     nodes = jnp.exp(jnp.asarray(_NODES))
@@ -105,14 +120,16 @@ def _curvature(spectrum: Spectrum, mode: str):
 
         return 4.0 * accumulate(opposite_signs), 1.0
     if mode == "cols":
-        return 0.5 * accumulate(lambda f: ((right * f[None, :]) @ right.T) ** 2), 2.0
+        halves = 0.5 * accumulate(lambda f: ((right * f[None, :]) @ right.T) ** 2)
+        return halves + follow, 2.0
     vectors = jnp.concatenate([left, right])
     sides = jnp.concatenate([jnp.ones(len(left)), -jnp.ones(len(right))])
     halves = 0.5 * accumulate(lambda f: ((vectors * f[None, :]) @ vectors.T) ** 2)
-    return sides[:, None] * halves * sides[None, :], 2.0
+    curvature = sides[:, None] * halves * sides[None, :]
+    return curvature.at[len(left) :, len(left) :].add(follow), 2.0
 
 
-def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
+def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> Weights:
     """Maximises ‖diag(√p)·matrix·diag(√q)‖_tr over probability vectors p, q.
 
     Args:
@@ -121,6 +138,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
       max_steps: stop after so many Newton steps.
       mode: `"both"`; `"cols"`, where p stays uniform; `"symmetric"`, where p = q and the matrix
         equals its transpose.
+      shift: whether the matrix is W − u·1ᵀ with the best u; not in `"symmetric"` mode.
 
     Returns:
       The weights with the smallest gap between ‖M‖_tr and √(max Y · max Z), the value of the
@@ -135,6 +153,9 @@ def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
         if mode == "cols":
             return jnp.full(num_rows, 1.0 / num_rows), weights
         return weights[:num_rows], weights[num_rows:]
+
+    def decomposed(rows, cols):
+        return _spectrum(matrix, rows, cols, mode == "symmetric", shift)
 
     def bounds(weights, spectrum):
         rows, cols = split(weights)
@@ -155,7 +176,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
 
         def attempt(length):
             moved = weights * (1.0 + length * relative)
-            spectrum = _spectrum(matrix, *split(moved), mode == "symmetric")
+            spectrum = decomposed(*split(moved))
             rise = relative @ (weights * (ratio(spectrum) - 1.0))
             rise += barrier * jnp.sum(relative / (1.0 + length * relative))
             return length, moved, spectrum, rise < -_OVERSHOOT * slope
@@ -170,7 +191,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
         weights, slacks, spectrum = state.weights, state.slacks, state.spectrum
         complementarity = weights * slacks
         barrier = jnp.maximum(_CENTERING * jnp.mean(complementarity), 0.3 * tol / size)
-        curvature, factor = _curvature(spectrum, mode)
+        curvature, factor = _curvature(spectrum, mode, split(weights)[1] if shift else None)
         slope = weights * ratio(spectrum)
         hessian = (factor / jnp.sum(spectrum.values)) * curvature
         hessian += jnp.outer(slope, slope) / factor + jnp.diag(complementarity + 1e-14)
@@ -192,7 +213,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
 
     rows, cols = jnp.full(num_rows, 1.0 / num_rows), jnp.full(num_cols, 1.0 / num_cols)
     weights = {"both": jnp.concatenate([rows, cols]), "cols": cols, "symmetric": rows}[mode]
-    spectrum = _spectrum(matrix, rows, cols, mode == "symmetric")
+    spectrum = decomposed(rows, cols)
     slacks = jnp.maximum(1.0 - ratio(spectrum), 0.1 / (size * weights))
     gap = relative_gap(*bounds(weights, spectrum))
     start = _State(weights, slacks, spectrum, jnp.int32(0), jnp.bool_(True), weights, gap)
@@ -200,5 +221,5 @@ def optimal_weights(matrix, tol, max_steps, mode: str) -> Weights:
 
     rows, cols = split(state.best)
     rows, cols = rows / jnp.sum(rows), cols / jnp.sum(cols)
-    spectrum = _spectrum(matrix, rows, cols, mode == "symmetric")
+    spectrum = decomposed(rows, cols)
     return Weights(rows, cols, spectrum, state.step)

@@ -11,8 +11,8 @@ from jaxdp._spec import check_int
 
 from ._approx import gamma2_approx
 from ._descent import descend, polar, truncate
-from ._inputs import check_level, check_matrix, check_memory
-from ._result import Factorization
+from ._inputs import check_level, check_matrix, check_memory, is_traced, over_stack
+from ._result import Factorization, relative_gap
 
 
 def johnson_lindenstrauss(
@@ -28,8 +28,8 @@ def johnson_lindenstrauss(
       whatever it is; `lower` is the value of the witness at that `alpha`.
 
     Args:
-      matrix: float[m, k], the matrix that `result` factorizes.
-      result: an unbatched Factorization with `norm` `"gamma2"`.
+      matrix: float[..., m, k], the matrix that `result` factorizes.
+      result: a Factorization with `norm` `"gamma2"` and no shift.
       rank: >= 1.
       seed: of the projection.
 
@@ -47,17 +47,23 @@ def johnson_lindenstrauss(
     References:
       Ghazi et al. (2023), Lemmas 12 and 13.
     """
-    dense = _one(matrix)
-    if result.norm != "gamma2" or np.shape(result.dual) != dense.shape:
+    if is_traced(matrix, result.left):
+        raise TypeError("johnson_lindenstrauss runs on the host: call it outside jit and vmap.")
+    dense = check_matrix(matrix)
+    fits = result.norm == "gamma2" and result.shift is None
+    if not fits or np.shape(result.dual) != dense.shape:
         raise ValueError(
-            f"result must be one factorization for gamma2 of a matrix of shape {dense.shape}, got "
-            f"norm {result.norm!r} and shape {np.shape(result.dual)}."
+            f"result must be a factorization for gamma2 without shift of a matrix of shape "
+            f"{dense.shape}, got norm {result.norm!r}, shift {result.shift} and shape "
+            f"{np.shape(result.dual)}."
         )
     rank = check_int("rank", rank, low=1)
-    projection = np.random.default_rng(seed).normal(size=(rank, result.rank)) / np.sqrt(rank)
+    size = (*dense.shape[:-2], rank, result.rank)
+    projection = np.random.default_rng(seed).normal(size=size) / np.sqrt(rank)
     return _restate(dense, result, projection @ result.left, projection @ result.right)
 
 
+@over_stack
 def gamma2_rank(
     matrix: ArrayLike,
     rank: int,
@@ -83,7 +89,7 @@ def gamma2_rank(
       ==========================  ================================================================
 
     Args:
-      matrix: float[m, k].
+      matrix: float[..., m, k]; a stack is searched one by one, on the host (not under jit).
       rank: l >= 1.
       alpha: >= 0.
       tol: relative gap for `converged`, and of the inner `gamma2_approx`.
@@ -107,7 +113,7 @@ def gamma2_rank(
     References:
       Ghazi et al. (2023), Section 3 and Lemma 12.
     """
-    dense = _one(matrix)
+    dense = check_matrix(matrix)
     rank = check_int("rank", rank, low=1)
     alpha = float(check_level("alpha", alpha))
     full = gamma2_approx(dense, alpha, tol=tol)
@@ -120,11 +126,12 @@ def gamma2_rank(
         cols = jnp.sqrt(jnp.asarray(full.col_weights) + 1e-3 / dense.shape[1])[None, :]
         left, right = truncate(rows * target * cols, rank, seed)
         left, right = left / rows.T, right / cols
-        factors = descend(jnp.asarray(dense), left, right, alpha, num_steps=num_steps)
+        factors = descend(jnp.asarray(dense), left, right, alpha, np.int32(num_steps))
         left, right = (np.asarray(f) for f in factors)
     return _restate(dense, full, left, right, alpha, tol, num_steps)
 
 
+@over_stack
 def projected_gradient(
     matrix: ArrayLike,
     rank: int,
@@ -151,7 +158,8 @@ def projected_gradient(
       =====================================  =================================================
 
     Args:
-      matrix: float[m, k]; a step costs six multiplications of m·k·rank.
+      matrix: float[..., m, k]; a step costs six multiplications of m·k·rank. A stack is searched
+        one by one, on the host (not under jit; the steps themselves are compiled).
       rank: l >= 1; at most min(m, k) is used.
       alpha: > 0; the tolerance to reach.
       tol: relative gap for `converged`.
@@ -176,7 +184,7 @@ def projected_gradient(
     References:
       Ghazi et al. (2023), Lemma 12 for the existence of low-rank factors.
     """
-    dense = _one(matrix)
+    dense = check_matrix(matrix)
     m, k = dense.shape
     rank = min(check_int("rank", rank, low=1), m, k)
     alpha = float(check_level("alpha", alpha, positive=True))
@@ -185,17 +193,10 @@ def projected_gradient(
     scale = np.abs(dense).max() or 1.0
     single = jnp.asarray(dense / scale, jnp.float32)
     start = truncate(single, rank, seed)
-    factors = descend(single, *start, jnp.float32(alpha / scale), num_steps=num_steps)
+    factors = descend(single, *start, jnp.float32(alpha / scale), np.int32(num_steps))
     left, right = (np.sqrt(scale) * np.asarray(f, np.float64) for f in factors)
     witness = _polar_witness(single, num_reweights)
     return _restate(dense, witness, left, right, alpha, tol, num_steps)
-
-
-def _one(matrix: ArrayLike) -> np.ndarray:
-    dense = check_matrix(matrix)
-    if dense.ndim != 2:
-        raise ValueError(f"matrix must have shape [m, k], got {dense.shape}; loop over a stack.")
-    return dense
 
 
 def _polar_witness(matrix, num_reweights: int) -> Factorization:
@@ -247,22 +248,25 @@ def _spectral_norm(matrix):
 
 def _restate(matrix, result, left, right, alpha=0.0, tol=0.0, num_steps=0) -> Factorization:
     """`result` with other factors: their error, norms, and the witness's value at that error."""
-    error = np.abs(left.T @ right - matrix).max()
-    upper = np.sqrt(np.sum(left**2, axis=0).max() * np.sum(right**2, axis=0).max())
+    last = (-2, -1)
+    error = np.abs(left.swapaxes(*last) @ right - matrix).max(axis=last)
+    longest = [np.sum(f**2, axis=-2).max(axis=-1) for f in (left, right)]
+    upper = np.sqrt(longest[0] * longest[1])
     achieved = np.maximum(alpha, error)
     dual = np.asarray(result.dual)
-    lower = np.sum(matrix * dual) - achieved * np.abs(dual).sum()
+    lower = np.sum(matrix * dual, axis=last) - achieved * np.abs(dual).sum(axis=last)
     lower = np.minimum(np.maximum(lower, 0.0), upper)
-    gap = upper / lower - 1.0 if lower > 0 else np.asarray(np.inf if upper > 0 else 0.0)
+    with jax.enable_x64(True):
+        gap = np.asarray(relative_gap(lower, upper))
     return dataclasses.replace(
         result,
         left=left,
         right=right,
         upper=upper,
         lower=lower,
-        gap=np.asarray(gap),
+        gap=gap,
         converged=np.asarray((error <= alpha) & (gap <= tol)),
-        num_steps=np.asarray(num_steps, np.int32),
+        num_steps=np.full(error.shape, num_steps, np.int32),
         alpha=achieved,
         signs=None,
     )

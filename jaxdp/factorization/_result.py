@@ -47,6 +47,9 @@ class Factorization:
       weight: float[...]: price of one unit of entrywise error in ζ; 0 for the other norms.
       signs: float[..., l] of ±1 with `right` = signs[:, None]·`left` for `signed`, else None.
       norm: which value is bounded, see the table.
+      shift: constants c that were subtracted: W stands for W − c in all of the above, c float[...,
+        m] one for each row, or float[...] one for all entries. None where nothing was shifted.
+        The witness U then sums to 0 over each row, or over all entries.
     """
 
     left: Array
@@ -63,6 +66,7 @@ class Factorization:
     weight: Array
     signs: Array | None = None
     norm: str = dataclasses.field(default="gamma2", metadata=dict(static=True))
+    shift: Array | None = None
 
     @property
     def matrix(self) -> Array:

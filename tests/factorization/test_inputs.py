@@ -113,6 +113,15 @@ def test_jit_agrees_with_the_eager_call(norm):
     fz.certify(BASE, traced, rtol=1e-4)
 
 
+def test_shifted_norms_under_jit():
+    symmetric = BASE + BASE.T
+    for solver in (fz.gamma2, fz.signed):
+        eager = solver(symmetric, shift=True)
+        traced = jax.jit(lambda w, f=solver: f(w, shift=True))(jnp.array(symmetric, jnp.float32))
+        np.testing.assert_allclose(traced.upper, eager.upper, rtol=3e-6)
+        fz.certify(symmetric, traced, rtol=1e-4)
+
+
 def test_vmap_agrees_with_the_eager_call():
     mapped = jax.vmap(fz.gamma2)(jnp.array(BASE, jnp.float32)[None])
     np.testing.assert_allclose(mapped.upper[0], fz.gamma2(BASE).upper, rtol=1e-6)

@@ -1,5 +1,6 @@
 """Every norm against semidefinite programs, closed forms and identities."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -116,9 +117,57 @@ def test_signed_factor_has_norm_gamma2(rng):
         assert math.isclose(fz.signed(matrix).upper, np.abs(np.diag(matrix)).max(), rel_tol=2e-6)
 
 
+@pytest.mark.slow  # a shape is a compilation
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [(2, 0.5), (4, 0.747072), (16, 1.186661), (64, 1.617532), (256, 2.05096)],
+)
+def test_prefix_sums_modulo_constants(k, expected):
+    result = fz.gamma2(workloads.prefix(k), shift=True)
+    assert result.converged
+    fz.certify(workloads.prefix(k), result)
+    np.testing.assert_allclose(result.upper, expected, rtol=6e-6)
+    np.testing.assert_allclose(result.dual.sum(axis=1), 0, atol=1e-12)
+
+
+def test_row_constants_are_free():
+    matrix = workloads.prefix(8)
+    stack = np.stack([matrix + np.arange(8.0)[:, None], 3 * np.ones((8, 8)), matrix.T])
+    result = fz.gamma2(stack, shift=True)
+    fz.certify(stack, result)
+    np.testing.assert_allclose(result.upper[:2], [0.970058, 0.0], rtol=2e-6)
+    mean_squared = fz.gamma_f(stack, shift=True)
+    fz.certify(stack, mean_squared)
+    assert np.all(mean_squared.lower <= result.upper)
+    uniform = np.broadcast_to(workloads.identity(8) / 8, (3, 8, 8))  # a witness of plain gamma2
+    forged = dataclasses.replace(result, dual=uniform, lower=np.trace(stack, axis1=1, axis2=2) / 8)
+    with pytest.raises(fz.CertificateError, match="lower is claimed"):
+        fz.certify(stack, forged)
+
+
+def test_one_constant_is_free_for_quadratic_forms(rng):
+    square = rng.normal(size=(8, 8))
+    cases = {
+        "distance": (workloads.lipschitz(8), 3.5),
+        "gini diversity": (workloads.gini_diversity(8), 1 - 1 / 8),
+        "identity": (np.eye(8), 1 - 1 / 8),
+        "constant": (np.full((8, 8), -2.0), 0.0),
+        "random": (square + square.T, None),
+    }
+    stack = np.stack([matrix for matrix, _ in cases.values()])
+    result = fz.signed(stack, shift=True)
+    assert np.all(result.converged)
+    fz.certify(stack, result)
+    np.testing.assert_allclose(result.upper[:4], [v for _, v in cases.values()][:4], atol=1e-9)
+    others = result.shift[-1] + np.array([-0.3, -0.01, 0.0, 0.01, 0.3])
+    near = fz.gamma2(stack[-1] - others[:, None, None]).upper
+    assert np.all(near >= result.lower[-1] * (1 - 1e-9))
+    np.testing.assert_allclose(near[2], result.upper[-1], rtol=2e-6)
+
+
 def test_full_workloads_need_no_more_than_their_parts(rng):
     """γ_F ≤ γ2, ζ ≤ γ2 and γ2(W; α) ≤ γ2(W) and it is zero once α covers W."""
-    stack = STACKS["wide"]
+    stack = STACKS["square"]
     exact = fz.gamma2(stack)
     for smaller in (fz.gamma_f(stack), fz.gamma2_approx(stack, 0.1), fz.zeta(stack, weight=1.0)):
         assert np.all(smaller.lower <= exact.upper * (1 + 1e-9))

@@ -19,7 +19,7 @@ def kronecker(outer: Factorization, inner: Factorization) -> Factorization:
       Factorization of A ⊗ B; it has `signs` if both have.
 
     Raises:
-      ValueError: one of the two is approximate, batched or of another norm.
+      ValueError: one of the two is approximate, shifted, batched or of another norm.
 
     Example:
       >>> from jaxdp import factorization, workloads
@@ -36,10 +36,12 @@ def kronecker(outer: Factorization, inner: Factorization) -> Factorization:
       Ghazi et al. (2023), Fact 15; Lee, Shraibman, Špalek (2008).
     """
     for name, part in (("outer", outer), ("inner", inner)):
-        if part.norm != "gamma2" or np.ndim(part.upper) != 0 or np.any(np.asarray(part.alpha) > 0):
+        exact = part.norm == "gamma2" and part.shift is None and not np.any(part.alpha)
+        if not exact or np.ndim(part.upper) != 0:
             raise ValueError(
-                f"{name} must be one exact factorization for gamma2, got norm {part.norm!r}, alpha "
-                f"{part.alpha} and bounds of shape {np.shape(part.upper)}."
+                f"{name} must be one exact factorization for gamma2 without shift, got norm "
+                f"{part.norm!r}, alpha {part.alpha}, shift {part.shift} and bounds of shape "
+                f"{np.shape(part.upper)}."
             )
     signs = None
     if outer.signs is not None and inner.signs is not None:
