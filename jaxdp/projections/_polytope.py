@@ -127,7 +127,7 @@ def symmetric_polytope(
     """The nearest point of the convex hull of ± the columns of a matrix, A·B₁.
 
     argmin of ‖p − y‖² over p = A w, Σ|w| ≤ 1. As `hull`, with
-    gap = ⟨r, A w⟩ + max_j |⟨r, a_j⟩| and no centring. For histograms, which are non-negative and
+    `gap = ⟨r, A w⟩ + max_j |⟨r, a_j⟩|` and no centring. For histograms, which are non-negative and
     sum to 1, `hull` is a smaller set and therefore the better choice.
 
     Args:

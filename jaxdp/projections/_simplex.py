@@ -65,7 +65,7 @@ def simplex(x: ArrayLike, radius: ArrayLike = 1.0) -> jax.Array:
 def l1_ball(x: ArrayLike, radius: ArrayLike = 1.0) -> jax.Array:
     """The nearest point with Σ|w| ≤ `radius`.
 
-    w = x inside the ball, else sign(x)·(projection of |x| onto the simplex of sum r): soft
+    w = x inside the ball, else sign(x)·(projection of `|x|` onto the simplex of sum r): soft
     thresholding at the level that gives Σ|w| = r. Guarantees, derivative and edge cases are those
     of `simplex`. A matrix is projected as one vector with `l1_ball(x.reshape(-1))`.
 

@@ -61,7 +61,7 @@ class DiscreteLaplace(Randomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._discrete_laplace import DiscreteLaplace
+      >>> from jaxdp.randomizers import DiscreteLaplace
       >>> stars = DiscreteLaplace(low=1, high=5, epsilon=1.0)
       >>> stars.exact_epsilon() <= 1.0
       True

@@ -59,7 +59,7 @@ class Gaussian(MeanRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._gaussian import Gaussian
+      >>> from jaxdp.randomizers import Gaussian
       >>> spec = Gaussian(dim=3, epsilon=1.0, delta=1e-6)
       >>> round(spec.sigma, 3), spec.exact_delta() <= 1e-6
       (8.449, True)

@@ -61,7 +61,7 @@ class GaussianRejection(MeanRandomizer):
     1. The estimate is `gain * sum of kept y / n`. A is the one of least variance. The smaller sigma
     is, the nearer the clip is to a step and the variance to its infimum; the default r / 8 is
     within 1 % of it for epsilon <= 4. `"as_printed"`: Bassily's Algorithm 3, for study. No padding,
-    probability `e**l / 2` where |l| <= epsilon / 4 and 0 elsewhere,
+    probability `e**l / 2` where `|l| <= epsilon / 4` and 0 elsewhere,
     `sigma**2 = 4 r**2 log(n) / epsilon**2`; the estimate is the average of the kept y.
 
     Formal guarantees, repaired:
@@ -78,8 +78,8 @@ class GaussianRejection(MeanRandomizer):
         epsilon = 1, 6.5 % of the reports of a zero vector are impossible for a vector of norm r,
         and 1.3 % of all reports (3 % of those sent) of one vector for its opposite.
         `exact_epsilon()` is inf.
-      * Bias: kept reports average 0.78 x at n = 1e4, epsilon = 1, |x| = r, and vectors of different
-        norm have different weights.
+      * Bias: kept reports average 0.78 x at n = 1e4, epsilon = 1, `|x| = r`, and vectors of
+        different norm have different weights.
       * `variance` is the exact mean squared error, that bias included; the estimate is 0 if nobody
         is kept. `worst_case_variance` is a bound.
 
@@ -105,7 +105,7 @@ class GaussianRejection(MeanRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._gaussian_rejection import GaussianRejection
+      >>> from jaxdp.randomizers import GaussianRejection
       >>> spec = GaussianRejection(dim=3, epsilon=1.0)
       >>> spec.exact_epsilon() <= 1.0
       True
@@ -117,8 +117,8 @@ class GaussianRejection(MeanRandomizer):
     References:
       Bassily (2019), Linear queries estimation with local differential privacy, Algorithms 3 and 4.
       Errata: the proof of Theorem 3.3 bounds the ratio of the probabilities of dropping out and
-      forgets that y is sent along; its sigma suits a |l| up to epsilon, where the algorithm cuts at
-      epsilon / 4 (16 times the variance would be needed); the acceptance depends on |x|.
+      forgets that y is sent along; its sigma suits a `|l|` up to epsilon, where the algorithm cuts
+      at epsilon / 4 (16 times the variance would be needed); the acceptance depends on `|x|`.
     """
 
     dim: int

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp_kernels.fwht import fwht
+
 from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
-from ._hadamard_batching import walsh_hadamard
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
 from ._support import SupportOracle, SupportParams
 
@@ -60,7 +61,7 @@ class HadamardBit(SupportOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._hadamard_bit import HadamardBit
+      >>> from jaxdp.randomizers import HadamardBit
       >>> bit = HadamardBit(num_values=3, epsilon=1.0)
       >>> bit.variance([0, 10, 10]).round(4).tolist()
       [93.6539, 83.6539, 83.6539]
@@ -207,7 +208,7 @@ class HadamardBitParams(SupportParams):
         """Unbiased counts of the users' values, float[k]."""
         p, _ = self.probabilities()
         reports = tally.f64().reshape(*tally.shape[:-1], 2, -1)
-        signed = walsh_hadamard(reports[..., 0, :] - reports[..., 1, :])
+        signed = fwht(reports[..., 0, :] - reports[..., 1, :])
         return signed[..., : self.num_values] / (2 * p - 1)
 
     @in_float64
@@ -248,7 +249,7 @@ class HadamardBitParams(SupportParams):
         """
         p, _ = self.probabilities()
         law = weights.f64() / jnp.sum(weights.f64())
-        mean = (2 * p - 1) * walsh_hadamard(jnp.pad(law, (0, 2**self.row_bits - self.num_values)))
+        mean = (2 * p - 1) * fwht(jnp.pad(law, (0, 2**self.row_bits - self.num_values)))
         return multinomial(
             jax.random.fold_in(key, 2), num_users, jnp.concatenate([1 + mean, 1 - mean])
         )

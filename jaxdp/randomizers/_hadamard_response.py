@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp_kernels.fwht import fwht
+
 from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
-from ._hadamard_batching import walsh_hadamard
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
 from ._randomizer import check_bins
 from ._support import FrequencyOracle
@@ -70,7 +71,7 @@ class HadamardResponse(FrequencyOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._hadamard_response import HadamardResponse
+      >>> from jaxdp.randomizers import HadamardResponse
       >>> response = HadamardResponse(num_values=3, epsilon=1.0)
       >>> response.num_blocks, response.block_size
       (1, 4)
@@ -315,7 +316,7 @@ class HadamardResponseParams:
     def estimate(self, tally: Count):
         """Unbiased counts of the users' values, float[k]."""
         batch = tally.shape[:-1]
-        signed = walsh_hadamard(tally.f64().reshape(*batch, self.num_blocks, self.block_size))
+        signed = fwht(tally.f64().reshape(*batch, self.num_blocks, self.block_size))
         values = jnp.swapaxes(signed[..., 1:], -1, -2).reshape(*batch, -1)
         return values[..., : self.num_values] / self._share()
 
@@ -358,9 +359,7 @@ class HadamardResponseParams:
         """
         a = self._share()
         law = self._in_rows(weights.f64() / jnp.sum(weights.f64()))
-        inside = jnp.sum(law, axis=-1, keepdims=True) + walsh_hadamard(
-            law
-        )  # rounded, it may be below 0
+        inside = jnp.sum(law, axis=-1, keepdims=True) + fwht(law)  # rounded, it may be below 0
         reports = (1 - a) / self.num_blocks + a * jnp.maximum(inside, 0.0)
         return multinomial(jax.random.fold_in(key, 3), num_users, reports.reshape(self.num_reports))
 

@@ -61,7 +61,7 @@ class L2Ball(VectorRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._l2_ball import L2Ball
+      >>> from jaxdp.randomizers import L2Ball
       >>> ball = L2Ball(dim=4, epsilon=1.0)
       >>> round(ball.magnitude, 6)
       5.098695

@@ -62,7 +62,7 @@ class Laplace(MeanRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._laplace import Laplace
+      >>> from jaxdp.randomizers import Laplace
       >>> Laplace(epsilon=1.0).worst_case_variance(num_users=1)
       8.0
       >>> Laplace(epsilon=2.0, dim=3).variance([10**6], [[0.5, 0.25, 0.0]]).tolist()

@@ -64,7 +64,7 @@ class LocalHashing(SupportOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._local_hashing import LocalHashing
+      >>> from jaxdp.randomizers import LocalHashing
       >>> olh = LocalHashing(num_values=1000, epsilon=2.0)
       >>> olh.hash_range
       8

@@ -58,7 +58,7 @@ class Piecewise(MeanRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._piecewise import Piecewise
+      >>> from jaxdp.randomizers import Piecewise
       >>> round(Piecewise(epsilon=4.0).worst_case_variance(num_users=1), 4)
       0.2414
 

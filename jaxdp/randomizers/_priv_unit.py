@@ -62,7 +62,7 @@ class PrivUnit(VectorRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._priv_unit import PrivUnit
+      >>> from jaxdp.randomizers import PrivUnit
       >>> unit = PrivUnit(dim=3, epsilon=1.0)
       >>> round(unit.threshold, 8)
       0.20892285

@@ -55,7 +55,7 @@ class PrivUnitG(VectorRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._priv_unit_g import PrivUnitG
+      >>> from jaxdp.randomizers import PrivUnitG
       >>> unit = PrivUnitG(dim=64, epsilon=1.0)
       >>> round(unit.threshold, 6)
       0.397463

@@ -57,7 +57,7 @@ class ProjUnit(VectorRandomizer):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._proj_unit import ProjUnit
+      >>> from jaxdp.randomizers import ProjUnit
       >>> unit = ProjUnit(dim=63, epsilon=1.0, num_projected=16)
       >>> round(unit.worst_case_variance(num_users=1), 4)
       6.2981

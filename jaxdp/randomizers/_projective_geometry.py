@@ -15,8 +15,8 @@ from .._x64 import in_float64
 from ..random import Count, multinomial
 from ._butterfly import thin
 from ._exact import exp_lower, log_upper
-from ._hadamard_batching import correlate
 from ._hadamard_words import check_listable
+from ._projective_geometry_correlation import correlate
 from ._projective_geometry_points import (
     MAX_POINTS,
     difference_set,
@@ -61,7 +61,7 @@ class ProjectiveGeometryResponse(SupportOracle):
     Edge cases:
       ==================================  ========================================================
       epsilon too large, above 17.3       ValueError: m would be below 1,024 s: too coarse
-      epsilon too small, below 1e-5       ValueError: h would not exceed m
+      epsilon too small: at most 1e-5     ValueError: h would not exceed m
       value outside the domain            ValueError from a Population; clamped inside jit
       k K above 2**22                     `channel()` raises ValueError
       t = 2, as for large epsilon         S_v is one point: randomized response with Q + 1 values
@@ -78,7 +78,7 @@ class ProjectiveGeometryResponse(SupportOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._projective_geometry import ProjectiveGeometryResponse
+      >>> from jaxdp.randomizers import ProjectiveGeometryResponse
       >>> response = ProjectiveGeometryResponse(num_values=100, epsilon=1.0)
       >>> response.order, response.dimension, response.num_points
       (4, 5, 341)

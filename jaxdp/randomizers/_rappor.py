@@ -73,7 +73,7 @@ class Rappor(FrequencyOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._rappor import Rappor
+      >>> from jaxdp.randomizers import Rappor
       >>> rappor = Rappor(num_values=20, epsilon=4.0, num_bits=16, num_hashes=2, num_cohorts=8)
       >>> rappor.exact_epsilon() <= 4.0, round(rappor.report_epsilon(), 3)
       (True, 0.992)

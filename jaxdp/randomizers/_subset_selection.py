@@ -63,7 +63,7 @@ class SubsetSelection(SupportOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._subset_selection import SubsetSelection
+      >>> from jaxdp.randomizers import SubsetSelection
       >>> subset = SubsetSelection(num_values=8, epsilon=1.0)
       >>> subset.subset_size
       2

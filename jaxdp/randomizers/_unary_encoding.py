@@ -58,7 +58,7 @@ class UnaryEncoding(SupportOracle):
       TypeError: an argument is not a number, or is traced.
 
     Example:
-      >>> from jaxdp.randomizers._unary_encoding import UnaryEncoding
+      >>> from jaxdp.randomizers import UnaryEncoding
       >>> oue = UnaryEncoding(num_values=8, epsilon=1.0)
       >>> oue.variance([100, 900, 0, 0, 0, 0, 0, 0])[0].round(4).item()
       3782.6944

@@ -24,6 +24,7 @@ class Case:
       bad: invalid constructions and the argument that their message must name.
       finite: whether `channel()` lists the whole law.
       density: whether `log_density` and `moments` give the law.
+      variant: whether another case is of the same mechanism; simulations of it are slow tests.
       unbiased: whether the mean estimate is the truth; `variance` is the mean squared error anyway.
     """
 
@@ -35,6 +36,7 @@ class Case:
     bad: tuple[tuple[Callable[[], Any], str], ...] = ()
     finite: bool = True
     density: bool = False
+    variant: bool = False
     unbiased: bool = True
 
     @property

@@ -75,7 +75,9 @@ def test_trials_are_runs_with_folded_keys(case, key):
     spec, population = case.make(1.0), case.population()
     trials = jaxdp.simulate(spec, population, key, num_trials=7, method="per_user")
     again = jaxdp.simulate(spec, population, key, num_trials=7, method="per_user", trial_batch=2)
-    np.testing.assert_allclose(again.estimates, trials.estimates, rtol=1e-12)
+    close = 1e-6 if case.density else 1e-12  # floats, up to how programs of other shapes round
+    size = close * np.abs(trials.estimates).max()
+    np.testing.assert_allclose(again.estimates, trials.estimates, rtol=close, atol=size)
     for t in (0, 6):
         alone = jaxdp.run(spec, population, jax.random.fold_in(key, t), method="per_user")
-        np.testing.assert_allclose(trials.estimates[t], alone, rtol=1e-12)
+        np.testing.assert_allclose(trials.estimates[t], alone, rtol=close, atol=size)

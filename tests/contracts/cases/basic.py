@@ -16,9 +16,16 @@ CASES = (
             (lambda: KRR(4, 25.0), "epsilon"),
             (lambda: KRR(2**20, 0.01), "epsilon"),
         ),
+        variant=True,
     ),
     Case("krr-5", lambda e: KRR(5, e), counts=(400, 0, 100, 300, 200)),
-    Case("krr-16", lambda e: KRR(16, e), counts=(7,) * 15 + (900,), epsilons=(0.8, 1.0, 4.0)),
+    Case(
+        "krr-16",
+        lambda e: KRR(16, e),
+        counts=(7,) * 15 + (900,),
+        epsilons=(0.8, 1.0, 4.0),
+        variant=True,
+    ),
     Case(
         "binary",
         BinaryResponse,
@@ -41,5 +48,6 @@ CASES = (
         counts=(300, 200, 400),
         values=(-100.0, 12.5, 50.0),
         epsilons=(1.0,),
+        variant=True,
     ),
 )

@@ -57,5 +57,6 @@ CASES = (
         values=VALUES,
         finite=False,
         unbiased=False,
+        variant=True,
     ),
 )

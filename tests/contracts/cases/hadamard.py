@@ -61,7 +61,7 @@ CASES = (
             (lambda: ProjectiveGeometryResponse(6, 1.0, order=6), "order"),
             (lambda: ProjectiveGeometryResponse(6000, 1.0, order=5003), "order.*too large"),
             (lambda: ProjectiveGeometryResponse(6, 40.0), "epsilon"),
-            (lambda: ProjectiveGeometryResponse(6, 1e-17), "epsilon"),
+            (lambda: ProjectiveGeometryResponse(6, 1e-18), "epsilon"),
             (lambda: ProjectiveGeometryResponse(2**12, 1.0).channel(), "num_values"),
         ),
     ),

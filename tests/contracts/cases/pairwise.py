@@ -9,6 +9,7 @@ CASES = (
         lambda e: QuantizedRR(GiniDiversity(), e, num_values=5),
         counts=(400, 0, 100, 300, 200),
         finite=False,
+        variant=True,
     ),
     Case(
         "quantized-kendall",

@@ -33,6 +33,7 @@ CASES = (
         counts=(400, 0, 100, 300, 200),
         epsilons=(0.5, 1.0, 3.0),
         bad=((lambda: UnaryEncoding(4, 45.0, kind="symmetric"), "epsilon"),),
+        variant=True,
     ),
     Case(
         "rappor-3",
