@@ -21,26 +21,84 @@ def save(results: dict[str, Any], path: pathlib.Path) -> None:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The tables of a throughput run."""
+    """The tables of a throughput run, of the parts that were measured."""
     machine, settings = results["machine"], results["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    tally = results["tally"]
     parts = [
         f"{results['date']}; {machine['cpu']}, {machine['cores']} cores, load "
         f"{machine['load_before']:.1f} before the run; device of jax: {machine['device']}; "
-        f"{versions}.",
-        f"Nanoseconds a user of `KRR` at ε = {settings['epsilon']:g}, from the words to the "
-        f"estimate, over {settings['users']:,} users: median of {settings['repeats']} interleaved "
-        f"runs (fastest in brackets). Libraries that loop: {settings['loop_users']:,} users.",
-        _end_to_end(results["end_to_end"], settings["num_values"]),
-        f'`method="tally"`, {tally["users"]:,} users, k = {tally["num_values"]}: '
-        f"{tally['median_ms']:.3f} ms a trial (fastest {tally['min_ms']:.3f}) in a batch of "
-        f"{tally['trials']:,}.",
-        _kernels(results["kernels"]),
+        f"{versions}."
     ]
+    if "end_to_end" in results:
+        tally = results["tally"]
+        parts += [
+            f"Nanoseconds a user of `KRR` at ε = {settings['epsilon']:g}, from the words to the "
+            f"estimate, over {settings['users']:,} users: median of {settings['repeats']} "
+            f"interleaved runs (fastest in brackets). Libraries that loop: "
+            f"{settings['loop_users']:,} users.",
+            _end_to_end(results["end_to_end"], settings["num_values"]),
+            f'`method="tally"`, {tally["users"]:,} users, k = {tally["num_values"]}: '
+            f"{tally['median_ms']:.3f} ms a trial (fastest {tally['min_ms']:.3f}) in a batch of "
+            f"{tally['trials']:,}.",
+        ]
+    if "randomizers" in results:
+        parts += _randomizers(results["randomizers"], settings["epsilon"])
+        parts.append(_private_sum(results["private_sum"]))
+    if "tallies" in results:
+        parts += _tallies(results["tallies"])
+    if "kernels" in results:
+        parts.append(_kernels(results["kernels"]))
     if results["aims"]:
         parts.append(_aims(results["aims"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _randomizers(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
+    text = (
+        f"Every randomizer at ε = {epsilon:g}, user by user from the words to the estimate, over "
+        f"an array of {rows[0]['users']:,} users, against the sum of its random words or normals "
+        "and no more, in turn. The size is k of bins, d of vectors."
+    )
+    header = ["randomizer", "size", "users a second", "ns a user", "limit, ns a user", "share"]
+    body = [
+        [
+            f"`{row['name']}`",
+            str(row["size"]) if row["size"] else "number",
+            f"{row['users_per_second']:,}",
+            f"{row['ours_ns']:.1f}",
+            f"{row['limit_ns']:.1f}, {row['draws']} {row['limit']}",
+            f"{row['share']:.0%}",
+        ]
+        for row in rows
+    ]
+    why = dict.fromkeys((row["name"], row["reason"]) for row in rows if not row["met"])
+    reasons = "\n".join(f"* `{name}`: {reason}" for name, reason in why)
+    parts = [text, _table(header, body)]
+    return [*parts, "Why some reach less than half:", reasons] if why else parts
+
+
+def _private_sum(row: dict[str, Any]) -> str:
+    return (
+        f"`PrivUnitG`, d = {row['dim']}, padded, its sum and the sum of a quadratic form "
+        f"(`randomize_and_sum`), {row['users']:,} users: {row['ours_ns']:.0f} ns a user, "
+        f"{row['ratio']:.2f} times its {row['dim']} normals."
+    )
+
+
+def _tallies(rows: list[dict[str, Any]]) -> list[str]:
+    text = (
+        f"Exact tallies of {rows[0]['users']:,} users, milliseconds a trial (fastest in brackets)."
+    )
+    body = [
+        [
+            f"`{row['name']}`",
+            str(row["size"]) if row["size"] else "number",
+            f"{row['inputs']:,}",
+            f"{row['median_ms']:,.2f} ({row['min_ms']:,.2f})",
+        ]
+        for row in rows
+    ]
+    return [text, _table(["randomizer", "size", "distinct inputs", "ms a trial"], body)]
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -78,7 +136,7 @@ def _aims(rows: list[dict[str, Any]]) -> str:
     body = [
         [
             row["aim"],
-            str(row["num_values"]),
+            "" if row["num_values"] is None else str(row["num_values"]),
             _amount(row["measured"]),
             "yes" if row["met"] else "no",
         ]

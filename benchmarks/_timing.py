@@ -2,6 +2,7 @@
 
 import gc
 import importlib.metadata
+import math
 import os
 import pathlib
 import platform
@@ -16,29 +17,33 @@ PACKAGES = ("jax", "jaxlib", "numpy", "numba", "multi-freq-ldpy", "pure-ldp")
 
 
 def interleave(
-    candidates: Mapping[str, Callable[[], Any]], repeats: int
+    candidates: Mapping[str, Callable[[], Any]], repeats: int, seconds: float = math.inf
 ) -> dict[str, dict[str, float]]:
     """Times candidates in turn, A B C A B C ..., so that a slow moment of the machine hits all.
 
     Args:
       candidates: functions by name; each returns when its work is done. Called once to warm up.
       repeats: timed calls of each.
+      seconds: after which no further round begins, though one is always made.
 
     Returns:
       For each, seconds a call: {"median": ..., "min": ...}.
     """
     for function in candidates.values():
         function()
-    seconds = {name: [] for name in candidates}
+    taken = {name: [] for name in candidates}
     gc.collect()
-    for _ in range(repeats):
+    stop = time.perf_counter() + seconds
+    for number in range(repeats):
+        if number and time.perf_counter() > stop:
+            break
         for name, function in candidates.items():
             begin = time.perf_counter()
             function()
-            seconds[name].append(time.perf_counter() - begin)
+            taken[name].append(time.perf_counter() - begin)
     return {
         name: {"median": statistics.median(times), "min": min(times)}
-        for name, times in seconds.items()
+        for name, times in taken.items()
     }
 
 

@@ -1,6 +1,7 @@
-"""`python -m benchmarks.throughput`: users a second of `KRR`, against the limit and other means.
+"""`python -m benchmarks.throughput`: users a second, against the limit and other means.
 
-Everything in a table was measured in one run, in turn. On an idle machine it takes some minutes.
+Everything in a row was measured in one run, in turn. On an idle machine with two cores all of it
+takes some minutes; `--only` measures a part and writes no file unless told where.
 """
 
 import argparse
@@ -19,10 +20,11 @@ import jaxdp
 from jaxdp.randomizers import KRR
 from jaxdp_kernels import OPERATIONS
 
-from . import _report, _rivals, _timing
+from . import _randomizers, _report, _rivals, _timing
 
 EPSILON = 1.0
 OURS = ("array", "histogram", "distribution")
+PARTS = ("krr", "randomizers", "tally", "kernels")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,13 @@ class Sizes:
       num_values: the k to go through.
       repeats: timed runs of each candidate.
       loop_users: users of the libraries that go user by user.
-      trials: trials of the batch of tallies.
+      trials: trials of the batch of tallies of `KRR`.
+      names: the randomizers to go through; None for all.
+      num_bins: their k.
+      dims: their d.
+      each_users: users of a run of each of them, a power of two.
+      tally: (users, k, d, distinct inputs) of their tallies.
+      seconds: for each of them and each size.
     """
 
     users: int = 2**24
@@ -42,18 +50,37 @@ class Sizes:
     repeats: int = 9
     loop_users: int = 2**16
     trials: int = 1000
+    names: tuple[str, ...] | None = None
+    num_bins: tuple[int, ...] = (16, 128)
+    dims: tuple[int, ...] = (1, 64)
+    each_users: int = 2**18
+    tally: tuple[int, int, int, int] = (10**6, 1024, 64, 1000)
+    seconds: float = 3.0
 
 
-QUICK = Sizes(users=2**12, num_values=(2, 16), repeats=2, loop_users=2**8, trials=4)
+QUICK = Sizes(
+    users=2**12,
+    num_values=(2,),
+    repeats=1,
+    loop_users=2**8,
+    trials=2,
+    names=("KRR", "Gaussian"),
+    num_bins=(16,),
+    dims=(4,),
+    each_users=2**10,
+    tally=(1000, 16, 4, 10),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures, prints the tables and writes them with the JSON."""
     options = _parser().parse_args(arguments)
     full = Sizes(users=options.users, repeats=options.repeats)
-    results = measure(QUICK if options.quick else full)
+    parts = (options.only,) if options.only else PARTS
+    results = measure(QUICK if options.quick else full, parts=parts)
     print(_report.markdown(results))
-    _report.save(results, options.out or _report.RESULTS / f"{results['date']}-cpu.json")
+    if options.out or not options.only:
+        _report.save(results, options.out or _report.RESULTS / f"{results['date']}-cpu.json")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--repeats", type=int, default=Sizes.repeats, help="timed runs of each candidate"
     )
+    parser.add_argument("--only", choices=PARTS, help="measure this part alone")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file; its table goes beside it")
     return parser
@@ -74,16 +102,19 @@ def _power_of_two(text: str) -> int:
     return value
 
 
-def measure(sizes: Sizes, *, rivals: bool = True) -> dict[str, Any]:
+def measure(
+    sizes: Sizes, *, parts: Sequence[str] = ("krr", "kernels"), rivals: bool = True
+) -> dict[str, Any]:
     """All measurements of one run.
 
     Args:
       sizes: how much to measure.
+      parts: of `PARTS`: `KRR` by several means, every randomizer, every exact tally, the kernels.
       rivals: whether to time what runs in Python and NumPy too, and to judge the aims, which are
         set for a CPU.
 
     Returns:
-      A dict of plain values, the JSON.
+      A dict of plain values, the JSON; a part that was left out has no entry.
     """
     results = {
         "benchmark": "throughput",
@@ -97,21 +128,40 @@ def measure(sizes: Sizes, *, rivals: bool = True) -> dict[str, Any]:
             "repeats": sizes.repeats,
             "loop_users": sizes.loop_users,
         },
-        "end_to_end": [],
     }
+    if "krr" in parts:
+        results["end_to_end"] = _end_to_end(sizes, rivals)
+        results["tally"] = tally(sizes.trials, min(sizes.repeats, 5))
+    if "randomizers" in parts:
+        settings = _randomizers.settings(sizes.num_bins, sizes.dims, sizes.names)
+        results["randomizers"] = _randomizers.per_user(
+            settings, sizes.each_users, sizes.repeats, sizes.seconds
+        )
+        dim, users = sizes.dims[-1], sizes.each_users
+        results["private_sum"] = _randomizers.private_sum(dim, users, sizes.repeats)
+    if "tally" in parts:
+        users, k, d, inputs = sizes.tally
+        results["tallies"] = _randomizers.tallies(
+            _randomizers.settings([k], [d], sizes.names), users, inputs, 3, sizes.seconds
+        )
+    if "kernels" in parts:
+        results["kernels"] = kernels(sizes.repeats, sizes.users)
+    results["aims"] = aims(results) if rivals else []
+    return results
+
+
+def _end_to_end(sizes: Sizes, rivals: bool) -> list[dict[str, Any]]:
+    """`KRR` from the words to the estimate, for each k, by all means."""
+    rows = []
     for k in sizes.num_values:
         spec = KRR(num_values=k, epsilon=EPSILON)
         values = np.random.default_rng(k).integers(0, k, sizes.users, dtype=np.int32)
         times = _timing.interleave(candidates(spec, values, rivals), sizes.repeats)
-        results["end_to_end"] += [_row(name, k, sizes.users, time) for name, time in times.items()]
+        rows += [_row(name, k, sizes.users, time) for name, time in times.items()]
         if rivals:
-            results["end_to_end"] += _loops(
-                spec, values[: sizes.loop_users].tolist(), min(sizes.repeats, 3)
-            )
-    results["tally"] = tally(sizes.trials, min(sizes.repeats, 5))
-    results["kernels"] = kernels(sizes.repeats, sizes.users)
-    results["aims"] = aims(results) if rivals else []
-    return results
+            few = values[: sizes.loop_users].tolist()
+            rows += _loops(spec, few, min(sizes.repeats, 3))
+    return rows
 
 
 def candidates(spec: KRR, values: np.ndarray, rivals: bool) -> dict[str, Callable[[], Any]]:
@@ -206,16 +256,28 @@ def kernels(repeats: int, most: int) -> list[dict[str, Any]]:
 
 def aims(results: dict[str, Any]) -> list[dict[str, Any]]:
     """What was aimed at on a CPU, what was measured (medians), and whether it was met."""
-    rows = results["end_to_end"]
-    time: dict[tuple[str, int], Any] = {
-        (row["name"], row["num_values"]): row.get("median_ns") for row in rows
-    }
     found = []
 
     def judge(aim, k, measured, met):
         ok = measured is not None and bool(met(measured))
         found.append({"aim": aim, "num_values": k, "measured": measured, "met": ok})
 
+    if "end_to_end" in results:
+        _judge_krr(results, judge)
+    if "private_sum" in results:
+        one = results["private_sum"]
+        name = f"PrivUnitG, d = {one['dim']}, with its sums"
+        judge(f"{name} ≤ 230 ns a user", None, one["ours_ns"], lambda x: x <= 230)
+        judge(f"{name} ≤ 1.2 × its normals", None, one["ratio"], lambda x: x <= 1.2)
+    return found
+
+
+def _judge_krr(results: dict[str, Any], judge: Callable[..., None]) -> None:
+    """The aims of `KRR`."""
+    rows = results["end_to_end"]
+    time: dict[tuple[str, int], Any] = {
+        (row["name"], row["num_values"]): row.get("median_ns") for row in rows
+    }
     for k in results["settings"]["num_values"]:
         array = time["array", k]
 
@@ -235,7 +297,6 @@ def aims(results: dict[str, Any]) -> list[dict[str, Any]]:
         judge("histogram ≤ 5 ns a user", k, time["histogram", k], lambda x: x <= 5)
     one = results["tally"]
     judge("tally < 1 ms a trial", one["num_values"], one["median_ms"], lambda x: x < 1)
-    return found
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The benchmarks run, their rivals simulate the same protocol, and the tables are the JSON's."""
 
-import dataclasses
 import json
 import pathlib
 import re
@@ -11,12 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import _report, _rivals, gpu, throughput
+from benchmarks import _randomizers, _report, _rivals, _timing, gpu, throughput
+from jaxdp import randomizers
 from jaxdp.randomizers import KRR
 from jaxdp_kernels import OPERATIONS
+from jaxdp_kernels.standard_normal import standard_normal
 from tests import stats
 
 USERS = 2**14
+TALLY = {"users": 1, "num_values": 2, "trials": 1, "median_ms": 1.0, "min_ms": 1.0}
 RESULTS = sorted(_report.RESULTS.glob("*.json"))
 
 
@@ -56,7 +58,8 @@ def test_the_limit_is_the_sum_of_all_words(key):
     assert np.asarray(_rivals.raw_words(key, USERS)) == expected
 
 
-def test_throughput_runs_end_to_end(tmp_path, capsys):
+def test_throughput_runs_end_to_end(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(throughput, "OPERATIONS", OPERATIONS[-1:])
     path = tmp_path / "throughput.json"
     throughput.main(["--quick", "--out", str(path)])
     results = json.loads(path.read_text())
@@ -66,9 +69,75 @@ def test_throughput_runs_end_to_end(tmp_path, capsys):
     times = [v for row in results["end_to_end"] for n, v in row.items() if n.endswith("_ns")]
     assert all(time > 0 for time in times)
     assert results["tally"]["median_ms"] > 0
+    each = {row["name"]: row for row in results["randomizers"]}
+    assert each.keys() == {row["name"] for row in results["tallies"]} == {"KRR", "Gaussian"}
+    assert each["KRR"]["limit"] == "words"
+    assert each["Gaussian"]["limit"] == "normals"
+    for row in each.values():
+        assert row["share"] == pytest.approx(row["limit_ns"] / row["ours_ns"])
+        assert row["met"] or row["reason"]
+    sums = results["private_sum"]
+    assert sums["ratio"] == pytest.approx(sums["ours_ns"] / sums["limit_ns"])
     table = _report.markdown(results)
     assert path.with_suffix(".md").read_text() == table
     assert table in capsys.readouterr().out
+
+
+def test_a_part_alone_writes_no_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(throughput, "OPERATIONS", ())
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
+    throughput.main(["--quick", "--only", "kernels"])
+    out = capsys.readouterr().out
+    assert "kernel, ns an item" in out
+    assert "NumPy" not in out.partition("\n")[2]
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_randomizer_is_timed():
+    found = _randomizers.settings((16,), (64,))
+    exported = {
+        name
+        for name, thing in vars(randomizers).items()
+        if isinstance(thing, type) and issubclass(thing, randomizers.Randomizer)
+    }
+    assert {setting.name for setting in found} == exported - {"Randomizer"}
+    assert _randomizers.REASONS.keys() <= exported
+    for setting in found:
+        setting.spec.check_population(setting.users(8, 0))
+        setting.spec.check_population(setting.histogram(100, 8, 0))
+
+
+@pytest.mark.parametrize("normals", [False, True])
+def test_the_limit_of_a_randomizer_is_the_sum_of_all_its_draws(key, normals):
+    make = standard_normal if normals else None
+    got = _randomizers.draw(jax.random.key_data(key), make, 64, jnp.int32(3))
+    words = jax.random.bits(key, (192,))
+    if normals:
+        total = np.asarray(standard_normal(words), np.float64).sum()
+        np.testing.assert_allclose(np.asarray(got), total, atol=1e-3)
+    else:
+        assert np.asarray(got) == np.asarray(words).sum(dtype=np.uint32)
+
+
+def test_timing_stops_in_time_but_not_before_one_round():
+    calls = []
+    times = _timing.interleave({"a": lambda: calls.append("a")}, 5, seconds=0.0)
+    assert calls == ["a", "a"]
+    assert times["a"]["min"] == times["a"]["median"] > 0
+    _timing.interleave({"a": lambda: calls.append("a")}, 5)
+    assert len(calls) == 8
+
+
+def test_a_shortfall_is_told_with_its_reason():
+    row = {"size": 16, "users": 8, "draws": 1, "limit": "words", "users_per_second": 10}
+    row |= {"ours_ns": 4.0, "limit_ns": 1.0, "share": 0.25}
+    short = row | {"name": "Short", "met": False, "reason": "it is slow."}
+    good = row | {"name": "Good", "met": True, "share": 0.75}
+    text = "\n".join(_report._randomizers([short, good], 1.0))
+    assert "* `Short`: it is slow." in text
+    assert "| 25% |" in text
+    assert "* `Good`" not in text
+    assert "Why" not in "\n".join(_report._randomizers([good], 1.0))
 
 
 def test_a_library_that_does_not_import_is_reported(monkeypatch):
@@ -87,7 +156,11 @@ def test_aims_are_judged_by_the_measurements():
     rows[-2] = {"name": rows[-2]["name"], "num_values": 16, "error": "does not import"}
     tally = {"num_values": 8, "median_ms": 0.5}
     results = {"end_to_end": rows, "tally": tally, "settings": {"num_values": [16]}}
+    results["private_sum"] = {"dim": 64, "ours_ns": 200.0, "ratio": 1.4}
     met = {row["aim"]: (row["measured"], row["met"]) for row in throughput.aims(results)}
+    assert met["PrivUnitG, d = 64, with its sums ≤ 230 ns a user"] == (200.0, True)
+    assert met["PrivUnitG, d = 64, with its sums ≤ 1.2 × its normals"] == (1.4, False)
+    assert throughput.aims({}) == []
     assert met["array ≤ 2 × raw words"] == (pytest.approx(1 / 6), True)
     assert met["array ≥ 5 × as fast as jax.random, one word"] == (6.0, True)
     assert met["array ≥ 3 × as fast as NumPy"] == (6.0, True)
@@ -125,7 +198,11 @@ def test_no_gpu_is_said_plainly(capsys):
     assert "no GPU" in capsys.readouterr().err
 
 
-def test_gpu_script_runs_end_to_end(tmp_path):
+def test_gpu_script_runs_end_to_end(tmp_path, monkeypatch):
+    operations = ("randomize_and_count", "threefry_words")
+    for script in (gpu, throughput):
+        monkeypatch.setattr(script, "OPERATIONS", operations)
+    monkeypatch.setattr(throughput, "tally", lambda trials, repeats: TALLY)
     path = tmp_path / "gpu.json"
     tests = "kernels/jaxdp_kernels/threefry_words/api.py"
     options = ["--allow-cpu", "--quick", "--tests", tests, "--out", str(path)]
@@ -134,9 +211,9 @@ def test_gpu_script_runs_end_to_end(tmp_path):
     assert results["suite"]["exit_code"] == 0
     assert "passed" in results["suite"]["summary"]
     checks = results["kernel_checks"]
-    assert {check["kernel"] for check in checks} == set(OPERATIONS)
+    assert {check["kernel"] for check in checks} == set(operations)
     assert all(check["equal"] for check in checks if check["implementation"] == "xla")
-    assert {row["kernel"] for row in results["kernels"]} == set(OPERATIONS)
+    assert {row["kernel"] for row in results["kernels"]} == set(operations)
     assert {row["name"] for row in results["end_to_end"]} >= set(throughput.OURS)
 
 
@@ -153,7 +230,6 @@ def test_gpu_script_fails_with_the_suite(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "run_suite", lambda tests, cpu: suite)
     monkeypatch.setattr(gpu, "check_kernels", lambda specs: [])
     monkeypatch.setattr(throughput, "kernels", lambda repeats, most: [])
-    quick = dataclasses.replace(throughput.QUICK, num_values=(2,))
-    monkeypatch.setattr(throughput, "QUICK", quick)
+    monkeypatch.setattr(throughput, "tally", lambda trials, repeats: TALLY)
     options = ["--allow-cpu", "--quick", "--out", str(tmp_path / "gpu.json")]
     assert gpu.main(options) == 1

@@ -321,7 +321,7 @@ class Population:
             )
         if is_traced(inputs):
             return
-        smallest, largest = float(inputs.min()), float(inputs.max())
+        smallest, largest = map(float, _extremes(inputs))
         if smallest < low or largest > high:
             bad = smallest if smallest < low else largest
             raise ValueError(
@@ -335,14 +335,25 @@ class Population:
         inputs = self.inputs
         if is_traced(inputs):
             return
-        norms = jnp.sqrt(jnp.sum(jnp.square(inputs), axis=1))
-        worst = int(jnp.argmax(norms))
-        if float(norms[worst]) > radius * (1 + 1e-6):
+        worst, norm = _longest(inputs)
+        if float(norm) > radius * (1 + 1e-6):
             raise ValueError(
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
-                f"row {worst} has {float(norms[worst]):g}; scale or clip the vectors, or raise "
-                "radius."
+                f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
             )
+
+
+@jax.jit
+def _extremes(values):
+    """The smallest and the largest entry."""
+    return jnp.min(values), jnp.max(values)
+
+
+@jax.jit
+def _longest(rows):
+    """The row of the largest L2 norm, and that norm."""
+    squares = jnp.sum(jnp.square(rows), axis=1)
+    return jnp.argmax(squares), jnp.sqrt(jnp.max(squares))
 
 
 def _bin_values(values: Any, num_bins: int, name: str) -> Any:

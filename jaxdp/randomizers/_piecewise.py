@@ -191,6 +191,8 @@ class PiecewiseParams(SumParams):
     bound: jax.Array | np.ndarray
     unit: jax.Array | np.ndarray
 
+    lazy_words = True  # each word is used once: made where it is read, it is never stored
+
     @property
     def num_words(self) -> int:
         """One word for the piece, one for the place in it."""

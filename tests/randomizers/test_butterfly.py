@@ -6,7 +6,6 @@ from decimal import Decimal, localcontext
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from jaxdp.randomizers import _hadamard_halving as halving
 from tests import stats
@@ -28,22 +27,24 @@ def exact_ratios(n, draws):
     return np.array(pmf) / cell, z2
 
 
-@pytest.mark.parametrize("n", [65, 66, 67, 100, 1001, 20_000])
-def test_ratio_bound_and_squeeze(n):
+def test_ratio_bound_and_squeeze():
     """M bounds R, and 1 - R / M is below what the fast path accepts by; both are nearly sharp."""
-    reach = int(4.5 * math.sqrt(n))
-    draws = range(max(0, n // 2 - reach), min(n, n // 2 + reach) + 1)
-    ratio, z2 = exact_ratios(n, draws)
-    bound = 1 + (0.5 + 1 / n) / n
-    assert np.all(ratio <= bound)
-    slack = ((z2 - 3) ** 2 / 12 + 2 / n) / n
-    assert np.all(1 - ratio / bound <= slack)
-    assert ratio.max() > 1 + 0.4 / n
+    sizes, draws, expected = [], [], []
+    for n in (65, 66, 67, 100, 1001, 5000):
+        reach = int(4.5 * math.sqrt(n))
+        near = range(max(0, n // 2 - reach), min(n, n // 2 + reach) + 1)
+        ratio, z2 = exact_ratios(n, near)
+        bound = 1 + (0.5 + 1 / n) / n
+        assert np.all(ratio <= bound)
+        assert np.all(1 - ratio / bound <= ((z2 - 3) ** 2 / 12 + 2 / n) / n)
+        assert ratio.max() > 1 + 0.4 / n
+        draws.extend(near)
+        sizes.extend([n] * len(near))
+        expected.extend(np.log(ratio).astype(float))
     with jax.enable_x64(True):
-        log_ratio = halving._log_ratio(
-            jnp.asarray(draws, jnp.float64), jnp.full(len(draws), 1.0 * n)
-        )
-    np.testing.assert_allclose(log_ratio, np.log(ratio).astype(float), atol=2e-12)
+        at = (jnp.array(draws, jnp.float64), jnp.array(sizes, jnp.float64))
+        log_ratio = jax.jit(halving._log_ratio)(*at)
+    np.testing.assert_allclose(log_ratio, expected, atol=2e-12)
 
 
 def test_halves_of_few_and_of_many(key):
@@ -75,8 +76,8 @@ def test_halves_are_edges_and_their_own(key):
     """0 gives 0; a lane's draw depends on its n and place alone."""
     with jax.enable_x64(True):
         n = jnp.array([0.0, 1e5, 7.0, 3e9] * 8)
-        drawn = np.asarray(halving.halve(key, n))
-        other = np.asarray(halving.halve(key, n.at[4:].set(70.0)))
+        halve = jax.jit(halving.halve)
+        drawn, other = np.asarray(halve(key, n)), np.asarray(halve(key, n.at[4:].set(70.0)))
     assert np.all(drawn[::4] == 0)
     assert np.all((drawn >= 0) & (drawn <= np.asarray(n)))
     np.testing.assert_array_equal(other[:4], drawn[:4])

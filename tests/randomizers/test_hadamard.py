@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 
 import jax
@@ -41,7 +41,7 @@ def joint_law(spec, counts):
     """The law of the tally of few users, by enumeration of their reports."""
     channel = [[float(p) for p in row] for row in spec.channel()]
     users = np.repeat(np.arange(len(counts)), counts)
-    law = Counter()
+    law = defaultdict(float)
     for reports in itertools.product(range(len(channel[0])), repeat=len(users)):
         p = math.prod(channel[v][y] for v, y in zip(users, reports, strict=True))
         law[tuple(np.bincount(reports, minlength=len(channel[0])))] += p
@@ -71,6 +71,7 @@ def test_joint_law_of_the_sampled_tally(spec, counts, key):
         stats.must_fail(stats.check_multinomial, table, [other[cell] for cell in sorted(other)])
 
 
+@pytest.mark.slow
 def test_variance_of_a_million_users(key):
     """n = 10**6, k = 1024 on the tally path: the closed form, and uncorrelated estimates.
 
