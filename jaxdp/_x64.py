@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 F = TypeVar("F", bound=Callable)
 
@@ -30,3 +31,13 @@ def in_float64(function: F) -> F:
             )
 
     return wrapped  # pyright: ignore[reportReturnType]
+
+
+def dot(rows: jax.Array, column: jax.Array) -> jax.Array:
+    """The products of the last axis of `rows` with a vector, also where it is batched later.
+
+    What is inside a jit is batched after its float64 block has ended; `jnp.matmul` asks for the
+    type of its result, and there it would get float32.
+    """
+    contract = (((rows.ndim - 1,), (0,)), ((), ()))
+    return lax.dot_general(rows, column, contract, precision=lax.Precision.HIGHEST)

@@ -1,14 +1,13 @@
 """The params of QuantizedRR."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import dot, in_float64
 from ..random import Count, binomial
 from ..randomizers import KRRParams
 from ._grid import FRACTION_BITS
@@ -106,7 +105,6 @@ class QuantizedRRParams:
         matrices = jnp.asarray(self.matrices).astype(jnp.float64)
         rows = matrices.sum(axis=-1)
         diagonal = jnp.diagonal(matrices, axis1=-2, axis2=-1)
-        dot = functools.partial(jnp.matmul, precision="highest")
         own = diagonal - 2 * q * rows + q**2 * rows.sum(axis=-1, keepdims=True)
         total = dot(dot(matrices, users), users) - dot(own, reports) / (p - q) ** 2
         if self.form == "u":

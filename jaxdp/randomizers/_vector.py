@@ -125,6 +125,8 @@ class VectorParams(SumParams):
     radius: jax.Array | np.ndarray
     dim: int
 
+    lazy_words = True  # also without rejection: the words then fuse into the normals
+
     def decode(self, reports):
         """The unbiased vectors that reports stand for.
 

@@ -29,6 +29,6 @@ RANDOMIZERS = (
 PROTOCOLS = RANDOMIZERS + pairwise.CASES
 
 PATHS = paths(PROTOCOLS)
-_EXEMPLARS = {"krr-5", "binary", "priv-unit", "quantized-kendall"}
+_EXEMPLARS = {"krr-5", "binary", "laplace", "quantized-kendall"}
 EXEMPLARS = tuple(case for case in PROTOCOLS if case.name in _EXEMPLARS)
 """One of each kind: what the properties of the engine, rather than of a member, are tested on."""

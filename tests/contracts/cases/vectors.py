@@ -28,7 +28,7 @@ CASES = (
     Case(
         "l2-ball",
         lambda e: L2Ball(2, e),
-        counts=(400, 300, 200, 100),
+        counts=(40, 30, 20, 10),
         values=VECTORS,
         bad=bad(L2Ball),
         finite=False,
@@ -37,7 +37,7 @@ CASES = (
     Case(
         "priv-unit",
         lambda e: PrivUnit(2, e),
-        counts=(400, 300, 200, 100),
+        counts=(40, 30, 20, 10),
         values=VECTORS,
         bad=bad(PrivUnit),
         finite=False,
@@ -46,7 +46,7 @@ CASES = (
     Case(
         "priv-unit-g",
         lambda e: PrivUnitG(3, e, radius=10.0),
-        counts=(500, 1, 499),
+        counts=(50, 1, 49),
         values=((6.0, 0.0, 8.0), (0.0, 0.0, 0.0), (-3.0, 4.0, 5.0)),
         bad=bad(PrivUnitG),
         finite=False,
@@ -55,7 +55,7 @@ CASES = (
     Case(
         "proj-unit",
         lambda e: ProjUnit(4, e, num_projected=2),
-        counts=(700, 300),
+        counts=(70, 30),
         values=((0.6, 0.0, 0.8, 0.0), (-0.1, 0.2, -0.3, 0.4)),
         bad=(
             *bad(lambda dim, epsilon, radius=1.0: ProjUnit(dim, epsilon, 2, radius)),
