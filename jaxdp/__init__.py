@@ -9,6 +9,7 @@ from . import audit as audit
 from . import bounds as bounds
 from . import factorization as factorization
 from . import pairwise as pairwise
+from . import projections as projections
 from . import random as random
 from . import randomizers as randomizers
 from . import workloads as workloads
