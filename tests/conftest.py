@@ -37,6 +37,7 @@ hypothesis.settings.register_profile("jaxdp", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("jaxdp")
 
 SEED = pytest.StashKey[int]()
+TESTS = pytest.StashKey[int]()
 
 
 @pytest.fixture
@@ -76,6 +77,26 @@ def unchanged_jax_flags() -> Iterator[None]:
     for flag, (value, _) in changed.items():
         jax.config.update(flag, value)
     assert not changed, f"jax flags changed, as (before, after): {changed}"
+
+
+MAX_MAPS = 25_000
+"""Linux grants a process 65,530 memory maps; every compiled program takes some."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Forgets compiled programs before they exhaust the process's memory maps."""
+    number = item.config.stash[TESTS] = item.config.stash.get(TESTS, 0) + 1
+    if number % 20 == 0 and _num_maps() > MAX_MAPS:
+        jax.clear_caches()
+
+
+def _num_maps() -> int:
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            return sum(1 for _ in maps)
+    except OSError:  # not Linux
+        return 0
 
 
 @dataclasses.dataclass
