@@ -7,7 +7,7 @@ from ._discrete_laplace import DiscreteLaplaceParams as DiscreteLaplaceParams
 from ._gaussian import Gaussian as Gaussian
 from ._gaussian import GaussianParams as GaussianParams
 from ._gaussian_rejection import GaussianRejection as GaussianRejection
-from ._gaussian_rejection import GaussianRejectionParams as GaussianRejectionParams
+from ._gaussian_rejection_params import GaussianRejectionParams as GaussianRejectionParams
 from ._hadamard_bit import HadamardBit as HadamardBit
 from ._hadamard_bit import HadamardBitParams as HadamardBitParams
 from ._hadamard_response import HadamardResponse as HadamardResponse

@@ -13,6 +13,7 @@ from .._x64 import in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
 from ._mean import MeanRandomizer
+from ._params import CountedParams
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class BinaryResponse(MeanRandomizer):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class BinaryResponseParams:
+class BinaryResponseParams(CountedParams):
     """The params of `BinaryResponse`: a pytree.
 
     Attributes:
@@ -195,6 +196,8 @@ class BinaryResponseParams:
     limit: jax.Array | np.ndarray
     word_bits: int = dataclasses.field(default=32, metadata={"static": True})
 
+    value_dtype = jnp.float32
+
     @property
     def num_words(self) -> int:
         """One word per user."""
@@ -205,6 +208,11 @@ class BinaryResponseParams:
         edge = jnp.asarray(self.limit).astype(jnp.float32)
         moved = jnp.clip(moved, -edge, edge).astype(jnp.int32)
         return np.uint32(2 ** (self.word_bits - 1)) + moved.astype(jnp.uint32)
+
+    @property
+    def num_reports(self) -> int:
+        """Two."""
+        return 2
 
     def from_bits(self, words, value):
         """One user's report.
@@ -217,16 +225,6 @@ class BinaryResponseParams:
           int32[], 1 for +B and 0 for -B.
         """
         return (words[0] < self._threshold(value)).astype(jnp.int32)
-
-    def privatize(self, key, value):
-        """One user's report, its word drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.float32))
-
-    def tally(self, reports, mask):
-        """The numbers of reports 0 and 1 among the masked ones, int32[2]."""
-        plus = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
-        return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - plus, plus])
 
     @in_float64
     def estimate(self, tally: Count):

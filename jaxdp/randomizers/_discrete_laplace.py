@@ -14,6 +14,7 @@ from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, merge, multinomial
 from ._exact import exp_lower, log_upper
+from ._params import CountedParams
 from ._randomizer import Randomizer, check_bins
 
 MAX_VALUES = 2**11
@@ -255,7 +256,7 @@ def _scores(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class DiscreteLaplaceParams:
+class DiscreteLaplaceParams(CountedParams):
     """The params of `DiscreteLaplace`: a pytree.
 
     Attributes:
@@ -279,6 +280,11 @@ class DiscreteLaplaceParams:
     def _reach(self) -> int:
         return self.thresholds.shape[-1]
 
+    @property
+    def num_reports(self) -> int:
+        """D + 1."""
+        return self._reach + 1
+
     def from_bits(self, words, value):
         """One user's report.
 
@@ -295,15 +301,6 @@ class DiscreteLaplaceParams:
         size = np.int32(d) - farther.astype(jnp.int32)
         noise = jnp.where(word < np.uint32(2 ** (self.word_bits - 1)), size, -size)
         return jnp.clip(jnp.clip(value.astype(jnp.int32), 0, d) + noise, 0, d)
-
-    def privatize(self, key, value):
-        """One user's report, its word drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.int32))
-
-    def tally(self, reports, mask):
-        """The number of each report among the masked ones, int32[D + 1]."""
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self._reach + 1)
 
     @in_float64
     def estimate(self, tally: Count):

@@ -16,7 +16,8 @@ from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
-from ._support import SupportOracle, SupportParams
+from ._params import CountedParams
+from ._support import SupportOracle
 
 MAX_VALUES = 2**24
 
@@ -148,7 +149,7 @@ class HadamardBit(SupportOracle):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class HadamardBitParams(SupportParams):
+class HadamardBitParams(CountedParams):
     """The params of `HadamardBit`: a pytree.
 
     Attributes:
@@ -171,6 +172,11 @@ class HadamardBitParams(SupportParams):
         """One word per user up to D = 256, else two."""
         return num_words(self.row_bits)
 
+    @property
+    def num_reports(self) -> int:
+        """2 D."""
+        return 2 ** (self.row_bits + 1)
+
     def from_bits(self, words, value):
         """One user's report.
 
@@ -185,18 +191,6 @@ class HadamardBitParams(SupportParams):
         row = random_row(words, self.row_bits)
         lie = ~chosen(words, self.row_bits, self.true)
         return row | ((parity(row & value) ^ lie.astype(jnp.int32)) << self.row_bits)
-
-    def tally(self, reports, mask):
-        """The number of each report among the masked ones.
-
-        Args:
-          reports: int32[n].
-          mask: bool[n].
-
-        Returns:
-          int32[2 D]; its sum is the number of users.
-        """
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, 2 ** (self.row_bits + 1))
 
     def probabilities(self):
         """The realised (p, 1/2) as float64; only inside an x64 block."""

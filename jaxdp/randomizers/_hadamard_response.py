@@ -16,6 +16,7 @@ from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
+from ._params import CountedParams
 from ._randomizer import check_bins
 from ._support import FrequencyOracle
 
@@ -235,7 +236,7 @@ def _best_blocks(num_values: int, epsilon: float) -> int:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class HadamardResponseParams:
+class HadamardResponseParams(CountedParams):
     """The params of `HadamardResponse`: a pytree.
 
     Attributes:
@@ -284,23 +285,6 @@ class HadamardResponseParams:
         column = column ^ (parity(column & row) * (row & -row))
         own = block * self.block_size + column
         return jnp.where(chosen(words, report_bits, self.moved), own, report)
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.int32))
-
-    def tally(self, reports, mask):
-        """The number of each report among the masked ones.
-
-        Args:
-          reports: int32[n].
-          mask: bool[n].
-
-        Returns:
-          int32[K]; its sum is the number of users.
-        """
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_reports)
 
     def _share(self):
         """The realised a as float64; only inside an x64 block."""

@@ -12,6 +12,7 @@ from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, binomial, merge, multinomial
 from ._exact import exp_lower, log_upper
+from ._params import CountedParams
 from ._support import SupportOracle
 
 MAX_VALUES = 2**30
@@ -134,7 +135,7 @@ class KRR(SupportOracle):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class KRRParams:
+class KRRParams(CountedParams):
     """The params of `KRR`: a pytree.
 
     Attributes:
@@ -152,6 +153,11 @@ class KRRParams:
         """One word per user."""
         return 1
 
+    @property
+    def num_reports(self) -> int:
+        """K."""
+        return self.num_values
+
     def from_bits(self, words, value):
         """One user's report.
 
@@ -168,26 +174,6 @@ class KRRParams:
         other = value + 1 + step.astype(jnp.int32)
         other = jnp.where(other >= k, other - k, other)
         return jnp.where(words[0] < self.keep, value, other)
-
-    def privatize(self, key, value):
-        """One user's report, its word drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.int32))
-
-    def tally(self, reports, mask):
-        """The number of each report among the masked ones.
-
-        Args:
-          reports: int32[n].
-          mask: bool[n].
-
-        Returns:
-          int32[k]; its sum is the number of users.
-        """
-        if self.num_values == 2:
-            ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
-            return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_values)
 
     def probabilities(self):
         """The realised (p, q) as float64, exact; only inside an x64 block."""

@@ -10,6 +10,7 @@ import numpy as np
 from .._spec import check_counts, check_real
 from .._x64 import in_float64
 from ..random import Count, Fixed
+from ._params import RandomizerParams
 from ._randomizer import Randomizer
 
 FIXED_BITS = 20
@@ -77,7 +78,7 @@ class MeanRandomizer(Randomizer):
             )
 
 
-class SumParams:
+class SumParams(RandomizerParams):
     """What params whose reports are added share.
 
     A subclass is a pytree with the leaf `unit`, of about the size of a report: sums are kept in
@@ -86,20 +87,7 @@ class SumParams:
 
     unit: jax.Array | np.ndarray
     fixed_bits = FIXED_BITS
-
-    @property
-    def num_words(self) -> int:
-        """The words of one user."""
-        raise NotImplementedError
-
-    def from_bits(self, words, value):
-        """One user's report."""
-        raise NotImplementedError
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.float32))
+    value_dtype = jnp.float32
 
     def summands(self, reports):
         """What is summed of reports: the reports themselves, in units."""

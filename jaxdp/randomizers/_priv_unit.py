@@ -11,12 +11,12 @@ from .._x64 import in_float64
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, embed, point
 from ._sphere import Solution, solve
-from ._vector import VectorParams, VectorRandomizer, require_words
-from ._vector_sums import sum_parts, sum_points
+from ._vector import PaddedCapRandomizer, VectorParams, require_words
+from ._vector_sums import sum_of_caps
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PrivUnit(VectorRandomizer):
+class PrivUnit(PaddedCapRandomizer):
     """PrivUnit with the best parameters, and the same isotropic noise for every input.
 
     A vector x of the ball of radius r in R^d becomes the unit vector
@@ -86,16 +86,6 @@ class PrivUnit(VectorRandomizer):
     def _solution(self) -> Solution:
         return solve(self.dim + 1, self.epsilon)
 
-    @property
-    def threshold(self) -> float:
-        """gamma, which is also the mean m of V along u."""
-        return self._solution().cap.gamma
-
-    def probabilities(self) -> tuple[float, float]:
-        """(p, q): how often a report comes from the cap, and how often it would by chance."""
-        solution = self._solution()
-        return solution.keep / 2**32, solution.cap.mass
-
     def build(self, word_bits: int = 32) -> "PrivUnitParams":
         """The params."""
         require_words(word_bits)
@@ -110,38 +100,11 @@ class PrivUnit(VectorRandomizer):
             self.dim,
         )
 
-    def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter, rounded up; at most `epsilon`."""
-        require_words(word_bits)
-        return self._solution().epsilon
-
     def second_moments(self) -> tuple[float, float]:
         """(1 + s, s) with s = sigma**2 for the unit ball."""
         square = self.threshold**2
         across = (1 - square) / ((self.dim + 1) * square)
         return 1 + across, across
-
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports relative to the uniform law on the unit sphere in R^D.
-
-        Args:
-          reports: float[n, dim + 1], unit vectors.
-          value: float[dim].
-
-        Returns:
-          float64[n].
-        """
-        _, (value,) = self.check_inputs([1], [value])
-        return two_levels(self._solution(), reports, value / self.radius)
-
-
-def two_levels(solution: Solution, reports, head) -> np.ndarray:
-    """The log-density of reports in R^D of a cap mechanism, for the input whose head is given."""
-    reports = np.asarray(reports, np.float64)
-    unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
-    p, q = solution.keep / 2**32, solution.cap.mass
-    inside = reports @ unit >= solution.cap.gamma
-    return np.where(inside, math.log(p / q), math.log((1 - p) / (1 - q)))
 
 
 @jax.tree_util.register_dataclass
@@ -204,20 +167,16 @@ class PrivUnitParams(VectorParams):
         Returns:
           As `tally`, of Fixed and Count.
         """
-        along, lengths = sum_parts(
-            jax.random.fold_in(key, 0),
+        total = sum_of_caps(
+            key,
             counts,
-            lambda w, _: self._part(w, 1),
+            inputs,
+            self.radius,
+            lambda w: self._part(w, 1),
             1 + coordinate_words(self.dim + 1),
-            None,
             self.dim,
         )
-
-        def axis(value):
-            return *embed(value, jnp.asarray(self.radius)), jnp.float32(1)
-
-        total = sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=False)
-        return self.fixed_sum(total[:-1], counts.sum())
+        return self.fixed_sum(total, counts.sum())
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""

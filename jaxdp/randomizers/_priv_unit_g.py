@@ -10,14 +10,13 @@ from .._x64 import in_float64
 from ..random import Count, standard_normal
 from ..random._normal import truncated_normal
 from ._cap import embed, point
-from ._priv_unit import two_levels
 from ._sphere import Solution, solve
-from ._vector import VectorParams, VectorRandomizer, require_words
-from ._vector_sums import sum_parts, sum_points
+from ._vector import PaddedCapRandomizer, VectorParams, require_words
+from ._vector_sums import sum_of_caps
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PrivUnitG(VectorRandomizer):
+class PrivUnitG(PaddedCapRandomizer):
     """PrivUnit with a Gaussian law for the sphere: no rejection, parameters free of the dimension.
 
     A vector x of the ball of radius r in R^d becomes the unit vector
@@ -77,16 +76,6 @@ class PrivUnitG(VectorRandomizer):
     def _solution(self) -> Solution:
         return solve(None, self.epsilon)
 
-    @property
-    def threshold(self) -> float:
-        """gamma, which is also the mean m of V along u."""
-        return self._solution().cap.gamma
-
-    def probabilities(self) -> tuple[float, float]:
-        """(p, q): how often a report is from the half-space, and how often it would by chance."""
-        solution = self._solution()
-        return solution.keep / 2**32, solution.cap.mass
-
     def build(self, word_bits: int = 32) -> "PrivUnitGParams":
         """The params."""
         require_words(word_bits)
@@ -99,28 +88,10 @@ class PrivUnitG(VectorRandomizer):
             self.dim,
         )
 
-    def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter, rounded up; at most `epsilon`."""
-        require_words(word_bits)
-        return self._solution().epsilon
-
     def second_moments(self) -> tuple[float, float]:
         """(1 + s, s) with s = sigma**2 for the unit ball."""
         across = 1 / self.threshold**2
         return 1 + across, across
-
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports relative to the standard normal law in R^(dim + 1).
-
-        Args:
-          reports: float[n, dim + 1].
-          value: float[dim].
-
-        Returns:
-          float64[n].
-        """
-        _, (value,) = self.check_inputs([1], [value])
-        return two_levels(self._solution(), reports, value / self.radius)
 
 
 @jax.tree_util.register_dataclass
@@ -178,20 +149,10 @@ class PrivUnitGParams(VectorParams):
         Returns:
           As `tally`, of Fixed and Count.
         """
-        along, lengths = sum_parts(
-            jax.random.fold_in(key, 0),
-            counts,
-            lambda w, _: (self._along(w), jnp.float32(0)),
-            2,
-            None,
-            None,
+        total = sum_of_caps(
+            key, counts, inputs, self.radius, lambda w: (self._along(w), jnp.float32(0)), 2, None
         )
-
-        def axis(value):
-            return *embed(value, jnp.asarray(self.radius)), jnp.float32(1)
-
-        total = sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=True)
-        return self.fixed_sum(total[:-1], counts.sum())
+        return self.fixed_sum(total, counts.sum())
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""

@@ -12,11 +12,11 @@ from .._spec import check_int
 from ..random import standard_normal
 from ._cap import cap_coordinate, coordinate_words, embed, point
 from ._sphere import Solution, half_ratio, solve
-from ._vector import VectorParams, VectorRandomizer, require_words
+from ._vector import CapRandomizer, VectorParams, require_words
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ProjUnit(VectorRandomizer):
+class ProjUnit(CapRandomizer):
     """ProjUnit: a user sends PrivUnit of a random projection of its vector to l dimensions.
 
     As in `PrivUnit` a vector x of the ball of radius r in R^d becomes a unit vector u of R^D,
@@ -101,11 +101,6 @@ class ProjUnit(VectorRandomizer):
             self.dim,
             self.num_projected,
         )
-
-    def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter, rounded up; at most `epsilon`."""
-        require_words(word_bits)
-        return self._solution().epsilon
 
     def second_moments(self) -> tuple[float, float]:
         """(a, s); see the class."""

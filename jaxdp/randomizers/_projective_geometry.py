@@ -16,6 +16,7 @@ from ..random import Count, multinomial
 from ._butterfly import thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable
+from ._params import CountedParams
 from ._projective_geometry_correlation import correlate
 from ._projective_geometry_points import (
     MAX_POINTS,
@@ -25,7 +26,7 @@ from ._projective_geometry_points import (
     prime_powers,
 )
 from ._projective_geometry_words import divide, divisor, halves, less, pair, subtract
-from ._support import SupportOracle, SupportParams
+from ._support import SupportOracle
 
 MAX_VALUES = 2**22
 _MOST_ROWS = 2**14  # cells that `sample_tally` draws at a time
@@ -241,7 +242,7 @@ def _best_order(num_values: int, epsilon: float) -> int:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class ProjectiveGeometryResponseParams(SupportParams):
+class ProjectiveGeometryResponseParams(CountedParams):
     """The params of `ProjectiveGeometryResponse`: a pytree.
 
     Attributes:
@@ -274,6 +275,11 @@ class ProjectiveGeometryResponseParams(SupportParams):
         """The points of a hyperplane, s."""
         return self.hyperplane.shape[0]
 
+    @property
+    def num_reports(self) -> int:
+        """K."""
+        return self.num_points
+
     def from_bits(self, words, value):
         """One user's report.
 
@@ -294,18 +300,6 @@ class ProjectiveGeometryResponseParams(SupportParams):
         own = jnp.asarray(self.hyperplane).at[index].get(mode="clip") - value
         own = jnp.where(own < 0, own + self.num_points, own)
         return jnp.where(anywhere, index, own)
-
-    def tally(self, reports, mask):
-        """The number of each report among the masked ones.
-
-        Args:
-          reports: int32[n].
-          mask: bool[n].
-
-        Returns:
-          int32[K]; its sum is the number of users.
-        """
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_points)
 
     def _weights(self):
         """The probabilities m and h - m, as float64; only inside an x64 block."""

@@ -8,11 +8,12 @@ import numpy as np
 
 from .._x64 import in_float64
 from ..random import Count, binomial, multinomial
+from ._params import RandomizerParams
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RapporParams:
+class RapporParams(RandomizerParams):
     """The params of `Rappor`: a pytree.
 
     Attributes:
@@ -61,11 +62,6 @@ class RapporParams:
         threshold = jnp.where(permanent, self.law[2], self.law[1])
         sent = words[1 + b :].reshape(self.num_rounds, b) < threshold[None]
         return jnp.concatenate([cohort[None].astype(jnp.uint8), sent.astype(jnp.uint8).ravel()])
-
-    def privatize(self, key, value):
-        """One user's reports, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.int32))
 
     def tally(self, reports, mask):
         """The masked users of each cohort, and the ones of each bit over all rounds.

@@ -4,11 +4,11 @@ import abc
 from fractions import Fraction
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_int
 from .._x64 import in_float64
+from ._params import RandomizerParams
 from ._randomizer import Randomizer, check_bins
 
 
@@ -74,26 +74,12 @@ class SupportOracle(FrequencyOracle):
         return float(p * (1 - p)), float(q * (1 - q)), float(p - q)
 
 
-class SupportParams(abc.ABC):
-    """Base of the params of a `SupportOracle`."""
-
-    @property
-    @abc.abstractmethod
-    def num_words(self) -> int:
-        """Words per user."""
+class SupportParams(RandomizerParams):
+    """Base of the params of a `SupportOracle` whose tally is the support of each value."""
 
     @abc.abstractmethod
     def probabilities(self) -> tuple[jax.Array, jax.Array]:
         """The realised (p, q) as float64; only inside an x64 block."""
-
-    @abc.abstractmethod
-    def from_bits(self, words, value):
-        """One user's report."""
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.int32))
 
     @in_float64
     def estimate(self, tally):

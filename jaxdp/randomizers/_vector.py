@@ -1,6 +1,7 @@
 """What the randomizers of vectors in an L2 ball share: checks, moments, decoding."""
 
 import abc
+import math
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 
 from .._spec import check_epsilon, check_int
 from ._mean import MeanRandomizer, SumParams, check_scale
-from ._sphere import MAX_EPSILON, MIN_EPSILON
+from ._sphere import MAX_EPSILON, MIN_EPSILON, Solution
 
 MAX_DIM = 2**20
 _SLACK = 1 + 1e-6  # norms of float32 vectors that were scaled to the radius
@@ -111,6 +112,54 @@ class VectorRandomizer(MeanRandomizer):
                 f"{norms.max():g}; scale or clip the vectors, or raise radius."
             )
         return counts, inputs
+
+
+class CapRandomizer(VectorRandomizer):
+    """Base class of the specs whose reports are tilted towards a cap; see `_sphere`."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def _solution(self) -> Solution:
+        """The cap that is built."""
+
+    def exact_epsilon(self, word_bits: int = 32) -> float:
+        """The realised privacy parameter, rounded up; at most `epsilon`."""
+        require_words(word_bits)
+        return self._solution().epsilon
+
+
+class PaddedCapRandomizer(CapRandomizer):
+    """Base class of the specs that report from a cap around the padded vector (x, last)."""
+
+    __slots__ = ()
+
+    @property
+    def threshold(self) -> float:
+        """gamma, which is also the mean m of V along u."""
+        return self._solution().cap.gamma
+
+    def probabilities(self) -> tuple[float, float]:
+        """(p, q): how often a report comes from the cap, and how often it would by chance."""
+        solution = self._solution()
+        return solution.keep / 2**32, solution.cap.mass
+
+    def log_density(self, reports, value) -> np.ndarray:
+        """The log-density of reports relative to the law without a cap, which has two values.
+
+        Args:
+          reports: float[n, dim + 1].
+          value: float[dim].
+
+        Returns:
+          float64[n].
+        """
+        _, (value,) = self.check_inputs([1], [value])
+        head = value / self.radius
+        unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
+        p, q = self.probabilities()
+        inside = np.asarray(reports, np.float64) @ unit >= self.threshold
+        return np.where(inside, math.log(p / q), math.log((1 - p) / (1 - q)))
 
 
 class VectorParams(SumParams):

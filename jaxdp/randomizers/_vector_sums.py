@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from ..random import Count, UserWords, standard_normal, words
-from ._cap import cap_coordinate, coordinate_words, point
+from ._cap import cap_coordinate, coordinate_words, embed, point
 
 _LANES = 2**11
 _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
@@ -146,3 +146,30 @@ def sum_points(key, along, lengths, inputs, direction, gaussian: bool):
         return total + jnp.sum(jnp.where((row < k)[:, None], points, 0.0), axis=0)
 
     return lax.fori_loop(0, -(-k // block), add, jnp.zeros(m + 1, jnp.float64))
+
+
+def sum_of_caps(key, counts, inputs, radius, part, part_words: int, across_dim: int | None):
+    """The sum of padded reports, their last coordinates left out.
+
+    Args:
+      key: a key; it is folded.
+      counts: Count[k].
+      inputs: float32[k, d], vectors of the ball.
+      radius: float32[], of the ball.
+      part: words -> float32[] T and R of one user.
+      part_words: the words that `part` may read.
+      across_dim: the dimension of the space across u; None where the part across is Gaussian.
+
+    Returns:
+      float64[d].
+    """
+
+    def axis(value):
+        return *embed(value, jnp.asarray(radius)), jnp.float32(1)
+
+    parts_key, points_key = (jax.random.fold_in(key, i) for i in (0, 1))
+    along, lengths = sum_parts(
+        parts_key, counts, lambda w, _: part(w), part_words, None, across_dim
+    )
+    gaussian = across_dim is None
+    return sum_points(points_key, along, lengths, inputs, axis, gaussian=gaussian)[:-1]

@@ -1,0 +1,52 @@
+"""What the params of every randomizer have, and those whose reports are counted."""
+
+import abc
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+
+class RandomizerParams(abc.ABC):
+    """Base of the params of randomizers: pytrees with the functions that run inside jit."""
+
+    value_dtype: ClassVar[Any] = jnp.int32
+    """The dtype of a user's value."""
+
+    @property
+    @abc.abstractmethod
+    def num_words(self) -> int:
+        """Words per user."""
+
+    @abc.abstractmethod
+    def from_bits(self, words, value):
+        """One user's report."""
+
+    def privatize(self, key, value):
+        """One user's report, its words drawn from `key`; see `from_bits`."""
+        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        return self.from_bits(words, jnp.asarray(value, self.value_dtype))
+
+
+class CountedParams(RandomizerParams):
+    """Base of params whose reports are one of `num_reports`, and are counted."""
+
+    @property
+    @abc.abstractmethod
+    def num_reports(self) -> int:
+        """How many reports there are; static."""
+
+    def tally(self, reports, mask):
+        """The number of each report among the masked ones.
+
+        Args:
+          reports: int32[n] in [0, num_reports).
+          mask: bool[n].
+
+        Returns:
+          int32[num_reports]; its sum is the number of users.
+        """
+        if self.num_reports == 2:
+            ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
+            return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
+        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_reports)
