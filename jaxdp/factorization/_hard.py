@@ -11,8 +11,7 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxdp._spec import check_epsilon
-
+from .._spec import check_epsilon
 from ._approx import gamma2_approx
 from ._dual import gamma2_dual
 from ._inputs import check_matrix

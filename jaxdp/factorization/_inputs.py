@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from jaxdp._x64 import in_float64
+from .._x64 import in_float64
 
 Result = TypeVar("Result")
 

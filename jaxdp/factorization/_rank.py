@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxdp._spec import check_int
-
+from .._spec import check_int
 from ._approx import gamma2_approx
 from ._descent import descend, polar, truncate
 from ._inputs import check_level, check_matrix, check_memory, is_traced, over_stack

@@ -5,8 +5,7 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxdp._spec import check_choice, check_epsilon, check_real
-
+from .._spec import check_choice, check_epsilon, check_real
 from ._approx import gamma2_approx
 from ._gamma2 import gamma2, gamma_f
 from ._inputs import check_matrix

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
 
-from jaxdp._spec import MAX_USERS
-from jaxdp._x64 import in_float64
-
+from .._spec import MAX_USERS
+from .._x64 import in_float64
 from ._binomial import count_operand
 from ._rejection import uniforms, until_accepted
 

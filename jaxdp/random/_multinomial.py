@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxdp._spec import MAX_USERS
-from jaxdp._x64 import in_float64
-
+from .._spec import MAX_USERS
+from .._x64 import in_float64
 from ._binomial import count_operand, draw_binomial, float_operand
 from ._count import Count
 from ._splitting import split_binary

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdp._x64 import in_float64
-
+from .._x64 import in_float64
 from ._count import Count
 from ._rejection import uniforms
 

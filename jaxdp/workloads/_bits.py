@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from jaxdp._spec import check_int
+from .._spec import check_int
 
 
 def _bits(num_bits: int) -> np.ndarray:

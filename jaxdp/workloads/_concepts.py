@@ -6,8 +6,7 @@ correlation of c with the labels is the answer of the query c(x)·y, see `signed
 
 import numpy as np
 
-from jaxdp._spec import check_int
-
+from .._spec import check_int
 from ._bits import _bits, marginal, parity
 from ._ranges import all_range, prefix
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxdp._spec import check_int
+from .._spec import check_int
 
 
 @dataclasses.dataclass(frozen=True)

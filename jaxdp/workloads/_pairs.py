@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxdp._spec import check_choice, check_int
+from .._spec import check_choice, check_int
 
 
 def sign(num_values: int, *, ties: str = "zero") -> np.ndarray:

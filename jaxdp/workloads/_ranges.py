@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxdp._spec import check_int
+from .._spec import check_int
 
 
 def identity(num_values: int) -> np.ndarray:

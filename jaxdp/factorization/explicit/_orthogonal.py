@@ -3,8 +3,7 @@
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxdp._spec import check_int
-
+from ..._spec import check_int
 from .._inputs import check_matrix
 from .._result import Factorization
 from ._claim import claim, uniform

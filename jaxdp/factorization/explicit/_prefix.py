@@ -7,8 +7,7 @@ prefix matrix in closed form, T = Σ_j u_j·v_jᵀ/(2·sin(θ_j/2)) with θ_j = 
 
 import numpy as np
 
-from jaxdp._spec import check_int
-
+from ..._spec import check_int
 from .._inputs import check_memory
 from .._result import Factorization
 from ._claim import claim, uniform
