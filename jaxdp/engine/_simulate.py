@@ -12,10 +12,10 @@ from jax import lax
 from .._spec import check_int, is_traced
 from ..population import DistributionSource, Population
 from ._config import Config, Method, build_params, configure, default_batch, prepare
-from ._play import estimate, play
+from ._play import estimate, is_traceable, play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
-from ._truth import check_given, find_truth, truth_kind
+from ._truth import check_given, find_truth, known_histogram, truth_kind
 
 _CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at once
 
@@ -32,7 +32,9 @@ def run(
     """Runs a protocol once over all users.
 
     Usable inside jit and vmap, where nothing is checked beyond shapes: pass the population and the
-    key, and the protocol's params (`spec.build()`) if they vary, as arguments.
+    key, and the protocol's params (`spec.build()`) if they vary, as arguments. An interactive
+    protocol that calls Python between its rounds (`traceable=False`) is not; its rounds are
+    compiled, once.
 
     Args:
       protocol: a randomizer's or protocol's spec, or its params.
@@ -62,12 +64,44 @@ def run(
     params = prepare(protocol, population, key)
     config = configure(params, population, method, mesh, block_size)
     if _inside_transformation(params, population, key):  # compiled, also under a bare vmap
+        if not is_traceable(params):
+            raise TypeError(
+                f"{type(params).__name__} calls Python between its rounds and cannot be traced; "
+                "run it outside of jit and vmap, or build it with traceable=True where what it "
+                "calls is written in jax."
+            )
         return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
+    found, _ = _play_once(params, population, key, config)
+    finish = _estimate_compiled if is_traceable(params) else estimate
     with jax.enable_x64(True):
-        arguments = _host_arrays(mesh, (params, population, key))
-        outcome, _ = _play_compiled(*arguments, config)
-        outcome = jax.tree.map(np.asarray, outcome)  # one program, whatever devices it came from
-        return jax.tree.map(np.asarray, _estimate_compiled(params, outcome))
+        return jax.tree.map(np.asarray, finish(params, found))
+
+
+def outcome(
+    protocol: Any,
+    population: Population,
+    key: jax.Array,
+    *,
+    method: Method = "auto",
+    mesh: jax.sharding.Mesh | None = None,
+    block_size: int | None = None,
+) -> Any:
+    """What a run leaves before it is reduced to the estimate, on the host.
+
+    Args:
+      protocol: as in `run`.
+      population: as in `run`.
+      key: as in `run`; the same key gives the outcome of the same run.
+      method: as in `run`.
+      mesh: as in `run`.
+      block_size: as in `run`.
+
+    Returns:
+      The tally, or what an interactive protocol's `play` returned; its leaves are NumPy arrays.
+    """
+    params = prepare(protocol, population, key)
+    config = configure(params, population, method, mesh, block_size)
+    return _play_once(params, population, key, config)[0]
 
 
 def simulate(
@@ -86,7 +120,7 @@ def simulate(
     """Runs a protocol in many independent trials.
 
     Trial t has the key `jax.random.fold_in(key, t)`: on the per-user path its estimate is that of
-    `run` with that key.
+    `run` with that key. Protocols that call Python between their rounds run a trial at a time.
 
     Args:
       protocol: a randomizer's or protocol's spec, or its params.
@@ -131,21 +165,24 @@ def simulate(
     source = population.source
     if truth is None:
         truth = "population" if isinstance(source, DistributionSource) else "sample"
-    want = truth_kind(protocol, population, truth)
+    want = truth_kind(protocol, population, truth, hasattr(params, "target"))
     config = dataclasses.replace(
         config,
         want_counts=want == "each",
         trial_batch=trial_batch or default_batch(params, population, config),
     )
-    if want == "given":
+    if want == "given" and is_traceable(params):
         truth = check_given(truth, _estimate_shape(params, population, key, config), num_trials)
-    estimates, counts = _run_trials(params, population, key, num_trials, config, progress)
-    return Trials(
-        estimates,
-        find_truth(protocol, population, truth, want, counts),
-        config.method,
-        population.num_users,
+    histogram = known_histogram(population, want) if hasattr(params, "target") else None
+    estimates, targets, counts = _run_trials(
+        params, population, key, num_trials, config, progress, histogram
     )
+    if want == "given":
+        truth = check_given(truth, estimates.shape[1:], num_trials)
+    if targets is None:
+        targets = find_truth(protocol, population, truth, want, counts)
+    estimates = np.asarray(estimates, np.float64)
+    return Trials(estimates, targets, config.method, population.num_users)
 
 
 def stack(specs) -> Any:
@@ -189,6 +226,23 @@ def _inside_transformation(*arguments: Any) -> bool:
     return is_traced((arguments, jnp.zeros(())))
 
 
+def _play_once(params, population, key, config: Config):
+    """`play`, with NumPy leaves: one program takes them from there, whatever devices made them."""
+    params, population, key = _host_arrays(config.mesh, (params, population, key))
+    if not is_traceable(params):
+        return play_on_host(params, population, key, config)
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, _play_compiled(params, population, key, config))
+
+
+def _finish(params, histogram, outcome, counts):
+    """The estimate of an outcome, and its target where params have one (else None)."""
+    found = estimate(params, outcome)
+    if counts is not None:
+        histogram = counts.f64() / jnp.sum(counts.f64())
+    return found, None if histogram is None else params.target(outcome, histogram)
+
+
 _play_compiled = jax.jit(play, static_argnames="config")
 _estimate_compiled = jax.jit(estimate)
 
@@ -205,30 +259,49 @@ def _play_trials(params, population, key, trials, config):
 
 
 @jax.jit
-def _estimate_trials(params, outcomes):
-    return lax.map(functools.partial(estimate, params), outcomes)
+def _finish_trials(params, histogram, outcomes, counts):
+    return lax.map(lambda trial: _finish(params, histogram, *trial), (outcomes, counts))
 
 
-def _run_trials(params, population, key, num_trials, config, progress):
-    """The estimates of all trials, and their true counts where the config wants them."""
-    arguments = _host_arrays(config.mesh, (params, population, key))
-    chunk = _chunk(arguments, num_trials, config, progress)
+def _compiled_trials(params, population, key, trials, config, histogram):
+    """The estimates, the targets and the true counts of some trials, as far as they exist."""
+    with jax.enable_x64(True):
+        played = _play_trials(params, population, key, trials, config)
+        outcomes, counts = jax.tree.map(np.asarray, played)
+        used = counts if hasattr(params, "target") else None
+        return *jax.tree.map(np.asarray, _finish_trials(params, histogram, outcomes, used)), counts
+
+
+def _host_trial(params, population, key, trials, config, histogram):
+    """`_compiled_trials` for the one trial of `trials`, on the host."""
+    key = jax.random.fold_in(key, trials[0])
+    played, counts = play_on_host(params, population, key, config)
+    with jax.enable_x64(True):
+        used = counts if hasattr(params, "target") else None
+        found = *_finish(params, histogram, played, used), counts
+        return jax.tree.map(lambda x: np.asarray(x)[None], found)
+
+
+def _run_trials(params, population, key, num_trials, config, progress, histogram):
+    """The estimates, the targets and the true counts of all trials, as far as they exist."""
+    params, population, key = _host_arrays(config.mesh, (params, population, key))
+    if is_traceable(params):
+        chunk = _chunk((params, population, key), num_trials, config, progress)
+        step = _compiled_trials
+    else:
+        step, chunk = _host_trial, 1
     bar = progress_bar(num_trials) if progress else None
     pieces = []
     try:
-        with jax.enable_x64(True):
-            for begin in range(0, num_trials, chunk):
-                trials = np.arange(begin, begin + chunk, dtype=np.uint32)  # the excess is dropped
-                played = _play_trials(*arguments, trials, config)
-                outcomes, counts = jax.tree.map(np.asarray, played)
-                pieces.append((np.asarray(_estimate_trials(params, outcomes)), counts))
-                if bar is not None:
-                    bar.advance(min(chunk, num_trials - begin))
+        for begin in range(0, num_trials, chunk):
+            trials = np.arange(begin, begin + chunk, dtype=np.uint32)  # the excess is dropped
+            pieces.append(step(params, population, key, trials, config, histogram))
+            if bar is not None:
+                bar.advance(min(chunk, num_trials - begin))
     finally:
         if bar is not None:
             bar.close()
-    estimates, counts = jax.tree.map(lambda *p: np.concatenate(p)[:num_trials], *pieces)
-    return np.asarray(estimates, np.float64), counts
+    return jax.tree.map(lambda *p: np.concatenate(p)[:num_trials], *pieces)
 
 
 def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:

@@ -83,6 +83,11 @@ class Trials:
         """The root of `mse`, float64[...]."""
         return np.sqrt(self.mse)
 
+    @property
+    def max_error(self) -> np.ndarray:
+        """The largest absolute error over the entries of each trial's estimate, float64[trials]."""
+        return np.abs(self.errors).reshape(self.num_trials, -1).max(axis=1)
+
     def quantiles(self, q=(0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the estimates.
 

@@ -9,8 +9,15 @@ from .._spec import check_choice
 from ..population import ArraySource, DistributionSource, HistogramSource, Population
 
 
-def truth_kind(protocol: Any, population: Population, truth: Any) -> str:
-    """Where the truth comes from: "given", "none", "population", "once" or "each" trial."""
+def truth_kind(protocol: Any, population: Population, truth: Any, targeted: bool) -> str:
+    """Where the truth comes from: "given", "none", "population", "once" or "each" trial.
+
+    Args:
+      protocol: the spec or the params.
+      population: the users.
+      truth: as given to `simulate`.
+      targeted: whether the params say what an estimate aims at.
+    """
     if not isinstance(truth, str):
         return "given"
     check_choice("truth", truth, ("sample", "population"))
@@ -21,8 +28,8 @@ def truth_kind(protocol: Any, population: Population, truth: Any) -> str:
                 "truth='population' needs a population made by from_distribution; for given users "
                 "use truth='sample'."
             )
-        return "population" if hasattr(protocol, "population_truth") else "none"
-    if not hasattr(protocol, "truth"):
+        return "population" if targeted or hasattr(protocol, "population_truth") else "none"
+    if not (targeted or hasattr(protocol, "truth")):
         return "none"
     if isinstance(source, (ArraySource, HistogramSource)):
         return "once"
@@ -43,6 +50,20 @@ def check_given(truth: Any, shape: tuple[int, ...], num_trials: int) -> np.ndarr
             f"each trial; got {array.shape}."
         )
     return array
+
+
+def known_histogram(population: Population, kind: str) -> np.ndarray | None:
+    """The normalised histogram that truths of a kind are those of, where it is one for all trials.
+
+    Returns:
+      float64[k], or None.
+    """
+    if kind == "population":
+        return population.probabilities()
+    if kind == "once":
+        counts = population.counts().numpy()
+        return counts / counts.sum()
+    return None
 
 
 def find_truth(protocol, population, given, kind, counts) -> np.ndarray | None:

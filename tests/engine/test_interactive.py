@@ -104,3 +104,67 @@ class TwiceAsked:
 jax.tree_util.register_pytree_node(
     TwiceAsked, lambda both: ((both.krr,), None), lambda _, children: TwiceAsked(*children)
 )
+
+
+class Confirmed:
+    """A `TwoRounds` whose analyst is Python: it reads the votes, and asks about the winner."""
+
+    traceable = False
+    num_words = 1
+
+    def __init__(self, krr):
+        self.krr = krr
+
+    def play(self, key, population, collect):
+        left, right = population.split(key, [0.5, 0.5])
+        votes = collect(self.krr, left, 0)
+        assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(votes))
+        winner = int(np.argmax(votes.numpy()))
+        assert jax.numpy.ones(1).dtype == np.float32  # Python runs in the caller's precision
+        confirmed = collect(self.krr, right, 1).numpy()
+        return np.array([winner, confirmed[winner]])
+
+
+jax.tree_util.register_pytree_node(
+    Confirmed, lambda it: ((it.krr,), None), lambda _, children: Confirmed(*children)
+)
+
+
+def test_python_between_rounds(protocol, key, count_compilations, capsys):
+    pytest.importorskip("rich")
+    population = jaxdp.Population.from_values(np.repeat(np.arange(4), COUNTS), 4)
+    host = Confirmed(protocol.first)
+    found = jaxdp.run(host, population, key, method="per_user")
+    winner, confirmed = jaxdp.run(protocol, population, key, method="per_user")
+    assert winner == found[0] == 1
+    krr = protocol.first  # whose estimate of the second round is that of the compiled protocol
+    p, q = (float(x) for x in KRR(4, 2.0).probabilities())
+    users = jaxdp.run(SecondRound(krr), population, key, method="per_user").sum()
+    assert (found[1] - users * q) / (p - q) == pytest.approx(confirmed, rel=1e-6)
+
+    with count_compilations() as seen:
+        trials = jaxdp.simulate(
+            host, population, key, num_trials=3, method="per_user", progress=True
+        )
+    assert "_collect" not in seen.compiled
+    assert "3/3" in capsys.readouterr().out
+    for t in range(3):
+        alone = jaxdp.run(host, population, jax.random.fold_in(key, t), method="per_user")
+        np.testing.assert_array_equal(trials.estimates[t], alone)
+    assert trials.truth is None
+    over_devices = jaxdp.run(host, population, key, method="per_user", mesh=mesh_of(4))
+    np.testing.assert_array_equal(over_devices, found)
+    with pytest.raises(TypeError, match="Confirmed calls Python between its rounds"):
+        jax.vmap(lambda k: jaxdp.run(host, population, k))(jax.random.split(key, 2))
+
+
+class SecondRound(Confirmed):
+    """The whole tally of the second round."""
+
+    def play(self, key, population, collect):
+        return collect(self.krr, population.split(key, [0.5, 0.5])[1], 1).numpy()
+
+
+jax.tree_util.register_pytree_node(
+    SecondRound, lambda it: ((it.krr,), None), lambda _, children: SecondRound(*children)
+)

@@ -1,0 +1,95 @@
+"""Bounds of Bassily (2019) for linear queries that are chosen adaptively.
+
+Users hold independent values with an unknown distribution p, and an error is about `q p`, sampling
+included. `c = (e**epsilon + 1) / (e**epsilon - 1)`, and r bounds the absolute values of queries.
+"""
+
+import math
+import warnings
+
+from .._spec import check_epsilon, check_int, check_real
+
+
+def adaptive_max_error(
+    num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0
+) -> float:
+    """The largest expected maximal error of `linear.AdaptiveQueries`, over analysts and users.
+
+    `2 c r sqrt(d log(2 d) / n) + (c + 1) r d e**(-n / (8 d))`, and at most `(c + 1) r`.
+
+    Formal guarantees:
+      A proven bound for every n and d. Where every round has at least n / (2 d) users, an answer is
+      an average of that many numbers ±c r, which given the past are independent and of mean `q p`;
+      its error is sub-Gaussian with the variance proxy `s = 2 d (c r)**2 / n` (the paper has twice
+      that), and the largest of 2 d signed errors is at most `sqrt(2 s log(2 d))` in expectation.
+      The other event has a probability of at most `d e**(-n / (8 d))`. There an error is at most
+      `(c + 1) r`, for answers range over [-c r, c r]; the paper takes it to be at most r.
+
+    Args:
+      num_users: n.
+      num_rounds: d, the number of queries.
+      epsilon: privacy parameter, > 0.
+      bound: r, > 0.
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from jaxdp.bounds import adaptive_max_error
+      >>> round(adaptive_max_error(num_users=10**6, num_rounds=64, epsilon=1.0), 4)
+      0.0763
+
+    References:
+      Bassily (2019), Theorem 5.2 and its proof, with constants corrected.
+    """
+    n, d, c, r = _check(num_users, num_rounds, epsilon, bound)
+    typical = 2 * c * math.sqrt(d * math.log(2 * d) / n)
+    return r * min(typical + (c + 1) * d * math.exp(-n / (8 * d)), c + 1)
+
+
+def simple_adaptive_max_error(
+    num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0
+) -> float:
+    """The same in simple terms, for many users: `4 c r sqrt(d log(d) / n)`.
+
+    Formal guarantees:
+      A proven bound for `n >= 8 d log(n)`, and larger than `adaptive_max_error` there. With
+      max(d, 2) for d in the logarithm: the paper prints log(d), which says that the answer to a
+      single query has no error.
+
+    Args:
+      num_users: n; a UserWarning says how many the bound is proven for, if there are fewer.
+      num_rounds: d, the number of queries.
+      epsilon: privacy parameter, > 0.
+      bound: r, > 0.
+
+    Returns:
+      The bound.
+
+    References:
+      Bassily (2019), Theorem 5.2.
+    """
+    n, d, c, r = _check(num_users, num_rounds, epsilon, bound)
+    needed = 8 * d * math.log(n)
+    if n < needed:
+        warnings.warn(
+            f"num_users = {n} is below 8 d log(n) = {math.ceil(needed)}; for num_rounds = {d} the "
+            f"bound is proven from {_least_users(d)} users on; adaptive_max_error always holds.",
+            stacklevel=2,
+        )
+    return 4 * c * r * math.sqrt(d * math.log(max(d, 2)) / n)
+
+
+def _least_users(num_rounds: int) -> int:
+    """The n from which on n >= 8 d log(n)."""
+    n = 8.0 * num_rounds * math.e  # n / log(n) grows from e on
+    for _ in range(200):
+        n = max(n, 8 * num_rounds * math.log(n))
+    return math.ceil(n)
+
+
+def _check(num_users, num_rounds, epsilon, bound) -> tuple[int, int, float, float]:
+    n = check_int("num_users", num_users, low=1)
+    d = check_int("num_rounds", num_rounds, low=1)
+    epsilon = check_epsilon(epsilon)
+    return n, d, 1 / math.tanh(epsilon / 2), check_real("bound", bound, low=0.0)
