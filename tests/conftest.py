@@ -43,7 +43,8 @@ TESTS = pytest.StashKey[int]()
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """uint32 of the test's name and JAXDP_TEST_SEED; never chosen to make a test pass."""
-    name = request.node.nodeid + os.environ.get("JAXDP_TEST_SEED", "")
+    name, _, _ = request.node.nodeid.partition("@")  # pytest-xdist appends the group
+    name += os.environ.get("JAXDP_TEST_SEED", "")
     request.node.stash[SEED] = zlib.crc32(name.encode())
     return request.node.stash[SEED]
 
@@ -56,6 +57,14 @@ def key(seed: int) -> jax.Array:
 @pytest.fixture
 def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker of pytest-xdist runs a whole file, and compiles what its tests share once."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -58,6 +58,7 @@ def test_the_limit_is_the_sum_of_all_words(key):
     assert np.asarray(_rivals.raw_words(key, USERS)) == expected
 
 
+@pytest.mark.slow
 def test_throughput_runs_end_to_end(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(throughput, "OPERATIONS", OPERATIONS[-1:])
     path = tmp_path / "throughput.json"
@@ -198,6 +199,7 @@ def test_no_gpu_is_said_plainly(capsys):
     assert "no GPU" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_gpu_script_runs_end_to_end(tmp_path, monkeypatch):
     operations = ("randomize_and_count", "threefry_words")
     for script in (gpu, throughput):

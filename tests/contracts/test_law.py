@@ -64,11 +64,15 @@ def test_two_paths_one_law(case, key):
     stats.must_fail(stats.check_two_samples, joint[0], joint[1] + 0.5 * joint[1].std(axis=0))
 
 
+def _draws_iid(case, method) -> bool:
+    """Whether the member has a law of its own for independent users."""
+    return method == "tally" and hasattr(case.make(1.0).build(), "sample_tally_iid")
+
+
 INDEPENDENT = [
     param
     for param in PATHS
-    if param.values[0].unbiased
-    and (param.values[1] == "tally" or param.values[0] in EXEMPLARS or not param.values[0].has_law)
+    if param.values[0].unbiased and (param.values[0] in EXEMPLARS or _draws_iid(*param.values))
 ]
 
 
@@ -76,8 +80,8 @@ INDEPENDENT = [
 def test_independent_users_have_the_population_truth(case, method, key):
     """Users drawn from a distribution: the mean estimate is the population's statistic.
 
-    User by user it is the law of `test_unbiased_with_the_predicted_variance` on another population,
-    so the exemplars suffice there.
+    Without `sample_tally_iid` it is the law of `test_unbiased_with_the_predicted_variance` on
+    another population, so the exemplars suffice there.
     """
     p = np.asarray(case.counts) / sum(case.counts)
     population = jaxdp.Population.from_distribution(p, 1000, case.inputs)

@@ -10,10 +10,11 @@ import pytest
 
 from jaxdp.random import Count, multinomial
 from tests import stats
+from tests.marks import slow
 from tests.random.laws import check_moments
 
 
-@pytest.mark.parametrize(("n", "weights"), [(3, (0.5, 0.0, 0.1, 0.2, 0.3)), (6, (1e-3, 1.0))])
+@pytest.mark.parametrize(("n", "weights"), [(3, (0.5, 0.0, 0.1, 0.2, 0.3)), slow(6, (1e-3, 1.0))])
 def test_joint_law(key, n, weights):
     """All outcomes, by enumeration; a permutation of the weights is caught."""
     outcomes = [x for x in itertools.product(range(n + 1), repeat=len(weights)) if sum(x) == n]

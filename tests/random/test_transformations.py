@@ -14,6 +14,7 @@ from jaxdp.random import (
     multivariate_hypergeometric,
     permute,
 )
+from tests.marks import slow
 
 N = np.array([3, 50, 10**6, 10**9, 10**12])
 DRAWS = {
@@ -25,7 +26,9 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize(
+    "name", [name if name in ("binomial", "permute") else slow(name) for name in DRAWS]
+)
 def test_one_function_of_the_key(key, name):
     draw = DRAWS[name]
     keys = jax.random.split(key, 3)

@@ -10,6 +10,7 @@ from jaxdp import random as jr
 from jaxdp.random import Count
 from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, threefry2x32, threefry_words
 from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
+from tests.marks import slow
 
 SMALL_SPECS = [spec for spec in ARG_SPECS if spec.num_words <= 2**16]
 # Random123's kat_vectors, threefry2x32 with 20 rounds: counter, key, result.
@@ -55,8 +56,11 @@ def test_lowers_for_cuda():
     assert exported.out_avals[0].shape == (1024,)
 
 
-@pytest.mark.parametrize("num_words", [1, 3, 7])
-@pytest.mark.parametrize("first", [0, 12345, (2**32 - 5) // 3, 2**32 - 2, 2**40, 2**53 - 9])
+FIRST_USERS = [0, 12345, (2**32 - 5) // 3, 2**32 - 2, 2**40, 2**53 - 9]
+
+
+@pytest.mark.parametrize("num_words", [slow(1), 3, slow(7)])
+@pytest.mark.parametrize("first", FIRST_USERS)
 def test_words_of_users(key, first, num_words):
     """Consecutive users, single users and jax agree, across the carry into the upper half too."""
     users = Count.of(first) + Count.of(np.arange(9))
@@ -104,7 +108,7 @@ def test_bad_arguments(key_data, start, num_words, implementation, message):
         threefry_words(key_data, start, num_words, implementation)
 
 
-@pytest.mark.parametrize("user", [0, 1, 2**31 // 7, 2**40 + 5])
+@pytest.mark.parametrize("user", [slow(0), slow(1), 2**31 // 7, slow(2**40 + 5)])
 def test_words_made_as_they_are_read_are_the_users_words(user, key):
     every = jr.words(key, Count.of(user), 1, 7)[0]
     lazy = jr.UserWords.of_user(key, Count.of(user), 7)

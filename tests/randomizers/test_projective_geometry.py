@@ -122,6 +122,7 @@ def test_law_of_reports_of_a_large_space(key):
     stats.check_multinomial(bins, sizes / hyperplane.size)
 
 
+@pytest.mark.slow
 def test_estimate_at_a_trillion_users_is_that_of_the_supports(key):
     """The correlation by FFT is rounded to the whole numbers that it stands for."""
     spec = ProjectiveGeometryResponse(12, 1.0, order=3)

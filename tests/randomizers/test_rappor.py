@@ -13,6 +13,7 @@ from jaxdp.random import Count
 from jaxdp.randomizers._bloom import BloomDesign, bloom_filters, bloom_positions
 from jaxdp.randomizers._rappor import Rappor
 from tests import stats
+from tests.marks import slow
 
 
 def test_hash_functions_are_fixed_distinct_and_uniform():
@@ -97,7 +98,7 @@ def test_epsilon_formulas_of_the_paper():
     assert spec.exact_epsilon() - spec.report_epsilon(400) < 1e-9
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("rounds", [1, slow(2)])
 def test_decoder_is_unbiased_of_the_predicted_covariance(rounds):
     """All reports of one user, two hashes: mean, variance and covariance of the estimate."""
     spec = Rappor(3, 2.0, num_bits=4, num_cohorts=4, num_rounds=rounds, p=0.1, q=0.8)
@@ -128,6 +129,7 @@ def test_rounds_are_sums_and_masked_users_do_not_count(rng):
         assert tally["users"][cohort] == len(mine)
 
 
+@pytest.mark.slow
 def test_sampled_tally_at_a_billion_users_and_three_rounds(key, rng):
     """Twelve values in four cohorts; power 0.999 for an offset of 0.25 deviations, or 30 %."""
     spec = Rappor(12, 4.0, num_bits=16, num_cohorts=4, num_rounds=3)

@@ -189,6 +189,7 @@ def check_standard_errors(spec, counts, errors) -> None:
     stats.must_fail(stats.check_mean, 1.15 * squares, k, variance=2.1 * correlation)
 
 
+@pytest.mark.slow
 def test_sampled_tally_of_a_billion_users(key):
     spec, counts = SubsetSelection(32, 2.0), np.zeros(32, int)
     counts[:3] = 10**9, 10**6, 1

@@ -12,8 +12,10 @@ from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
 from jaxdp.randomizers._vector_sums import sum_parts
 from tests import stats
+from tests.marks import slow
 
-HISTOGRAMS = ([1], [0, 1, 0], [5, 0, 3000, 1], [2048, 2049], [0, 0, 10_000], list(range(3000)))
+OTHERS = ([1], [0, 1, 0], [2048, 2049], [0, 0, 10_000], list(range(3000)))
+HISTOGRAMS = ([5, 0, 3000, 1], *(slow(c) for c in OTHERS))
 
 
 @pytest.mark.parametrize("counts", HISTOGRAMS, ids=lambda c: f"{len(c)}x{sum(c)}")
@@ -30,7 +32,7 @@ def test_every_user_is_in_one_lane_of_its_input(counts, key):
         np.testing.assert_array_equal(lengths, np.sqrt(np.array(counts)))
 
 
-@pytest.mark.parametrize("dim", [1, 2, 5])
+@pytest.mark.parametrize("dim", [slow(1), 2, slow(5)])
 def test_merged_lengths(dim, key, rng):
     """The norm of a sum of unit vectors of uniform directions; detects a distance of 0.24.
 
@@ -62,7 +64,7 @@ def test_merged_lengths(dim, key, rng):
     stats.must_fail(stats.check_two_samples, found[:, 1:] * 1.3, direct)
 
 
-@pytest.mark.parametrize("make", [L2Ball, PrivUnit, PrivUnitG])
+@pytest.mark.parametrize("make", [slow(L2Ball), slow(PrivUnit), PrivUnitG])
 def test_given_users_have_a_tally_too(make, key):
     """Vectors one by one and in many dimensions: each is its own input."""
     rng = np.random.default_rng(0)
