@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._x64 import dot
 from ._simplex import soft_threshold, threshold
 
 _GROWTH = 2.0  # of the curvature, where a step was too long
@@ -52,8 +53,8 @@ def fista(y, a, weights, enough, max_steps, symmetric):
     slack = 8 * jnp.finfo(a.dtype).eps * jnp.sqrt(lowest)
 
     def evaluate(weights):
-        residual = jnp.matmul(weights, a.T, precision="highest") - y
-        return _Point(weights, residual, jnp.matmul(residual, a, precision="highest"))
+        residual = dot(weights, a.T) - y
+        return _Point(weights, residual, dot(residual, a))
 
     def descend(ahead, curvature, level):
         target = ahead.weights - ahead.correlation / curvature[:, None]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._x64 import dot
 from ._fista import duality_gap
 
 
@@ -36,8 +37,8 @@ def frank_wolfe(y, a, weights, enough, max_steps, symmetric):
     tiny = jnp.finfo(a.dtype).tiny
 
     def evaluate(weights):
-        residual = jnp.matmul(weights, a.T, precision="highest") - y
-        return residual, jnp.matmul(residual, a, precision="highest")
+        residual = dot(weights, a.T) - y
+        return residual, dot(residual, a)
 
     def step(state):
         weights, correlation = state.weights, state.correlation

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_choice, check_int
+from .._x64 import dot
 from ._fista import fista
 from ._frank_wolfe import frank_wolfe
 from ._inputs import check_array, check_tolerance, in_precision
@@ -213,7 +214,7 @@ _solve = jax.jit(_solve_impl, static_argnames=("symmetric", "method"))
 def _point(y, weights, a, gap, symmetric):
     """A w, with the derivative of the projection in y."""
     del y, gap, symmetric
-    return jnp.matmul(weights, a.T, precision="highest")
+    return dot(weights, a.T)
 
 
 def _point_forward(y, weights, a, gap, symmetric):
