@@ -1,14 +1,16 @@
 """Factorization norms: certified gaps and times, side by side with cvxpy and jax-privacy.
 
     python -m benchmarks.factorization                # all but the largest sizes, some minutes
-    python -m benchmarks.factorization --large        # also matrix products of size 4096
-    python -m benchmarks.factorization --huge         # also exact norms of size 4096, over an hour
+    python -m benchmarks.factorization --large        # also size 4096, about an hour
     python -m benchmarks.factorization --only gamma2  # one section
+    python -m benchmarks.factorization --jax-privacy-python venv/bin/python
 
 Prints Markdown tables and writes them, with the machine and the versions, to
 benchmarks/results/factorization/. Sections that are not run keep their last results. Needs cvxpy
-for the first section and jax-privacy for the third; without them our own numbers are still printed.
-"first" includes compilation.
+for the first section and jax-privacy for the third, here or in another environment whose Python is
+given (the two may need different versions of jax); without them our own numbers are still printed.
+"first" includes compilation; "processor" is the time of all cores in the first call, which other
+programs on the machine disturb less.
 """
 
 import argparse
@@ -18,6 +20,8 @@ import math
 import os
 import pathlib
 import platform
+import subprocess
+import sys
 import time
 
 import jax
@@ -28,20 +32,23 @@ from jaxdp import factorization, workloads
 RESULTS = pathlib.Path(__file__).parent / "results" / "factorization"
 
 
-def timed(function, *arguments, repeats=1, **options):
-    """The last result, the seconds of the first call and the least seconds of `repeats` more."""
+def timed(function, *arguments, repeats=0, **options):
+    """The last result, and the times of the first call and of the fastest of `repeats` more."""
     seconds = []
     for _ in range(repeats + 1):
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         result = function(*arguments, **options)
         seconds.append(time.perf_counter() - start)
-    return result, seconds[0], min(seconds[1:], default=math.nan)
+        if len(seconds) == 1:
+            spent = time.process_time() - processor
+    times = {"first (s)": f"{seconds[0]:.3g}", "processor (s)": f"{spent:.3g}"}
+    return result, times | ({"then (s)": f"{min(seconds[1:]):.3g}"} if repeats else {})
 
 
-def row(problem, matrix, result, first, then, certify=True):
+def row(problem, matrix, result, times):
     """One line of a table; the gap is the one `certify` finds."""
-    gap = factorization.certify(matrix, result).gap if certify else result.gap
-    print(f"{problem}: gap {float(gap):.1e}, {first:.3g} s", flush=True)
+    gap = factorization.certify(matrix, result).gap
+    print(f"{problem}: gap {float(gap):.1e}, {times}", flush=True)
     return {
         "problem": problem,
         "shape": "×".join(map(str, matrix.shape)),
@@ -51,16 +58,15 @@ def row(problem, matrix, result, first, then, certify=True):
         "rank": result.rank,
         "certified gap": f"{float(gap):.1e}",
         "steps": int(result.num_steps),
-        "first (s)": f"{first:.3g}",
-        "then (s)": f"{then:.3g}",
+        **times,
     }
 
 
-def against_cvxpy():
+def against_cvxpy(_):
     """γ2 of prefix sums of size 64, against the semidefinite program in cvxpy."""
     matrix = workloads.prefix(64)
-    result, first, then = timed(factorization.gamma2, matrix, repeats=20)
-    rows = [row("γ2 prefix 64, jaxdp", matrix, result, first, then)]
+    result, times = timed(factorization.gamma2, matrix, repeats=20)
+    rows = [row("γ2 prefix 64, jaxdp", matrix, result, times)]
     try:
         import cvxpy as cp
     except ImportError:
@@ -68,24 +74,25 @@ def against_cvxpy():
     k = len(matrix)
     block, t = cp.Variable((2 * k, 2 * k), PSD=True), cp.Variable()
     problem = cp.Problem(cp.Minimize(t), [block[:k, k:] == matrix, cp.diag(block) <= t])
-    _, seconds, _ = timed(problem.solve, solver=cp.SCS, repeats=0)
+    _, solver = timed(problem.solve, solver=cp.SCS)
     value = float(np.asarray(t.value))
     error = abs(value / float(result.upper) - 1)
+    ratio = float(solver["first (s)"]) / float(times["then (s)"])
     rows.append(
         {
             "problem": "γ2 prefix 64, cvxpy with SCS",
             "shape": "64×64",
             "upper": f"{value:.7g}",
             "certified gap": f"none; {error:.1e} from optimal",
-            "first (s)": f"{seconds:.3g}",
-            "time / ours": f"{seconds / then:.0f}",
+            **solver,
+            "time / ours": f"{ratio:.0f}",
         }
     )
     return rows
 
 
-def exact():
-    """γ2 of size 1024."""
+def exact(_):
+    """γ2 of size 1024, to a gap of 1e-6, and a first call on 256×256."""
     k = 1024
     matrices = {
         "prefix": workloads.prefix(k),
@@ -99,58 +106,72 @@ def exact():
     }
     rows = []
     for name, matrix in matrices.items():
-        result, first, _ = timed(factorization.gamma2, matrix, repeats=0)
-        rows.append(row(f"γ2 {name}", matrix, result, first, math.nan))
+        result, times = timed(factorization.gamma2, matrix)
+        rows.append(row(f"γ2 {name}", matrix, result, times))
     small = workloads.prefix(256)
     jax.clear_caches()
-    result, first, then = timed(factorization.gamma2, small)
-    return [*rows, row("γ2 prefix, a first call", small, result, first, then)]
+    result, times = timed(factorization.gamma2, small, repeats=1)
+    return [*rows, row("γ2 prefix, a first call", small, result, times)]
 
 
-def mean_squared():
+_JAX_PRIVACY = """
+import sys, time
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from jax_privacy.matrix_factorization import dense
+start, processor = time.perf_counter(), time.process_time()
+strategy = np.asarray(dense.optimize(int(sys.argv[1])))
+seconds, processor = time.perf_counter() - start, time.process_time() - processor
+decoder = np.linalg.solve(strategy.T, np.tril(np.ones(strategy.shape)).T).T
+objective = np.mean(np.sum(decoder**2, axis=1)) * np.max(np.sum(strategy**2, axis=0))
+print(seconds, processor, objective, jax.__version__)
+"""
+
+
+def mean_squared(options):
     """γF of prefix sums of size 1024, against the dense optimizer of jax-privacy."""
     k = 1024
     matrix = workloads.prefix(k)
-    result, first, _ = timed(factorization.gamma_f, matrix, repeats=0)
-    rows = [row("γF prefix, jaxdp", matrix, result, first, math.nan)]
+    result, times = timed(factorization.gamma_f, matrix)
+    rows = [row("γF prefix, jaxdp", matrix, result, times)]
     rows[0]["objective γF²"] = f"{float(result.upper) ** 2:.7g}"
-    try:
-        from jax_privacy.matrix_factorization import dense  # pyright: ignore[reportMissingImports]
-    except ImportError:
+    command = [options.jax_privacy_python, "-c", _JAX_PRIVACY, str(k)]
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"jax-privacy did not run: {done.stderr.strip().splitlines()[-1]}")
         return rows
-    with jax.enable_x64(True):
-        strategy, seconds, _ = timed(lambda: np.asarray(dense.optimize(k)), repeats=0)
-    decoder = np.linalg.solve(strategy.T, matrix.T).T
-    objective = np.mean(np.sum(decoder**2, axis=1)) * np.max(np.sum(strategy**2, axis=0))
+    seconds, processor, objective = map(float, done.stdout.split()[:3])
     rows.append(
         {
-            "problem": "γF prefix, jax-privacy, float64",
+            "problem": f"γF prefix, jax-privacy, float64, jax {done.stdout.split()[3]}",
             "shape": f"{k}×{k}",
             "upper": f"{math.sqrt(objective):.7g}",
             "certified gap": "none",
             "first (s)": f"{seconds:.3g}",
+            "processor (s)": f"{processor:.3g}",
             "objective γF²": f"{objective:.7g}",
         }
     )
     return rows
 
 
-def approximate():
-    """γ2(W; α) and ζ of size 512."""
+def approximate(_):
+    """γ2(W; α) and ζ of size 512, to a gap of 1e-4."""
     rows = []
-    for name, matrix in (
-        ("prefix", workloads.prefix(512)),
-        ("Rademacher", workloads.rademacher(512, 512, seed=0)),
+    for name, matrix, weight in (
+        ("prefix", workloads.prefix(512), 2.0),
+        ("Rademacher", workloads.rademacher(512, 512, seed=0), 19.0),
     ):
-        result, first, _ = timed(factorization.gamma2_approx, matrix, 0.1, repeats=0)
-        rows.append(row(f"γ2(W; 0.1) {name}", matrix, result, first, math.nan))
-        weight = {"prefix": 2.0, "Rademacher": 19.0}[name]
-        result, first, _ = timed(factorization.zeta, matrix, weight=weight, repeats=0)
-        rows.append(row(f"ζ, weight {weight:g}, {name}", matrix, result, first, math.nan))
+        result, times = timed(factorization.gamma2_approx, matrix, 0.1)
+        rows.append(row(f"γ2(W; 0.1) {name}", matrix, result, times))
+        result, times = timed(factorization.zeta, matrix, weight=weight)
+        rows.append(row(f"ζ, weight {weight:g}, {name}", matrix, result, times))
     return rows
 
 
-def low_rank():
+def low_rank(_):
     """Factors of restricted rank: random projection, optimised, matmul-only; k = 256."""
     matrix, alpha, rows = workloads.prefix(256), 0.3, []
     full = factorization.gamma2(matrix)
@@ -163,41 +184,45 @@ def low_rank():
             "projected_gradient": lambda r=rank: factorization.projected_gradient(matrix, r, alpha),
         }
         for name, call in found.items():
-            result, first, _ = timed(call, repeats=0)
-            rows.append(row(f"prefix, {name}", matrix, result, first, math.nan))
+            result, times = timed(call)
+            rows.append(row(f"prefix, {name}", matrix, result, times))
     return rows
 
 
 def _descent(name, matrix):
     alpha = 0.3
-    result, first, _ = timed(
-        factorization.projected_gradient, matrix, 512, alpha, num_steps=300, repeats=0
+    result, times = timed(
+        factorization.projected_gradient, matrix, 512, alpha, num_steps=LARGE_STEPS
     )
-    return [row(f"{name}, α = {alpha}", matrix, result, first, math.nan)]
+    return [row(f"{name}, α = {alpha}", matrix, result, times)]
 
 
-def large_descent():
+def large_prefix(_):
     """Projected gradient, prefix sums, k = 4096, rank 512."""
     return _descent("prefix", workloads.prefix(4096))
 
 
-def large_kendall():
+def large_kendall(_):
     """Projected gradient, Kendall's τ, k = 4096, rank 512."""
     return _descent("Kendall 64 × 64", workloads.kendall(64, 64))
 
 
-def large_exact():
-    """γ2, k = 4096, to a gap of 1e-4."""
-    rows = []
-    for name, matrix in (
-        ("prefix", workloads.prefix(4096)),
-        ("Rademacher", workloads.rademacher(4096, 4096, seed=0)),
-    ):
-        result, first, _ = timed(factorization.gamma2, matrix, tol=1e-4, repeats=0)
-        rows.append(row(f"γ2 {name}", matrix, result, first, math.nan))
-    return rows
+def _large_norm(name, matrix):
+    result, times = timed(factorization.gamma2, matrix, tol=1e-4)
+    return [row(f"γ2 {name}", matrix, result, times)]
 
 
+def exact_prefix(_):
+    """γ2 of prefix sums, k = 4096, to a gap of 1e-4."""
+    return _large_norm("prefix", workloads.prefix(4096))
+
+
+def exact_rademacher(_):
+    """γ2 of random signs, k = 4096, to a gap of 1e-4."""
+    return _large_norm("Rademacher", workloads.rademacher(4096, 4096, seed=0))
+
+
+LARGE_STEPS = 300
 SECTIONS = {
     "cvxpy": against_cvxpy,
     "gamma2": exact,
@@ -205,9 +230,13 @@ SECTIONS = {
     "approximate": approximate,
     "low_rank": low_rank,
 }
-LARGE = {"large_descent": large_descent}
-HUGE = {"large_kendall": large_kendall, "large_gamma2": large_exact}
-KNOWN = SECTIONS | LARGE | HUGE
+LARGE = {
+    "large_prefix": large_prefix,
+    "large_kendall": large_kendall,
+    "exact_prefix": exact_prefix,
+    "exact_rademacher": exact_rademacher,
+}
+KNOWN = SECTIONS | LARGE
 
 
 def table(rows) -> str:
@@ -233,27 +262,33 @@ def versions() -> dict:
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--large", action="store_true", help="also k = 4096, low rank")
-    parser.add_argument("--huge", action="store_true", help="also k = 4096, exact")
-    parser.add_argument("--only", choices=list(KNOWN), help="one section")
+    parser.add_argument("--large", action="store_true", help="also k = 4096")
+    parser.add_argument("--only", choices=list(KNOWN), nargs="+", help="these sections")
+    parser.add_argument("--jax-privacy-python", default=sys.executable, metavar="PATH")
+    parser.add_argument("--output", default=RESULTS, type=pathlib.Path, help="folder of results")
     options = parser.parse_args()
+    chosen = KNOWN if options.large else SECTIONS
     if options.only:
-        chosen = {options.only: KNOWN[options.only]}
-    else:
-        chosen = SECTIONS | (LARGE if options.large else {}) | (HUGE if options.huge else {})
-    data = RESULTS / "results.json"
+        chosen = {name: KNOWN[name] for name in options.only}
+    for name in chosen:
+        rows = KNOWN[name](options)
+        print(f"\n{KNOWN[name].__doc__}\n\n{table(rows)}", flush=True)
+        record(options.output, name, rows)
+
+
+def record(folder: pathlib.Path, name: str, rows: list) -> None:
+    """Puts one section into the files of results; read anew, as several runs may share them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / "results.json"
     report: dict = json.loads(data.read_text()) if data.exists() else {"sections": {}}
     report |= {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {jax.default_backend()}",
         "python": platform.python_version(),
         "versions": versions(),
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    for name, section in chosen.items():
-        report["sections"][name] = section()
-        print(f"\n{section.__doc__}\n\n{table(report['sections'][name])}", flush=True)
-        data.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-        (RESULTS / "tables.md").write_text(tables(report))
+    report["sections"][name] = rows
+    data.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    (folder / "tables.md").write_text(tables(report))
 
 
 def tables(report: dict) -> str:

@@ -49,12 +49,12 @@ def _rate(step, num_steps):
 
 
 @jax.jit
-def descend(matrix, left, right, alpha, num_steps):
+def descend(matrix, left, right, alpha, square, num_steps):
     """Lowers the largest column norms of the factors while abs(leftᵀ·right − matrix) ≤ alpha.
 
     Adam on ½·Σ max(abs(leftᵀ·right − matrix) − 0.97·alpha, 0)², every step followed by the
-    projection of all columns onto a ball. The ball shrinks while the constraint holds and grows
-    while it does not.
+    projection of all columns onto a ball. The ball, of squared radius `square` at first, shrinks
+    while the constraint holds and grows while it does not.
 
     Returns:
       The feasible factors of least norm seen, or, if none was feasible, those of least error.
@@ -109,7 +109,7 @@ def descend(matrix, left, right, alpha, num_steps):
         left=left,
         right=right,
         optimizer=optimizer.init((left, right)),
-        square=norm**2,
+        square=jnp.asarray(square, dtype),
         best=(left, right),
         best_error=jnp.max(jnp.abs(excess(left, right))),
         best_norm=norm**2,

@@ -46,8 +46,9 @@ def gamma2(
       ===========================  =======================================================
 
     Args:
-      matrix: float[..., m, k]; integers and booleans are converted. One step costs an SVD of
-        [m, k], ten products of (m + k)² × min(m, k) and a Cholesky factorization of order m + k.
+      matrix: float[..., m, k]; integers and booleans are converted. One step costs a
+        decomposition of [m, k], six products of (m² + m·k + k²) × min(m, k) and a Cholesky
+        factorization of order m + k.
       shift: whether a constant for each row may be subtracted; the result's `shift` holds them.
       tol: relative gap to reach, >= 0. About 1e-7 is always within reach of float64.
       max_steps: upper limit on the number of Newton steps.
@@ -57,9 +58,8 @@ def gamma2(
       largest column norms of both equal √upper.
 
     Raises:
-      ValueError: `matrix` has NaN or inf, fewer than two axes, no entries, or does not fit in
-      memory;
-        `tol` is negative.
+      ValueError: `matrix` has NaN or inf, fewer than two axes, no entries, or does not fit
+        in memory; `tol` is negative.
 
     Example:
       >>> import numpy as np

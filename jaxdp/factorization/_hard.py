@@ -1,8 +1,11 @@
 """Hard distributions for local privacy from a dual witness, and the sample sizes that they prove.
 
-The argument of Edmonds, Nikolov and Ullman (2020), Section 3, with every constant kept. A workload
-W is made symmetric, (W, −W); a dual witness U of γ2(W; α) becomes pairs of distributions λ_v, μ_v
-that the queries tell apart but that ε-private reports do not.
+The argument of Edmonds, Nikolov and Ullman (2020), Section 3, with every constant kept. A dual
+witness U of γ2(W; α) becomes pairs of distributions λ_v, μ_v that the queries tell apart but that
+ε-private reports do not. The paper makes the workload symmetric, (W, −W), for U_v to become a
+difference of distributions, and reduces W to that at the price of 3·ε and 4·`error` (Lemma 17). But
+a row that sums to 0 is a multiple of such a difference as it is, and rows may be made to: constants
+subtracted from the queries change no task. So every bound here is for W itself, without that price.
 """
 
 import dataclasses
@@ -14,19 +17,23 @@ from jax.typing import ArrayLike
 from .._spec import check_epsilon
 from ._approx import gamma2_approx
 from ._dual import gamma2_dual
-from ._inputs import check_matrix
+from ._gamma2 import gamma2
+from ._inputs import check_matrix, one_matrix
 from ._result import Factorization
+
+_ROUNDING = 1e-14  # of the largest entry: what is left of a witness that sums to 0
 
 
 @dataclasses.dataclass(frozen=True)
 class HardDistributions:
-    """Pairs of distributions on (x, +) and (x, −) for each query, with a prior on the queries.
+    """Pairs of distributions for each query, with a prior on the queries.
 
     Attributes:
-      null: float64[m, 2·k]: λ_v, on which every symmetric query has the answer 0.
-      signal: float64[m, 2·k]: μ_v, on which query v has the v-th of `answers`.
+      null: float64[m, k] on the values, or float64[m, 2·k] on their signed copies (x, +), (x, −):
+        λ_v.
+      signal: of the same shape: μ_v.
       prior: float64[m]: π.
-      answers: float64[m]: q_v(μ_v).
+      answers: float64[m]: q_v(μ_v) − q_v(λ_v); on signed copies q_v(λ_v) = 0.
       spread: a proven upper bound on max over ‖f‖_∞ ≤ 1 of √(E_{v∼π} (E_λv f − E_μv f)²), the
         norm ‖M‖_{∞→L2(π)} of M = λ − μ; infinite before `reweight`.
     """
@@ -39,14 +46,15 @@ class HardDistributions:
 
     @property
     def separation(self) -> float:
-        """The least answer q_v(μ_v) over the support of the prior."""
+        """The least of `answers` over the support of the prior."""
         return float(self.answers[self.prior > 0].min())
 
     def min_users(self, epsilon: float, error: float) -> float:
         """Users below which no ε-private protocol has expected maximal error `error`.
 
-        Protocols are non-interactive. The error is that of the population answers of (W, −W) for
-        i.i.d. users, in expectation over the protocol and the users, for the worst population.
+        Protocols are non-interactive. The error is that of the population answers (of W, or of (W,
+        −W) on signed copies) for i.i.d. users, in expectation over the protocol and the users, for
+        the worst population.
 
         Formal guarantees:
           Let β = 8·error/separation ≤ 1 and replace μ_v by (1 − β)·λ_v + β·μ_v. By Markov's
@@ -92,25 +100,33 @@ def symmetrize(matrix: ArrayLike) -> np.ndarray:
     return np.concatenate([dense, -dense], axis=-1)
 
 
-def hard_distributions(matrix: ArrayLike, result: Factorization) -> HardDistributions:
-    """The distributions λ_v, μ_v, π that a dual witness of γ2(W; α) defines (eqs. 4 to 7).
+def hard_distributions(
+    matrix: ArrayLike, result: Factorization, *, symmetric: bool = True
+) -> HardDistributions:
+    """The distributions λ_v, μ_v, π that a dual witness U of γ2(W; α) defines.
 
-    With ‖U‖₁ = 1: π(v) = Σ_x abs(U_vx), λ_v is abs(U_vx)/(2·π(v)) on both signed copies of x and
-    μ_v puts all of abs(U_vx)/π(v) on the copy whose sign is that of U_vx.
+    `symmetric` is the paper's construction (eqs. 4 to 7) for (W, −W): with ‖U‖₁ = 1, π(v) = Σ_x
+    abs(U_vx), λ_v is abs(U_vx)/(2·π(v)) on both signed copies of x and μ_v puts all of
+    abs(U_vx)/π(v) on the copy whose sign is that of U_vx. Otherwise U is replaced by U − (U·1)·cᵀ,
+    c its `col_weights`, whose rows sum to 0, and λ_v and μ_v are its negative and its positive part
+    on the values themselves.
 
     Formal guarantees:
-      q(λ_v) = 0 for every query of (W, −W), and E_{v∼π} q_v(μ_v) = ⟨W, U⟩/‖U‖₁.
+      Symmetric: q(λ_v) = 0 for every query of (W, −W), and E_{v∼π} q_v(μ_v) = ⟨W, U⟩/‖U‖₁.
+      Otherwise E_{v∼π} (q_v(μ_v) − q_v(λ_v)) = 2·⟨W, U'⟩/‖U'‖₁ with U' as above, and γ2*(U') ≤ 1:
+      in the metric of the weights U' is U times a projection.
 
     Args:
       matrix: float[m, k], the workload W.
-      result: `gamma2_approx(W, alpha)`, or any Factorization of W with a dual witness that is not
-        0.
+      result: `gamma2_approx(W, alpha)`, or any Factorization of W, or of W minus constants of its
+        rows, with a dual witness that is not 0.
+      symmetric: whether the distributions are for (W, −W) or for W.
 
     Returns:
       HardDistributions; queries without weight in U get the uniform λ_v = μ_v and prior 0.
 
     Raises:
-      ValueError: the witness is 0 or has another shape than W.
+      ValueError: the witness is 0 (for W: constant along the rows) or has another shape than W.
 
     Example:
       >>> import numpy as np
@@ -129,37 +145,49 @@ def hard_distributions(matrix: ArrayLike, result: Factorization) -> HardDistribu
         raise ValueError(
             f"result must be of one matrix of shape {dense.shape}, its dual has {witness.shape}."
         )
-    mass = np.abs(witness).sum()
-    if mass == 0:
+    if not symmetric:
+        witness = _without_row_sums(result)
+    if not np.any(witness):
         raise ValueError("result must have a dual witness that is not 0: is alpha >= max |matrix|?")
-    size = np.abs(witness) / mass
+    size = np.abs(witness) / np.abs(witness).sum()
+    positive, negative = size * (witness > 0), size * (witness < 0)
+    if symmetric:
+        signal = _conditional(np.concatenate([positive, negative], axis=1))
+        null = _conditional(np.concatenate([size, size], axis=1))
+        dense = symmetrize(dense)
+    else:
+        signal, null = _conditional(positive), _conditional(negative)
     prior = size.sum(axis=1)
-    k = dense.shape[1]
-    row = np.divide(size, prior[:, None], out=np.full_like(size, 1 / k), where=prior[:, None] > 0)
-    null = np.concatenate([row, row], axis=1) / 2
-    positive = row * (witness > 0)
-    signal = np.concatenate([positive, row * (witness < 0)], axis=1)
     signal = np.where(prior[:, None] > 0, signal, null)
-    return HardDistributions(null, signal, prior, _answers(dense, signal), math.inf)
+    return HardDistributions(null, signal, prior, np.sum(dense * (signal - null), axis=1), math.inf)
 
 
-def _answers(matrix: ArrayLike, signal: np.ndarray) -> np.ndarray:
-    return np.sum(symmetrize(matrix) * signal, axis=1)
+def _without_row_sums(result: Factorization) -> np.ndarray:
+    """U − (U·1)·cᵀ with what is only rounding set to 0."""
+    witness, cols = np.asarray(result.dual, np.float64), np.asarray(result.col_weights, np.float64)
+    centred = witness - witness.sum(axis=1, keepdims=True) * cols
+    return np.where(np.abs(centred) > _ROUNDING * np.abs(witness).max(), centred, 0.0)
 
 
-def restrict(matrix: ArrayLike, hard: HardDistributions) -> HardDistributions:
+def _conditional(mass: np.ndarray) -> np.ndarray:
+    """Every row over its sum; uniform where that is 0."""
+    total = mass.sum(axis=1, keepdims=True)
+    uniform = np.full_like(mass, 1 / mass.shape[1])
+    return np.divide(mass, total, out=uniform, where=total > 0)
+
+
+def restrict(hard: HardDistributions) -> HardDistributions:
     """Keeps the queries with large answers, so that each separates null from signal (Lemma 19).
 
-    Among the sets S_t = {v: q_v(μ_v) ≥ t} the one with the largest π(S)·t is kept; the prior is
+    Among the sets S_t = {v: answers_v ≥ t} the one with the largest π(S)·t is kept; the prior is
     conditioned on it and μ_v is mixed with λ_v, π(S)·μ_v + (1 − π(S))·λ_v, so that the matrix of
     π(v)·(λ_v − μ_v) is that before with other rows set to 0.
 
     Formal guarantees:
-      All sets of exponential binning (Lemma 20) are among the S_t, hence for every β in (0, max q]
-      `separation` ≥ (E_π q_v(μ_v) − β)/(1 + ln(max q/β)), and q(λ_v) = 0 stays.
+      All sets of exponential binning (Lemma 20) are among the S_t, hence for every β in (0, max
+      answer] `separation` ≥ (E_π answers − β)/(1 + ln(max answer/β)), and the λ_v stay.
 
     Args:
-      matrix: float[m, k], the workload W.
       hard: of `hard_distributions`.
 
     Returns:
@@ -178,7 +206,7 @@ def restrict(matrix: ArrayLike, hard: HardDistributions) -> HardDistributions:
     share = min(hard.prior[kept].sum(), 1.0)
     prior = np.where(kept, hard.prior, 0.0) / share
     signal = share * hard.signal + (1 - share) * hard.null
-    return HardDistributions(hard.null, signal, prior, _answers(matrix, signal), math.inf)
+    return HardDistributions(hard.null, signal, prior, share * hard.answers, math.inf)
 
 
 def reweight(hard: HardDistributions) -> HardDistributions:
@@ -202,25 +230,31 @@ def reweight(hard: HardDistributions) -> HardDistributions:
       Edmonds, Nikolov, Ullman (2020), Lemmas 13, 15 and 21.
     """
     gap = hard.prior[:, None] * (hard.null - hard.signal)
-    # The two signed copies of a column are negatives of each other: γ2* is twice that of one.
-    half = gap[:, : gap.shape[1] // 2]
-    norm = gamma2_dual(half)
+    first, second = np.array_split(gap, 2, axis=1)
+    copies = 1.0
+    if first.shape == second.shape and np.allclose(first, -second, rtol=1e-12, atol=0):
+        gap, copies = first, 2.0  # γ2* of (A, −A) is twice that of A, at half the cost
+    norm = gamma2_dual(gap)
     raw = hard.prior**2 / np.asarray(norm.row_weights)
     total = raw.sum()
-    spread = 2 * float(norm.upper) / math.sqrt(total)
+    spread = copies * float(norm.upper) / math.sqrt(total)
     return dataclasses.replace(hard, prior=raw / total, spread=spread)
 
 
-def hardest(matrix: ArrayLike, result: Factorization) -> HardDistributions:
+def hardest(
+    matrix: ArrayLike, result: Factorization, *, symmetric: bool = True
+) -> HardDistributions:
     """Lemma 21: `hard_distributions`, then `restrict`, then `reweight`.
 
     Formal guarantees:
-      Every symmetric query is 0 on every λ_v, `separation` is as in `restrict`, and `spread` ≤
-      γ2*(U)/‖U‖₁ where U is the witness: 4 times better than the paper's bound.
+      With U the witness, `spread` ≤ γ2*(U)/‖U‖₁ (4 times better than the paper's bound), every
+      query of (W, −W) is 0 on every λ_v and `separation` is as in `restrict`. For W alone, and U'
+      the witness with rows that sum to 0, `spread` ≤ 2·γ2*(U')/‖U'‖₁.
 
     Args:
       matrix: float[m, k], the workload W.
       result: `gamma2_approx(W, alpha)`.
+      symmetric: whether the distributions are for (W, −W) or for W.
 
     Returns:
       HardDistributions.
@@ -236,22 +270,27 @@ def hardest(matrix: ArrayLike, result: Factorization) -> HardDistributions:
     References:
       Edmonds, Nikolov, Ullman (2020), Lemma 21 and Theorem 22.
     """
-    return reweight(restrict(matrix, hard_distributions(matrix, result)))
+    return reweight(restrict(hard_distributions(matrix, result, symmetric=symmetric)))
 
 
 def local_lower_bound(
     matrix: ArrayLike, epsilon: float, error: float, *, tol: float = 1e-3
 ) -> float:
-    """Users that ε-local privacy needs to answer the symmetric workload (W, −W) up to `error`.
+    """Users that ε-local privacy needs to answer the workload W up to `error`.
 
-    The best `min_users` over the dual witnesses of γ2(W; α) for α = 0 and a geometric grid of α.
-    For concept classes (W, −W) is agnostic learning with an estimate of the loss (Section 4 of the
-    paper). For W alone the paper's Lemma 17 gives: a protocol with n users, ε and `error` makes one
-    for (W, −W) with 3·ε and 4·`error` from max(n, 1/(ε·`error`)²) users.
+    The best `min_users` over the dual witnesses of γ2(W − u·1ᵀ; α) for α = 0 and a geometric grid
+    of α, where u is the best shift of γ2. For agnostic learning with an estimate of the loss
+    (Section 4 of the paper) pass `symmetrize(W)`.
 
     Formal guarantees:
       A lower bound, for every ε > 0, on the n of every non-interactive ε-private protocol whose
       expected maximal error on population answers is at most `error`.
+
+    Edge cases:
+      ===========================  =======================================
+      every query is constant      0: the answers are known
+      error beyond what is proven  0
+      ===========================  =======================================
 
     Args:
       matrix: float[m, k], the workload W.
@@ -266,20 +305,20 @@ def local_lower_bound(
       >>> from jaxdp import factorization, workloads
       >>> bound = factorization.local_lower_bound(workloads.parity(3, 3), epsilon=1.0, error=0.05)
       >>> print(round(bound, 2))
-      33.87
+      29.64
 
     References:
-      Edmonds, Nikolov, Ullman (2020), Theorems 22 and 23, Lemma 17.
+      Edmonds, Nikolov, Ullman (2020), Theorems 22 and 23; Lemma 17 is not needed.
     """
-    dense = check_matrix(matrix)
-    if dense.ndim != 2:
-        raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
+    dense = one_matrix(matrix)
     epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
-    largest = np.abs(dense).max()
-    alphas = [0.0, *(error * 2.0**i for i in range(64) if error * 2.0**i < 0.9 * largest)]
-    if largest == 0:
+    start = gamma2(dense, shift=True, tol=tol)
+    if start.upper == 0:
         return 0.0
-    return max(
-        hardest(dense, gamma2_approx(dense, alpha, tol=tol)).min_users(epsilon, error)
-        for alpha in alphas
-    )
+    centred = dense - np.asarray(start.shift)[:, None]
+    largest = 0.9 * np.abs(centred).max()
+    alphas = (error * 2.0**i for i in range(64) if error * 2.0**i < largest)
+    results = [start, *(gamma2_approx(centred, alpha, tol=tol) for alpha in alphas)]
+    useful = [r for r in results if np.any(_without_row_sums(r))]
+    hard = [hardest(dense, r, symmetric=False) for r in useful]
+    return max((h.min_users(epsilon, error) for h in hard), default=0.0)

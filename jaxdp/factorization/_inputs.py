@@ -44,6 +44,14 @@ def check_matrix(value: Any, name: str = "matrix", *, square: bool = False) -> A
     return value
 
 
+def one_matrix(value: Any) -> np.ndarray:
+    """`check_matrix` for functions that take no stacks."""
+    matrix = check_matrix(value)
+    if matrix.ndim != 2:
+        raise ValueError(f"matrix must have shape [m, k], got {matrix.shape}.")
+    return matrix
+
+
 def check_symmetric(value: Any, name: str = "matrix") -> Any:
     """Returns `value` without rounding asymmetry, or raises if it is concrete and not symmetric."""
     if is_traced(value) or is_symmetric(value):

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from .._spec import check_int
 from ._approx import gamma2_approx
 from ._descent import descend, polar, truncate
+from ._factors import column_norm
 from ._inputs import check_level, check_matrix, check_memory, is_traced, over_stack
 from ._result import Factorization, relative_gap
 
@@ -125,7 +126,8 @@ def gamma2_rank(
         cols = jnp.sqrt(jnp.asarray(full.col_weights) + 1e-3 / dense.shape[1])[None, :]
         left, right = truncate(rows * target * cols, rank, seed)
         left, right = left / rows.T, right / cols
-        factors = descend(jnp.asarray(dense), left, right, alpha, np.int32(num_steps))
+        norm = column_norm(left) * column_norm(right)
+        factors = descend(jnp.asarray(dense), left, right, alpha, norm, np.int32(num_steps))
         left, right = (np.asarray(f) for f in factors)
     return _restate(dense, full, left, right, alpha, tol, num_steps)
 
@@ -191,10 +193,15 @@ def projected_gradient(
     check_memory(4.0 * (8 * m * k + 12 * rank * (m + k)), "projected gradient descent")
     scale = np.abs(dense).max() or 1.0
     single = jnp.asarray(dense / scale, jnp.float32)
-    start = truncate(single, rank, seed)
-    factors = descend(single, *start, jnp.float32(alpha / scale), np.int32(num_steps))
-    left, right = (np.sqrt(scale) * np.asarray(f, np.float64) for f in factors)
     witness = _polar_witness(single, num_reweights)
+    # Truncated in the metric of the witness's weights, and from a ball that suits full rank, α = 0.
+    rows = np.sqrt(witness.row_weights + 1e-3 / m).astype(np.float32)
+    cols = np.sqrt(witness.col_weights + 1e-3 / k).astype(np.float32)
+    left, right = truncate(rows[:, None] * single * cols[None, :], rank, seed)
+    square = np.float32(np.sum(dense * witness.dual) / scale)
+    level, steps = np.float32(alpha / scale), np.int32(num_steps)
+    factors = descend(single, left / rows[None, :], right / cols[None, :], level, square, steps)
+    left, right = (np.sqrt(scale) * np.asarray(f, np.float64) for f in factors)
     return _restate(dense, witness, left, right, alpha, tol, num_steps)
 
 

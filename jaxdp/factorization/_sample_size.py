@@ -8,16 +8,9 @@ from jax.typing import ArrayLike
 from .._spec import check_choice, check_epsilon, check_real
 from ._approx import gamma2_approx
 from ._gamma2 import gamma2, gamma_f
-from ._inputs import check_matrix
+from ._inputs import one_matrix
 
 _MAX_GROUP = 10_000
-
-
-def _one(matrix: ArrayLike):
-    dense = check_matrix(matrix)
-    if dense.ndim != 2:
-        raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
-    return dense
 
 
 def local_upper_bound(
@@ -25,12 +18,14 @@ def local_upper_bound(
 ) -> float:
     """Users with which the approximate factorization mechanism reaches a root mean squared error.
 
-    User x sends a randomized R_x; the mean of the reports is multiplied by Lᵀ, W̃ = Lᵀ·R.
+    User x sends a randomized R_x; the mean of the reports is multiplied by Lᵀ, W̃ = Lᵀ·R, and the
+    constants u that were subtracted from the queries beforehand are added back.
 
     Formal guarantees:
       If the randomizer of unit vectors is unbiased with variance at most `variance` in every
-      direction, every query has mean squared error at most α² + γ2(W; α)²·variance/n on every data
-      set. The result is the least n over α = 0 and a geometric grid of α < error.
+      direction, every query has mean squared error at most α² + γ2(W − u·1ᵀ; α)²·variance/n on
+      every data set. The result is the least n over α = 0 and a geometric grid of α < error, with
+      the best u for α = 0.
 
     Args:
       matrix: float[m, k], the workload W.
@@ -44,19 +39,21 @@ def local_upper_bound(
     Example:
       >>> from jaxdp import factorization, workloads
       >>> users = factorization.local_upper_bound(workloads.identity(4), variance=6.33, error=0.1)
-      >>> print(round(users))  # 633 without a bias
-      627
+      >>> print(round(users))
+      350
 
     References:
       Edmonds, Nikolov, Ullman (2020), Theorem 10.
     """
-    dense = _one(matrix)
+    dense = one_matrix(matrix)
     variance = check_epsilon(variance, "variance")
     error = check_epsilon(error, "error")
-    alphas = [0.0, *(error * 2.0**-i for i in np.arange(0.5, 5.0, 0.5))]
-    norms = [float(gamma2_approx(dense, alpha, tol=tol).upper) for alpha in alphas]
-    sizes = [g**2 * variance / (error**2 - a**2) for g, a in zip(norms, alphas, strict=True)]
-    return min(sizes)
+    exact = gamma2(dense, shift=True, tol=tol)
+    centred = dense - np.asarray(exact.shift)[:, None]
+    norms = {0.0: exact.upper}
+    for alpha in error * 2.0 ** -np.arange(0.5, 5.0, 0.5):
+        norms[float(alpha)] = gamma2_approx(centred, alpha, tol=tol).upper
+    return min(float(g) ** 2 * variance / (error**2 - a**2) for a, g in norms.items())
 
 
 def _noise_floor(epsilon: float, delta: float) -> float:
@@ -75,20 +72,48 @@ def _noise_floor(epsilon: float, delta: float) -> float:
     return best
 
 
+def _reach(matrix: np.ndarray) -> float:
+    """A b such that points A·e_x with A = Σ^(−1/2)·W of diameter 1 lie in a ball of radius 1/b.
+
+    By Jung's theorem b² = 2·(d + 1)/d in d dimensions. If every column of W has its mirror image
+    among the columns (Definition 16, up to a shift), so has every point, and b = 2.
+    """
+    centre = matrix.max(axis=1) + matrix.min(axis=1)
+    mirrored = centre[:, None] - matrix
+    if {c.tobytes() for c in (mirrored + 0.0).T} == {c.tobytes() for c in (matrix + 0.0).T}:
+        return 2.0
+    dimension = min(matrix.shape[0], matrix.shape[1] - 1)
+    return math.sqrt(2 * (dimension + 1) / dimension)
+
+
 def central_lower_bound(
     matrix: ArrayLike, epsilon: float, delta: float, error: float, *, norm: str = "gamma_f"
 ) -> float:
-    """Users below which no data-independent central mechanism answers (W, −W) up to `error`.
+    """Users below which no data-independent central mechanism answers W up to `error`.
 
-    Data-independent mechanisms add noise of a fixed law to the exact answers of the symmetric
-    workload (W, −W). The error is the root of the mean over the queries of their mean squared
-    errors (`"gamma_f"`), or of the largest of these (`"gamma2"`).
+    Data-independent mechanisms add noise to the exact answers whose law, times the number n of
+    users, is fixed. Data sets are neighbours if one user differs. The error is the root of the mean
+    over the queries of their mean squared errors (`"gamma_f"`), or of the largest of these
+    (`"gamma2"`).
 
     Formal guarantees:
-      In every direction u the noise has variance at least c·max_x (2·uᵀW_x)²/n², c an explicit
-      function of ε and δ. So A = Σ^(−1/2)·W has columns of norm at most 1/(2·√c), Σ the
-      covariance of n times the noise, and W = Σ^(1/2)·A proves n ≥ 2·√c·γ_F(W)/error: Theorem 28
-      with its constant. For ε ≤ 1 and small δ, c is about 0.24/ε².
+      With Σ the covariance of n times the noise, uᵀΣu ≥ c·(uᵀ(W_x − W_x'))² for all x, x' and every
+      direction u, c an explicit function of ε and δ. So the columns of Σ^(−1/2)·W have distances of
+      at most 1/√c and lie in a ball of radius 1/(b·√c), b between √2 and 2, and W − v·1ᵀ =
+      Σ^(1/2)·(Σ^(−1/2)·W − z·1ᵀ) proves n ≥ b·√c·min_v γ_F(W − v·1ᵀ)/error: Theorem 28 with its
+      constant, for any W. For ε ≤ 1 and small δ, c is about 0.24/ε². Symmetric workloads have b =
+      2, for example `symmetrize(W)`, where v = 0.
+
+      For mechanisms of any kind, where err(m) is the error with m users, max over m of m·err(m) is
+      at least `error` times the bound (Theorem 30, for any W and without its factor 2 of ε):
+      answered on top of a random data set, uniform on [0, N]^k and subtracted afterwards, the noise
+      is private for the same ε and δ, has at most that error, and as N → ∞ its law does not depend
+      on the data.
+
+    Edge cases:
+      ==========================  ===========================
+      one value, or equal values  0: the answers are constant
+      ==========================  ===========================
 
     Args:
       matrix: float[m, k], the workload W.
@@ -103,17 +128,19 @@ def central_lower_bound(
     Example:
       >>> from jaxdp import factorization, workloads
       >>> print(round(factorization.central_lower_bound(workloads.prefix(64), 0.1, 1e-9, 0.01)))
-      2063
+      1122
 
     References:
-      Edmonds, Nikolov, Ullman (2020), Lemmas 26, 27 and Theorem 28.
+      Edmonds, Nikolov, Ullman (2020), Lemmas 26, 27, 29 and Theorems 28, 30.
     """
-    dense = _one(matrix)
+    dense = one_matrix(matrix)
     epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
     delta = check_real("delta", delta, low=0.0, high=1.0, open_ends=False)
     check_choice("norm", norm, ("gamma_f", "gamma2"))
-    bound = (gamma_f if norm == "gamma_f" else gamma2)(dense).lower
-    return 2 * math.sqrt(_noise_floor(epsilon, delta)) * float(bound) / error
+    if dense.shape[1] == 1:
+        return 0.0
+    bound = (gamma_f if norm == "gamma_f" else gamma2)(dense, shift=True).lower
+    return _reach(dense) * math.sqrt(_noise_floor(epsilon, delta)) * float(bound) / error
 
 
 def central_upper_bound(
@@ -122,10 +149,11 @@ def central_upper_bound(
     """Users with which the central factorization mechanism reaches `error`.
 
     Formal guarantees:
+      Let W' = Lᵀ·R be W minus the best constants of its rows, which are added back to the answers.
       Replacing one user moves the n·R·h that gets Gaussian noise by at most twice the largest
       column norm of R, so with `noise_multiplier` times that as its standard deviation the errors
-      are at most 2·noise_multiplier·γ_F(W)/n in root mean square over the queries (`"gamma_f"`),
-      and 2·noise_multiplier·γ2(W)/n for each of them (`"gamma2"`).
+      are at most 2·noise_multiplier·γ_F(W')/n in root mean square over the queries (`"gamma_f"`),
+      and 2·noise_multiplier·γ2(W')/n for each of them (`"gamma2"`).
 
     Args:
       matrix: float[m, k], the workload W.
@@ -139,14 +167,14 @@ def central_upper_bound(
     Example:
       >>> from jaxdp import factorization, workloads
       >>> print(round(factorization.central_upper_bound(workloads.prefix(64), 40.0, 0.01)))
-      16799
+      12819
 
     References:
       Edmonds, Nikolov, Ullman (2020), Section 2.5.
     """
-    dense = _one(matrix)
+    dense = one_matrix(matrix)
     multiplier = check_epsilon(noise_multiplier, "noise_multiplier")
     error = check_epsilon(error, "error")
     check_choice("norm", norm, ("gamma_f", "gamma2"))
-    value = (gamma_f if norm == "gamma_f" else gamma2)(dense).upper
+    value = (gamma_f if norm == "gamma_f" else gamma2)(dense, shift=True).upper
     return 2 * multiplier * float(value) / error

@@ -22,7 +22,7 @@ WORKLOADS = {
     "conjunctions": workloads.conjunctions(3, 1),
 }
 ALPHA = 0.1
-SINGLE = np.repeat(workloads.parity(3, 1)[:1], 7, axis=0)
+SINGLE = np.repeat(workloads.parity(3, 1)[1:2], 7, axis=0)
 
 
 @pytest.fixture(scope="module", params=WORKLOADS)
@@ -56,7 +56,7 @@ def test_first_distributions(case):
 def test_lemma_19(case):
     matrix, result = case
     first = fz.hard_distributions(matrix, result)
-    hard = fz.restrict(matrix, first)
+    hard = fz.restrict(first)
     assert is_distribution(hard.signal)
     assert is_distribution(hard.prior)
     # (1) null answers vanish
@@ -94,8 +94,27 @@ def test_lemma_21(case):
     assert attained >= 0.3 * hard.spread  # the bound is not vacuous
 
 
+def test_distributions_on_the_values_themselves(case):
+    """For W alone: what Lemmas 19 and 21 say, with differences of answers."""
+    matrix, _ = case
+    first = fz.hard_distributions(matrix, fz.gamma2(matrix, shift=True), symmetric=False)
+    assert first.null.shape == matrix.shape
+    for hard in (first, fz.restrict(first)):
+        assert is_distribution(hard.null)
+        assert is_distribution(hard.signal)
+        assert is_distribution(hard.prior)
+        answers = np.sum(matrix * (hard.signal - hard.null), axis=1)
+        np.testing.assert_allclose(hard.answers, answers, atol=1e-12)
+    mean, largest = first.prior @ first.answers, first.answers.max()
+    for beta in (largest / 8, largest / 2):
+        assert hard.separation >= (mean - beta) / (1 + math.log(largest / beta)) - 1e-12
+    hard = fz.reweight(hard)
+    attained = np.max(hard.prior @ ((hard.null - hard.signal) @ all_signs(matrix.shape[1]).T) ** 2)
+    assert 0.3 * hard.spread <= np.sqrt(attained) <= hard.spread * (1 + 1e-6)
+
+
 def test_lemma_18_symmetric_workloads_have_the_same_norms():
-    matrix = WORKLOADS["windows"]
+    matrix = WORKLOADS["windows"][:, :4]
     signed = fz.symmetrize(matrix)
     np.testing.assert_allclose(fz.gamma2(signed).upper, fz.gamma2(matrix).upper, rtol=3e-6)
     half, whole = fz.gamma2_approx(matrix, ALPHA), fz.gamma2_approx(signed, ALPHA)
@@ -106,11 +125,12 @@ def test_lemma_18_symmetric_workloads_have_the_same_norms():
     assert value / norm.upper >= half.lower * (1 - 1e-5)
 
 
-def test_min_users_bounds_the_relative_entropy_of_randomized_response():
-    """Two-point k-RR reports: the entropy of n users is below what the bound allows."""
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_min_users_bounds_the_relative_entropy_of_randomized_response(symmetric):
+    """k-RR reports: the entropy of one user is below what the bound allows."""
     matrix = WORKLOADS["parities"]
-    hard = fz.hardest(matrix, fz.gamma2(matrix))
-    epsilon, size = 1.0, 2 * matrix.shape[1]
+    hard = fz.hardest(matrix, fz.gamma2(matrix), symmetric=symmetric)
+    epsilon, size = 1.0, hard.null.shape[1]
     keep = math.exp(epsilon) / (math.exp(epsilon) + size - 1)
     other = (1 - keep) / (size - 1)
     channel = np.full((size, size), other) + (keep - other) * np.eye(size)
@@ -129,12 +149,30 @@ def test_lower_bounds_grow_as_they_should():
     private = fz.local_lower_bound(SINGLE, 0.1, 0.02)
     assert math.isclose(private / easy, (math.expm1(1.0) / math.expm1(0.1)) ** 2)
     assert fz.local_lower_bound(SINGLE, 1.0, 0.5) == 0.0
-    assert fz.local_lower_bound(np.zeros((7, 8)), 1.0, 0.5) == 0.0
 
 
+def test_constants_of_the_queries_need_no_users():
+    matrix, constants = WORKLOADS["marginals"], np.arange(7.0)[:, None]
+    bound = fz.local_lower_bound(matrix, 1.0, 0.02)
+    assert math.isclose(fz.local_lower_bound(matrix + constants, 1.0, 0.02), bound, rel_tol=0.02)
+    for constant in (np.zeros((7, 8)), constants + np.zeros((7, 8))):
+        assert fz.local_lower_bound(constant, 1.0, 0.02) == 0.0
+
+
+def test_the_bound_for_a_symmetric_workload_is_that_of_signed_copies():
+    """On one signed value the query is ±1, and the bound is that of Lemma 21 on (W, −W)."""
+    matrix = np.ones((7, 4))
+    signed = fz.symmetrize(matrix)
+    lemma = fz.hardest(matrix, fz.gamma2(matrix)).min_users(1.0, 0.02)
+    assert fz.local_lower_bound(signed, 1.0, 0.02) >= 0.999 * lemma > 0
+    assert fz.local_lower_bound(np.ones((7, 8)), 1.0, 0.02) == 0.0
+
+
+ONE = fz.explicit.identity(1)
 BAD = [
-    (lambda: fz.hard_distributions(np.eye(2), fz.gamma2(np.eye(3))), "result must be of one"),
-    (lambda: fz.hard_distributions(np.eye(2), fz.gamma2_approx(np.eye(2), 2.0)), "not 0"),
+    (lambda: fz.hard_distributions(np.eye(2), ONE), "result must be of one"),
+    (lambda: fz.hard_distributions(SINGLE, fz.gamma2_approx(SINGLE, 2.0)), "not 0"),
+    (lambda: fz.hard_distributions([[1.0]], ONE, symmetric=False), "not 0"),
     (lambda: fz.local_lower_bound(np.eye(2), 0.0, 0.1), "epsilon"),
     (lambda: fz.local_lower_bound(np.eye(2), 1.0, -0.1), "error"),
 ]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from jaxdp import factorization as fz
 from jaxdp import workloads
+from jaxdp.factorization import _interior
 from tests.factorization.matrices import STACKS
 
 SOLVERS = {
@@ -85,6 +86,29 @@ def test_prefix_sums_match_published_values(k, gamma2, squared):
     assert math.isclose(fz.gamma2(workloads.prefix(k)).upper, gamma2, rel_tol=3e-6)
     if squared is not None:
         assert math.isclose(fz.gamma_f(workloads.prefix(k)).upper ** 2, squared, rel_tol=3e-6)
+
+
+def test_large_matrices_are_decomposed_through_the_gram_matrix(monkeypatch, rng):
+    """With a threshold of 1, on a shape that no other test has; the bounds are certified."""
+    calls = []
+    decompose = _interior._decompose_by_gram
+    monkeypatch.setattr(_interior, "_GRAM_SIZE", 1)
+    monkeypatch.setattr(
+        _interior, "_decompose_by_gram", lambda *a: calls.append(a) or decompose(*a)
+    )
+    normal, spread = rng.normal(size=(9, 7)), np.exp(3 * rng.normal(size=(9, 1)))
+    thin = rng.normal(size=(9, 2)) @ rng.normal(size=(2, 7))
+    stack = np.stack([normal, normal * spread, thin, normal[[0, 0, 1, 1, 2, 3, 4, 5, 5]]])
+    result = fz.gamma2(stack)
+    assert calls
+    assert np.all(result.converged)
+    assert np.all(fz.certify(stack, result).gap <= 1.1e-6)
+
+
+def test_the_quadrature_of_the_curvature():
+    x = np.geomspace(1e-5, 1.0, 2000)
+    value = x * (np.exp(-np.outer(x, _interior._RATES)) @ _interior._MASSES)
+    assert 0.08 < np.abs(value - 1).max() < 0.082
 
 
 def test_approximate_norm_of_prefix_sums_matches_published_values():
