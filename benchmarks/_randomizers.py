@@ -20,6 +20,7 @@ from . import _timing
 
 EPSILON = 1.0
 _BLOCK = 2**18  # words of a block of the limit
+_MOST_USERS = 2**22
 _TRIALS = 4
 SHARE = 0.5
 """Of the rate of its words or normals, what a randomizer should reach."""
@@ -27,19 +28,24 @@ SHARE = 0.5
 REASONS = {
     "BinaryResponse": "one word a user: fetching, clamping and counting a value weighs as much.",
     "DiscreteLaplace": "a word is searched for among the k - 1 thresholds, in log2 k steps.",
-    "Gaussian": "the norm of each vector, and its sum block by block, in passes of their own.",
-    "GaussianRejection": "normals are read twice, to keep or drop a report and to add it up; "
-    "at d = 1 the work of a user outweighs its one normal.",
+    "FiniteChannel": "a word is searched for in the row of the user's value, in log2 m steps.",
+    "Gaussian": "at d = 1, passes for the projection and the sum over blocks of few users.",
+    "GaussianRejection": "at d = 1, the loops over a user's three words, two normals and "
+    "exponential are not vectorised.",
     "HadamardBit": "one word a user: parity and histogram weigh as much.",
     "HadamardResponse": "one word a user: parity and histogram weigh as much.",
     "KRR": "one word a user: the remainder and the histogram weigh as much.",
-    "L2Ball": "normals are read three times: for the norm, for the side and for the sum.",
-    "Laplace": "a logarithm for each word, which costs as much as the word.",
-    "LocalHashing": "four words a user, and the tally hashes all k values for each report.",
-    "Piecewise": "its two words are made and then read in steps of two, which does not vectorise.",
-    "PrivUnit": "normals are read three times, for their norm, for the reflection and for the sum, "
-    "and one coordinate is drawn by rejection.",
-    "PrivUnitG": "normals are read twice: for the reflection and for the sum.",
+    "L2Ball": "at d = 1, a second word and passes for the projection and the sum over blocks of "
+    "few users.",
+    "Laplace": "a logarithm for each word, which costs as much as the word; for vectors, passes "
+    "for the L1 norm, the projection and the sum too.",
+    "LocalHashing": "each report's steps in the field, which lead from one value's hash to the "
+    "next, take most of the time; then all k values are visited.",
+    "Piecewise": "two words a user: the arithmetic of both pieces, and the sum over blocks of few "
+    "users, weigh as much.",
+    "PrivUnit": "at d = 1, a coordinate drawn by rejection: all users of a block take the rounds "
+    "of the slowest, of two words and a truncated normal each.",
+    "PrivUnitG": "at d = 1, two more words and a truncated normal, which costs two others.",
     "ProjUnit": "as PrivUnit, with squares of further normals.",
     "ProjectiveGeometryResponse": "divisions of 64-bit numbers, which 32-bit ones make up.",
     "SubsetSelection": "the members of a set are picked one after another, each past the others.",
@@ -99,6 +105,12 @@ class Setting:
         )
 
 
+def _responses(k: int) -> np.ndarray:
+    """The table of randomized response."""
+    weights = np.ones((k, k)) + np.expm1(EPSILON) * np.eye(k)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
 def finite(k: int) -> Iterator[Setting]:
     """The randomizers of bins."""
     for spec in (
@@ -110,6 +122,7 @@ def finite(k: int) -> Iterator[Setting]:
         lib.LocalHashing(k, EPSILON),
         lib.ProjectiveGeometryResponse(k, EPSILON),
         lib.DiscreteLaplace(0, k - 1, EPSILON),
+        lib.FiniteChannel(_responses(k), EPSILON),
         lib.Rappor(k, EPSILON, num_bits=max(k // 2, 16)),
     ):
         yield Setting(spec, k, bins=True)
@@ -162,8 +175,13 @@ def draw(key_data: jax.Array, make: Callable | None, block: int, blocks: jax.Arr
     return lax.fori_loop(jnp.int32(0), blocks, add, jnp.zeros((), dtype))
 
 
+def users_for(draws: int, each: int) -> int:
+    """The largest power of two of users, up to 2**22, who take at most so many draws, or 1."""
+    return 2 ** (min(max(draws // each, 1), _MOST_USERS).bit_length() - 1)
+
+
 def per_user(
-    settings: Sequence[Setting], num_users: int, repeats: int, seconds: float
+    settings: Sequence[Setting], draws: int, repeats: int, seconds: float
 ) -> list[dict[str, Any]]:
     """Users a second of each randomizer, and the share of its limit that it reaches.
 
@@ -171,7 +189,7 @@ def per_user(
 
     Args:
       settings: what to time.
-      num_users: users of a run, a power of two.
+      draws: words or normals of a run, roughly: see `users_for`.
       repeats: timed runs of each, at most.
       seconds: after which no further run of a randomizer begins.
 
@@ -181,6 +199,7 @@ def per_user(
     key = jax.random.key(3)
     rows = []
     for setting in settings:
+        num_users = users_for(draws, setting.draws)
         population, params = setting.users(num_users, 0), setting.spec.build()
         times = _timing.interleave(
             {

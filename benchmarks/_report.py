@@ -54,10 +54,12 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def _randomizers(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
+    users = sorted(row["users"] for row in rows)
     text = (
         f"Every randomizer at ε = {epsilon:g}, user by user from the words to the estimate, over "
-        f"an array of {rows[0]['users']:,} users, against the sum of its random words or normals "
-        "and no more, in turn. The size is k of bins, d of vectors."
+        f"an array of {users[0]:,} to {users[-1]:,} users (fewer where a user takes more draws), "
+        "against the sum of its random words or normals and no more, in turn. The size is k of "
+        "bins, d of vectors."
     )
     header = ["randomizer", "size", "users a second", "ns a user", "limit, ns a user", "share"]
     body = [

@@ -40,7 +40,7 @@ class Sizes:
       names: the randomizers to go through; None for all.
       num_bins: their k.
       dims: their d.
-      each_users: users of a run of each of them, a power of two.
+      each_draws: words or normals of a run of each of them, roughly; a power of two.
       tally: (users, k, d, distinct inputs) of their tallies.
       seconds: for each of them and each size.
     """
@@ -53,7 +53,7 @@ class Sizes:
     names: tuple[str, ...] | None = None
     num_bins: tuple[int, ...] = (16, 128)
     dims: tuple[int, ...] = (1, 64)
-    each_users: int = 2**18
+    each_draws: int = 2**24
     tally: tuple[int, int, int, int] = (10**6, 1024, 64, 1000)
     seconds: float = 3.0
 
@@ -67,7 +67,7 @@ QUICK = Sizes(
     names=("KRR", "Gaussian"),
     num_bins=(16,),
     dims=(4,),
-    each_users=2**10,
+    each_draws=2**12,
     tally=(1000, 16, 4, 10),
 )
 
@@ -135,9 +135,10 @@ def measure(
     if "randomizers" in parts:
         settings = _randomizers.settings(sizes.num_bins, sizes.dims, sizes.names)
         results["randomizers"] = _randomizers.per_user(
-            settings, sizes.each_users, sizes.repeats, sizes.seconds
+            settings, sizes.each_draws, sizes.repeats, sizes.seconds
         )
-        dim, users = sizes.dims[-1], sizes.each_users
+        dim = sizes.dims[-1]
+        users = _randomizers.users_for(sizes.each_draws, dim)
         results["private_sum"] = _randomizers.private_sum(dim, users, sizes.repeats)
     if "tally" in parts:
         users, k, d, inputs = sizes.tally

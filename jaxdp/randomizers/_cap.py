@@ -93,8 +93,8 @@ def embed(value, radius):
     Returns:
       float32[d] and float32[] >= 0, whose squares sum to 1.
     """
-    head = _scaled(value, radius)
-    return head, jnp.sqrt(jnp.maximum(np.float32(1) - jnp.sum(head * head), np.float32(0)))
+    head, square = _scaled(value, radius)
+    return head, jnp.sqrt(np.float32(1) - square)
 
 
 def direction(value, radius):
@@ -103,21 +103,27 @@ def direction(value, radius):
     Returns:
       float32[d], a unit vector, of the first axis where the value is zero; float32[] in [0, 1].
     """
-    head = _scaled(value, radius)
+    head, square = _scaled(value, radius)
     largest = jnp.max(jnp.abs(head))
     first = (jnp.arange(head.shape[0]) == 0).astype(jnp.float32)
     tilted = jnp.where(largest > 0, head / jnp.where(largest > 0, largest, np.float32(1)), first)
-    norm = jnp.sqrt(jnp.sum(head * head))
-    return tilted / jnp.sqrt(jnp.sum(tilted * tilted)), jnp.minimum(norm, np.float32(1))
+    return tilted / jnp.sqrt(jnp.sum(tilted * tilted)), jnp.sqrt(square)
 
 
 def _scaled(value, radius):
-    """The value over the radius, within the unit ball, zero where it holds a NaN."""
-    large = np.float32(1e15)  # its square times 10**5 is still finite
-    head = jnp.clip(value.astype(jnp.float32) / radius, -large, large)
-    norm = jnp.sqrt(jnp.sum(head * head))
-    head = head / jnp.maximum(norm, np.float32(1))
-    return jnp.where(jnp.isnan(norm), jnp.zeros_like(head), head)
+    """The value over the radius, within the unit ball, and its squared norm in [0, 1].
+
+    Large entries are clipped, so that their squares can be summed. A NaN becomes an entry that
+    alone is longer than any clipped vector: the norm tells, without another pass over the entries.
+    """
+    far, lost = np.float32(1e15), np.float32(1e19)  # the squares of 2**20 times far sum to 1e36
+    entries = value.astype(jnp.float32) * (np.float32(1) / radius)
+    entries = jnp.where(entries == entries, jnp.clip(entries, -far, far), lost)
+    square = jnp.sum(entries * entries)
+    valid = square < np.float32(1e37)
+    factor = np.float32(1) / jnp.sqrt(jnp.maximum(square, np.float32(1)))
+    head = entries * jnp.where(valid, factor, np.float32(0))
+    return head, jnp.where(valid, jnp.minimum(square, np.float32(1)), np.float32(0))
 
 
 def point(head, last, along, across):
@@ -140,5 +146,6 @@ def point(head, last, along, across):
     # Never NaN; but jax 0.10.2 on CPU rewrites the products of sums wrongly in batched loops over
     # users, unless something that is not linear stands between them.
     shared = jnp.where(shared == shared, shared, jnp.zeros_like(shared))
-    one = jnp.ones((), head.dtype)
-    return across + head * (along - shared / (one + last)), last * along - shared
+    base = jnp.ones((), head.dtype) + last
+    # Divided at last: XLA does not compute a quotient again for each entry of the head.
+    return across + head * ((along * base - shared) / base), last * along - shared

@@ -9,9 +9,12 @@ import pytest
 from scipy import optimize, special
 
 import jaxdp
+from jaxdp.random import Count, UserWords
 from jaxdp.randomizers._cap import cap_coordinate, coordinate_words, embed, point, rounds
+from jaxdp.randomizers._l2_ball import L2Ball
 from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
+from jaxdp.randomizers._proj_unit import ProjUnit
 from jaxdp.randomizers._sphere import half_ratio, solve, sphere_cap
 from tests import stats
 
@@ -169,10 +172,14 @@ def test_vectors_outside_of_the_ball_are_projected(make):
     np.testing.assert_allclose(params.privatize(key, [12.0, 0.0, -16.0]), edge, atol=2e-3)
     np.testing.assert_allclose(params.privatize(key, [1.2e30, 0.0, -1.6e30]), edge, atol=1)
     zero = params.privatize(key, [0.0, 0.0, 0.0])
-    np.testing.assert_array_equal(params.privatize(key, [np.nan, 1.0, 0.0]), zero)
+    for lost in ([np.nan, 1.0, 0.0], [np.nan, -np.inf, 3e38], [np.nan] * 3):
+        np.testing.assert_array_equal(params.privatize(key, lost), zero)
     for bad in ([np.inf, 0, 0], [-np.inf, np.inf, 1e38], [3e38, 3e38, 3e38], [1e-45, 0, 0]):
         head, last = embed(jnp.array(bad, jnp.float32), jnp.float32(2.0))
         np.testing.assert_allclose(np.square(head).sum() + np.square(last), 1, atol=1e-6)
+    head, last = embed(jnp.full(2**20, -np.inf), jnp.float32(2.0))  # as long as a vector can be
+    np.testing.assert_array_equal(head, np.full(2**20, -(2.0**-10)))
+    assert last == 0
     for bad in ([[3.0, 0, 0]], [[np.nan, 0, 0]]):
         with pytest.raises(ValueError, match="radius"):
             make(3, 1.0, radius=2.0).variance([1], bad)
@@ -224,3 +231,70 @@ def test_covariance(make, dim, key):
     value = np.zeros(dim, np.float32)
     value[0], value[-1] = 0.6, -0.7
     check_covariance(make(dim, 2.0), value, key, 10**6)
+
+
+def count_infinite(params, value, key, num_users: int) -> int:
+    """How many of the reports of so many users of one input are not finite, block by block."""
+    block = min(num_users, 2**16)
+
+    @jax.jit
+    def count(params, value, key):
+        def in_block(number):
+            users = Count.of(number).times(block) + Count.of(jnp.arange(block, dtype=jnp.uint32))
+            words = UserWords.of_user(key, users, params.num_words)
+            axes = UserWords(None, 0, words.num_words)  # pyright: ignore[reportArgumentType]
+            reports = jax.vmap(params.from_bits, (axes, None))(words, value)
+            return jnp.sum(~jnp.isfinite(reports).all(axis=1), dtype=jnp.int32)
+
+        return jnp.sum(jax.lax.map(in_block, jnp.arange(num_users // block, dtype=jnp.uint32)))
+
+    return int(count(params, jnp.asarray(value, jnp.float32), key))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [PrivUnit, PrivUnitG])
+def test_a_billion_reports_are_finite(make, key):
+    """2**30 reports with one coordinate across: where a normal near 0 is scaled to a given length.
+
+    Beside this, all words are enumerated for the maps of one word that reports are made of, in
+    `tests/random/test_normal.py`.
+    """
+    params = make(1, 4.0).build()
+    assert count_infinite(params, [0.6], key, 2**30) == 0
+
+    class Broken(type(params)):
+        def from_bits(self, words, value):
+            return super().from_bits(words, value) / (words[0] >> np.uint32(12)).astype(jnp.float32)
+
+    jax.tree_util.register_dataclass(Broken)
+    fields = {name: getattr(params, name) for name in params.__dataclass_fields__}
+    assert count_infinite(Broken(**fields), [0.6], key, 2**25) > 0  # 32 are expected
+
+
+MAKERS = {
+    "l2-ball": L2Ball,
+    "priv-unit": PrivUnit,
+    "priv-unit-g": PrivUnitG,
+    "proj-unit": lambda dim, epsilon: ProjUnit(dim, epsilon, 64),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_hundred_thousand_dimensions(name, key):
+    """Parts along the input of 200 reports at both ends of epsilon; sees 0.8 deviations."""
+    value = np.full(10**5, 10**-2.5, np.float32)
+    draw = jax.jit(
+        lambda params, key, value: jax.lax.map(
+            lambda k: params.decode(params.privatize(k, value)), jax.random.split(key, 200)
+        )
+    )
+    for epsilon in (0.01, 20.0):
+        spec = MAKERS[name](10**5, epsilon)
+        reports = np.asarray(draw(spec.build(), key, value))
+        assert np.isfinite(reports).all()
+        along, variance = reports @ value, spec.second_moments()[0] - 1
+        stats.check_mean(along, 1.0, variance=variance)
+        stats.must_fail(stats.check_mean, along + math.sqrt(variance), 1.0, variance=variance)
+        square = np.square(reports, dtype=np.float64).sum(axis=1)  # all but constant
+        np.testing.assert_allclose(square, spec.second_moments()[1] * 10**5, rtol=0.03)
