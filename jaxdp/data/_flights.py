@@ -1,10 +1,8 @@
 """Counts of 327,346 flights from New York City in 2013."""
 
-import hashlib
-import importlib.resources
-import io
-
 import numpy as np
+
+from ._stored import load_arrays
 
 SHA256 = "54e8dae685e552fb3a977f9b7135e4ce0d83ac1fc4b678fa5fa8ee617bdcac74"
 
@@ -44,14 +42,4 @@ def load_flights() -> dict[str, np.ndarray]:
       >>> int(load_flights()["dep_arr_delay_table"].sum())
       327346
     """
-    content = (importlib.resources.files("jaxdp.data") / "flights.npz").read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256:
-        raise ValueError(
-            "flights.npz of this installation has been changed or damaged: its sha256 must be "
-            f"{SHA256}; install jaxdp again."
-        )
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+    return load_arrays("flights.npz", SHA256)
