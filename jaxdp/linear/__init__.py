@@ -1,1 +1,30 @@
-"""Protocols for linear queries."""
+"""Protocols for linear queries: answers `W h` from the histogram h of users' values."""
+
+from ._adaptive_params import AdaptiveQueriesParams as AdaptiveQueriesParams
+from ._adaptive_params import QueryError as QueryError
+from ._adaptive_params import QueryParams as QueryParams
+from ._adaptive_params import Transcript as Transcript
+from ._adaptive_queries import AdaptiveQueries as AdaptiveQueries
+from ._best import RankedProtocol as RankedProtocol
+from ._best import Ranking as Ranking
+from ._best import best as best
+from ._encoded import EncodedLawParams as EncodedLawParams
+from ._encoded import EncodedParams as EncodedParams
+from ._factorized_queries import FactorizedQueries as FactorizedQueries
+from ._gaussian_queries import GaussianQueries as GaussianQueries
+from ._hierarchical import HierarchicalQueries as HierarchicalQueries
+from ._hierarchical_params import HierarchicalParams as HierarchicalParams
+from ._histogram_query import HistogramParams as HistogramParams
+from ._histogram_query import HistogramQuery as HistogramQuery
+from ._laplace_queries import LaplaceQueries as LaplaceQueries
+from ._optimized_strategy import OptimizedStrategy as OptimizedStrategy
+from ._optimized_strategy import OptimizedStrategyParams as OptimizedStrategyParams
+from ._oracle_queries import OracleQueries as OracleQueries
+from ._oracle_queries import OracleQueriesParams as OracleQueriesParams
+from ._projected import Projected as Projected
+from ._projected import ProjectedParams as ProjectedParams
+from ._projected_hadamard import ProjectedHadamard as ProjectedHadamard
+from ._projection_mechanism import ProjectionMechanism as ProjectionMechanism
+from ._protocol import AdditiveProtocol as AdditiveProtocol
+from ._protocol import LinearProtocol as LinearProtocol
+from ._rejection_queries import RejectionQueries as RejectionQueries

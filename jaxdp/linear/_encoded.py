@@ -11,6 +11,9 @@ import numpy as np
 
 from .._x64 import dot, in_float64
 from ..random import Count
+from ..randomizers._gaussian import Gaussian
+from ..randomizers._gaussian_rejection import GaussianRejection
+from ..randomizers._laplace import Laplace
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._vector import VectorRandomizer
 from ._protocol import AdditiveProtocol
@@ -24,7 +27,7 @@ class Code:
       columns: float32[k, l], the vector of each value.
       decoder: float64[m, l]; None for the identity.
       offset: float64[m].
-      randomizer: of the vectors.
+      randomizer: the `MeanRandomizer` of the vectors.
 
     A user with value v contributes `decoder y + offset`, y the report's vector.
     """
@@ -32,7 +35,30 @@ class Code:
     columns: np.ndarray
     decoder: np.ndarray | None
     offset: np.ndarray
-    randomizer: MeanRandomizer
+    randomizer: Any
+
+
+def column_code(workload: np.ndarray, offset, norm: float, randomizer) -> Code:
+    """The code of a protocol whose users report the column of their value, less an offset.
+
+    Args:
+      workload: float64[m, k].
+      offset: float64[m] or 0.
+      norm: the order of the norm of the columns that the randomizer bounds, 1 or 2.
+      randomizer: maps that bound to the randomizer.
+    """
+    offset = np.broadcast_to(np.asarray(offset, np.float64), workload.shape[:1])
+    columns = (workload - offset[:, None]).T.astype(np.float32)
+    return Code(columns, None, offset, randomizer(radius_of(columns, norm)))
+
+
+def radius_of(columns: np.ndarray, norm: float = 2) -> float:
+    """The largest norm of the rows of a float32 array, rounded up; 1 if all are 0."""
+    largest = float(np.linalg.norm(columns.astype(np.float64), norm, axis=1).max())
+    nearest = np.float32(largest)
+    if nearest < largest:
+        nearest = np.nextafter(nearest, np.float32(np.inf))
+    return float(nearest) or 1.0
 
 
 class EncodedProtocol(AdditiveProtocol):
@@ -44,14 +70,13 @@ class EncodedProtocol(AdditiveProtocol):
     def code(self) -> Code:
         """How values become vectors, and a mean of vectors becomes answers; cached."""
 
-    @property
-    def randomizer(self) -> MeanRandomizer:
-        """What a user runs on the vector of the own value."""
-        return self.code().randomizer
-
     def exact_epsilon(self) -> float:
-        """The realised privacy parameter: that of `randomizer`."""
-        return self.randomizer.exact_epsilon()
+        """The realised privacy parameter: that of the randomizer."""
+        return self.code().randomizer.exact_epsilon()
+
+    def exact_delta(self) -> float:
+        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
+        return getattr(self.code().randomizer, "exact_delta", float)()
 
     def build(self, word_bits: int = 32) -> "EncodedParams":
         """The params."""
@@ -71,26 +96,44 @@ class EncodedProtocol(AdditiveProtocol):
     def check_population(self, population) -> None:
         """Raises unless the users' values are bins of the domain, and few enough to be added."""
         super().check_population(population)
-        self.randomizer.check_total(population)
+        self.code().randomizer.check_total(population)
 
 
 @functools.lru_cache(maxsize=64)
 def _contributions(protocol: EncodedProtocol) -> tuple[np.ndarray, np.ndarray]:
     code = protocol.code()
     columns = code.columns.astype(np.float64)
+    symmetric = covariance_form(code.randomizer)
+    if symmetric is not None:
+        isotropic, along = symmetric
+        seen = columns.T if code.decoder is None else code.decoder @ columns.T
+        squares = 1.0 if code.decoder is None else np.sum(code.decoder**2, axis=1)[:, None]
+        return seen + code.offset[:, None], isotropic * squares + along * seen**2
     decoder = np.eye(columns.shape[1]) if code.decoder is None else code.decoder
-    if isinstance(code.randomizer, VectorRandomizer):
-        seen = columns.T if code.decoder is None else decoder @ columns.T
-        along, across = code.randomizer.second_moments()
-        squares = np.square(decoder).sum(axis=1, keepdims=True)
-        variance = across * code.randomizer.radius**2 * squares
-        return seen + code.offset[:, None], variance + (along - across - 1) * seen**2
     means, variances = [], []
     for column in columns:
         mean, covariance = code.randomizer.moments(column)
         means.append(decoder @ mean + code.offset)
         variances.append(np.sum((decoder @ covariance) * decoder, axis=1))
     return np.stack(means, axis=1), np.stack(variances, axis=1)
+
+
+def covariance_form(randomizer: MeanRandomizer) -> tuple[float, float] | None:
+    """The (a, b) for which an unbiased report of x has covariance `a I + b x x^T`, if there are."""
+    if isinstance(randomizer, VectorRandomizer):
+        along, across = randomizer.second_moments()
+        return across * randomizer.radius**2, along - across - 1
+    if isinstance(randomizer, Gaussian | Laplace):
+        return randomizer.worst_case_variance(1), 0.0
+    if isinstance(randomizer, GaussianRejection) and randomizer.variant == "repaired":
+        kept = randomizer.kept_law(randomizer.radius)
+        square, mass = randomizer.sigma**2, kept.probability
+        scale = mass / (mass * kept.mean) ** 2  # of E[y y^T] over kept reports, for radius 1
+        isotropic = square * scale
+        return isotropic * randomizer.radius**2, (
+            kept.variance + kept.mean**2
+        ) * scale - isotropic - 1
+    return None
 
 
 @jax.tree_util.register_dataclass

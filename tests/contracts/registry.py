@@ -8,8 +8,14 @@ from tests.contracts.case import ids as ids
 from tests.contracts.case import paths as paths
 from tests.contracts.cases import (
     basic,
+    central,
+    finite_channel,
     gaussian,
     hadamard,
+    learning,
+    linear_oracles,
+    linear_strategy,
+    linear_vectors,
     pairwise,
     scalars,
     subsets,
@@ -25,8 +31,17 @@ RANDOMIZERS = (
     + scalars.CASES
     + gaussian.CASES
     + vectors.CASES
+    + finite_channel.CASES
 )
-PROTOCOLS = RANDOMIZERS + pairwise.CASES
+PROTOCOLS = (
+    RANDOMIZERS
+    + pairwise.CASES
+    + linear_oracles.CASES
+    + linear_strategy.CASES
+    + linear_vectors.CASES
+    + central.CASES
+    + learning.CASES
+)
 
 PATHS = paths(PROTOCOLS)
 _EXEMPLARS = {"krr-5", "binary", "laplace", "quantized-kendall"}

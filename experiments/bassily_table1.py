@@ -1,0 +1,203 @@
+"""Bassily's Table 1, measured: the L2 error of three protocols against the number of users.
+
+Users are drawn from the uniform distribution on J values. Of it, the Hadamard protocol estimates
+all J shares; the Gaussian protocol, (1, 1e-6)-LDP, and the rejection protocol, repaired, answer d
+queries whose answers are random signs over sqrt(d), so that all columns have norm 1. All project
+their estimate: onto the simplex, or the hull of the columns. Where users are few (n below about
+J**2 / log J, or d**2 / log J) the errors fall as n**(-1/4) and do not depend on d; from there on as
+n**(-1/2). The bounds are proven, with constants of our own: `jaxdp.bounds`. Where queries are few
+and users many the projection changes nothing and the bound is the very error, so that measurements
+scatter around it.
+"""
+
+import dataclasses
+import functools
+import math
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+import jaxdp
+from jaxdp.bounds import (
+    gaussian_queries_error,
+    projected_hadamard_error,
+    rejection_queries_error,
+)
+from jaxdp.linear import GaussianQueries, Projected, ProjectedHadamard, RejectionQueries
+from jaxdp.sweep import Experiment, Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+DELTA = 1e-6
+TOL = 1e-5  # of the projections onto hulls: a gap far below the errors
+
+HADAMARD_VALUES = (2**8, 2**12, 2**16)
+SIZES = ((2**4, 2**10), (2**6, 2**10), (2**8, 2**10), (2**6, 2**8), (2**6, 2**16))
+"""(d, J) of the Gaussian and the rejection protocol."""
+
+FEWER_TRIALS = 10
+"""Most trials where J or n is large; there errors hardly vary."""
+
+
+@functools.lru_cache(maxsize=4)
+def queries(num_queries: int, num_values: int) -> np.ndarray:
+    """Random signs over sqrt(d), float64[d, J]."""
+    rng = np.random.default_rng([num_queries, num_values])
+    return rng.choice([-1.0, 1.0], size=(num_queries, num_values)) / math.sqrt(num_queries)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorCell:
+    """One protocol at one number of users: its measured L2 error, and the bound.
+
+    Args:
+      protocol: "hadamard", "gaussian" or "rejection".
+      num_queries: d.
+      num_values: J.
+      num_users: n.
+      epsilon: privacy parameter.
+      num_trials: how many trials.
+      seed: an integer.
+    """
+
+    protocol: str
+    num_queries: int
+    num_values: int
+    num_users: int
+    epsilon: float
+    num_trials: int
+    seed: int
+
+    @property
+    def labels(self) -> tuple[tuple[str, str | float], ...]:
+        """The coordinates of the cell."""
+        names = ("protocol", "epsilon", "num_values", "num_queries", "num_users")
+        return tuple((name, getattr(self, name)) for name in names)
+
+    def spec(self) -> Any:
+        """The protocol."""
+        if self.protocol == "hadamard":
+            return ProjectedHadamard(self.num_values, self.epsilon)
+        workload = queries(self.num_queries, self.num_values)
+        if self.protocol == "gaussian":
+            return Projected(GaussianQueries(workload, self.epsilon, DELTA), tol=TOL)
+        return Projected(RejectionQueries(workload, self.epsilon), tol=TOL)
+
+    def bound(self) -> float:
+        """The proven bound on the error."""
+        if self.protocol == "hadamard":
+            return projected_hadamard_error(self.num_values, self.num_users, self.epsilon)
+        sizes = self.num_queries, self.num_values, self.num_users, self.epsilon
+        if self.protocol == "gaussian":
+            return gaussian_queries_error(*sizes, DELTA)
+        return rejection_queries_error(*sizes)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: `l2_error`, the root of the mean squared L2 error, and its standard error."""
+        uniform = np.full(self.num_values, 1 / self.num_values)
+        population = jaxdp.Population.from_distribution(uniform, self.num_users)
+        place = zlib.crc32(repr(self.labels).encode())
+        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        trials = jaxdp.simulate(
+            self.spec(), population, key, num_trials=self.num_trials, method="tally"
+        )
+        squares = np.square(trials.errors).sum(axis=1)
+        error = math.sqrt(squares.mean())
+        spread = float(squares.std(ddof=1)) if self.num_trials > 1 else math.inf
+        bound = self.bound()
+        return [
+            dict(self.labels)
+            | {
+                "l2_error": error,
+                "stderr": spread / math.sqrt(self.num_trials) / (2 * error),
+                "bound": bound,
+                "of_bound": error / bound,
+                "num_trials": self.num_trials,
+            }
+        ]
+
+
+def cells(settings: Settings) -> list[ErrorCell]:
+    """A cell for each protocol, size and number of users."""
+    users = (10**3, 10**5) if settings.quick else tuple(round(10 ** (3 + i / 2)) for i in range(9))
+    shares = [("hadamard", values, values) for values in HADAMARD_VALUES]
+    linear = [(name, *size) for name in ("gaussian", "rejection") for size in SIZES]
+    if settings.quick:
+        shares, linear = shares[:1], linear[:2] + linear[len(SIZES) : len(SIZES) + 1]
+    return [
+        ErrorCell(
+            name,
+            num_queries,
+            num_values,
+            num_users,
+            epsilon,
+            _num_trials(settings, num_values, num_users),
+            settings.seed,
+        )
+        for epsilon in settings.epsilons
+        for name, num_queries, num_values in shares + linear
+        for num_users in users
+    ]
+
+
+def _num_trials(settings: Settings, num_values: int, num_users: int) -> int:
+    large = num_values > 2**12 or num_users > 10**6
+    return min(settings.num_trials, FEWER_TRIALS) if large else settings.num_trials
+
+
+def figure(results: "pa.Table") -> "Figure":
+    """Error against users, a panel a protocol: measured points, their bounds, and two slopes."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    rows = results.to_pylist()
+    names = list(dict.fromkeys(row["protocol"] for row in rows))
+    epsilon = rows[0]["epsilon"]
+    titles = {
+        "hadamard": "shares of J values (Hadamard)",
+        "gaussian": f"d queries (Gaussian, δ = {DELTA:g})",
+        "rejection": "d queries (rejection, repaired)",
+    }
+    canvas = Figure(figsize=(4.2 * len(names), 4.4), layout="constrained")
+    panels = canvas.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        mine = [row for row in rows if row["protocol"] == name and row["epsilon"] == epsilon]
+        sizes = list(dict.fromkeys((row["num_queries"], row["num_values"]) for row in mine))
+        colors = colormaps["viridis"](np.linspace(0, 0.9, len(sizes)))
+        for (queries, values), color in zip(sizes, colors, strict=True):
+            line = [r for r in mine if (r["num_queries"], r["num_values"]) == (queries, values)]
+            users, error, stderr, bound = np.array(
+                [(r["num_users"], r["l2_error"], r["stderr"], r["bound"]) for r in line]
+            ).T
+            label = f"J = {values:,}" + ("" if name == "hadamard" else f", d = {queries}")
+            dots = dict(fmt="o-", color=color, markersize=4, linewidth=0.8)
+            axes.errorbar(users, error, 2 * stderr, label=label, **dots)
+            axes.plot(users, bound, "--", color=color, linewidth=0.8, alpha=0.7)
+        ends = np.array([1e3, 1e7])
+        for slope, height in ((-0.25, 2.5), (-0.5, 0.12)):
+            axes.plot(ends, height * (ends / 1e3) ** slope, ":", color="0.6", linewidth=1)
+            axes.annotate(
+                f"slope {slope:g}", (2e3, height * 2**slope), fontsize=7, color="0.4", va="bottom"
+            )
+        axes.set(xscale="log", yscale="log", xlabel="users n", title=titles[name])
+        axes.set_ylim(1e-3, 5)
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=7, loc="lower left")
+    panels[0].set_ylabel("L2 error (dashed: bound)")
+    canvas.suptitle(f"ε = {epsilon:g}, uniform distribution of the users' values", fontsize=10)
+    return canvas
+
+
+EXPERIMENT = Experiment(
+    name="bassily-table1",
+    summary="L2 errors of projected protocols for linear queries against the number of users",
+    cells=cells,
+    settings=Settings(epsilons=(1.0,), num_trials=100),
+    quick=Settings(epsilons=(1.0,), num_trials=30, quick=True),
+    figure=figure,
+)

@@ -1,0 +1,168 @@
+"""The distribution function of the arrival delays of real flights, estimated privately.
+
+Every flight is a user who knows its arrival delay in minutes (`jaxdp.data.load_flights`), one of
+1,359 values. The queries are all prefixes: which share of the flights was at most so many minutes
+late. Frequency oracles add up the noise of all values up to the delay; trees of intervals, and
+factorizations of the prefix matrix, add up few numbers.
+"""
+
+import dataclasses
+import functools
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+import jaxdp
+from jaxdp.data import load_flights
+from jaxdp.factorization.explicit import toeplitz_prefix
+from jaxdp.linear import FactorizedQueries, HierarchicalQueries, OracleQueries
+from jaxdp.randomizers import HadamardResponse
+from jaxdp.sweep import Experiment, Settings
+from jaxdp.workloads import prefix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+NUM_QUICK = 128
+"""Values of the quick version: delays in groups."""
+
+
+@functools.cache
+def delays(num_values: int) -> np.ndarray:
+    """Flights by arrival delay, merged into groups of neighbours: int64[num_values]."""
+    counts = load_flights()["arr_delay_hist"].astype(np.int64)
+    group = np.arange(counts.size) * num_values // counts.size
+    return np.bincount(group, weights=counts, minlength=num_values).astype(np.int64)
+
+
+def protocols(num_values: int, epsilon: float) -> dict[str, Any]:
+    """The protocols that are compared, by name."""
+    workload = prefix(num_values)
+    return {
+        "oracle": OracleQueries(workload, HadamardResponse(num_values, epsilon)),
+        "intervals": HierarchicalQueries(
+            workload, epsilon, oracle=HadamardResponse, consistency=False
+        ),
+        "tree": HierarchicalQueries(workload, epsilon, oracle=HadamardResponse),
+        "factorization": FactorizedQueries(
+            workload, epsilon, factorization=toeplitz_prefix(num_values)
+        ),
+    }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DelayCell:
+    """One protocol at one epsilon: its measured and its predicted error.
+
+    Args:
+      protocol: a name out of `protocols`.
+      epsilon: privacy parameter.
+      num_values: groups of delays.
+      num_trials: how many trials.
+      seed: an integer.
+    """
+
+    protocol: str
+    epsilon: float
+    num_values: int
+    num_trials: int
+    seed: int
+
+    @property
+    def labels(self) -> tuple[tuple[str, str | float], ...]:
+        """The protocol and epsilon."""
+        return ("epsilon", self.epsilon), ("protocol", self.protocol)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: root mean squared errors over all points of the distribution function.
+
+        `rmse` is over points and trials, with its standard error over trials, and `worst` that of
+        the point where it is largest; `supremum` is the mean over trials of the largest error.
+        `points` and `predicted_points` hold the errors of every point.
+        """
+        counts = delays(self.num_values)
+        spec = protocols(self.num_values, self.epsilon)[self.protocol]
+        population = jaxdp.Population.from_histogram(counts)
+        place = zlib.crc32(f"{self.protocol} {self.epsilon}".encode())
+        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        trials = jaxdp.simulate(spec, population, key, num_trials=self.num_trials)
+        errors = trials.estimates - np.asarray(trials.truth)
+        each = np.mean(errors**2, axis=1)
+        rmse = float(np.sqrt(each.mean()))
+        stderr = float(each.std(ddof=1) / np.sqrt(self.num_trials)) / (2 * rmse)
+        points = np.sqrt(np.mean(errors**2, axis=0))
+        predicted = np.sqrt(spec.variance(counts))
+        expected = float(np.sqrt(np.mean(predicted**2)))
+        return [
+            dict(self.labels)
+            | {
+                "rmse_of_all": rmse,
+                "stderr": stderr,
+                "predicted": expected,
+                "in_stderr": (rmse - expected) / stderr,
+                "worst": float(points.max()),
+                "predicted_worst": float(predicted.max()),
+                "supremum": float(np.abs(errors).max(axis=1).mean()),
+                "num_trials": self.num_trials,
+                "points": points.tolist(),
+                "predicted_points": predicted.tolist(),
+            }
+        ]
+
+
+def cells(settings: Settings) -> list[DelayCell]:
+    """A cell for each protocol and epsilon."""
+    num_values = NUM_QUICK if settings.quick else load_flights()["arr_delay_hist"].size
+    return [
+        DelayCell(name, epsilon, num_values, settings.num_trials, settings.seed)
+        for epsilon in settings.epsilons
+        for name in protocols(num_values, epsilon)
+    ]
+
+
+def figure(results: "pa.Table") -> "Figure":
+    """Errors against epsilon, and along the distribution function."""
+    from matplotlib.figure import Figure
+
+    rows = results.to_pylist()
+    names = list(dict.fromkeys(row["protocol"] for row in rows))
+    epsilons = sorted({row["epsilon"] for row in rows})
+    middle = min(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
+    canvas = Figure(figsize=(9, 4), layout="constrained")
+    left, right = canvas.subplots(1, 2)
+    for number, name in enumerate(names):
+        own = sorted((r for r in rows if r["protocol"] == name), key=lambda r: r["epsilon"])
+        grid, measured, predicted = np.array(
+            [(r["epsilon"], r["rmse_of_all"], r["predicted"]) for r in own]
+        ).T
+        color = f"C{number}"
+        left.plot(grid, predicted, color=color, label=name)
+        left.plot(grid, measured, "o", color=color, markersize=4)
+        row = next(r for r in own if r["epsilon"] == middle)
+        size = len(row["points"])
+        minutes = int(load_flights()["arr_delay_min"]) + np.arange(size) * (1359 // size)
+        right.plot(minutes, row["predicted_points"], color=color, linewidth=1)
+        shown = np.linspace(0, size - 1, 60).astype(int)
+        right.plot(minutes[shown], np.array(row["points"])[shown], ".", color=color, markersize=4)
+    left.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error")
+    left.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    left.set_xticks([], minor=True)
+    left.legend(frameon=False, title="lines: predicted, dots: measured")
+    right.set(yscale="log", xlabel="arrival delay in minutes", title=f"ε = {middle:g}")
+    for axes in (left, right):
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    return canvas
+
+
+EXPERIMENT = Experiment(
+    name="cdf-flights",
+    summary="The distribution function of the arrival delays of 327,346 flights",
+    cells=cells,
+    settings=Settings(epsilons=(0.25, 0.5, 1.0, 2.0, 4.0), num_trials=200),
+    quick=Settings(epsilons=(0.5, 2.0), num_trials=100, quick=True),
+    figure=figure,
+)

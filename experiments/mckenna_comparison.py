@@ -1,0 +1,148 @@
+"""Prefix sums by every protocol: the variance summed over all answers, for the worst data.
+
+The measure is that of McKenna, Maity, Mazumdar, Miklau (2020): the worst-case total variance of all
+k prefix sums of a domain of k values, for one user; for n users it is divided by n. It is exact for
+every protocol, so nothing is simulated. Two of its columns take a while to be found, the optimized
+channel and the factorization: larger domains than `OPTIMIZED` and `FACTORIZED` go without.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jaxdp.linear._best import ORACLES
+from jaxdp.linear._factorized_queries import FactorizedQueries
+from jaxdp.linear._hierarchical import HierarchicalQueries
+from jaxdp.linear._laplace_queries import LaplaceQueries
+from jaxdp.linear._optimized_strategy import OptimizedStrategy
+from jaxdp.linear._oracle_queries import OracleQueries
+from jaxdp.linear._rejection_queries import RejectionQueries
+from jaxdp.randomizers import PrivUnit
+from jaxdp.sweep import Experiment, Settings
+from jaxdp.workloads import prefix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+SIZES = (16, 32, 64, 128, 256, 512, 1024)
+OPTIMIZED = 128
+"""The largest domain whose channel is optimized."""
+FACTORIZED = 512
+"""The largest domain whose factorization is computed."""
+
+MAKERS: dict[str, Callable] = {
+    "OptimizedStrategy": OptimizedStrategy,
+    "HierarchicalQueries": HierarchicalQueries,
+    "FactorizedQueries": lambda w, e: FactorizedQueries(w, e, norm="mean", randomizer=PrivUnit),
+    "RejectionQueries": RejectionQueries,
+    "LaplaceQueries": LaplaceQueries,
+} | {
+    name: lambda w, e, oracle=oracle: OracleQueries(w, oracle(w.shape[1], e))
+    for name, oracle in ORACLES.items()
+}
+
+REPORTED = {16: 89.9, 32: 267.0, 64: 714.0, 128: 1896.0}
+"""What the authors' own code reaches at epsilon = 1, the best of several seeds."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VarianceCell:
+    """One protocol at one size and epsilon.
+
+    Args:
+      protocol: a name in `MAKERS`.
+      num_values: k.
+      epsilon: privacy parameter.
+    """
+
+    protocol: str
+    num_values: int
+    epsilon: float
+
+    @property
+    def labels(self) -> tuple[tuple[str, str | float], ...]:
+        """The coordinates of the cell."""
+        return tuple((name, getattr(self, name)) for name in ("protocol", "num_values", "epsilon"))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: the worst-case total variance, infinite where the protocol cannot be built."""
+        try:
+            protocol = MAKERS[self.protocol](prefix(self.num_values), self.epsilon)
+            variance = protocol.worst_case_total_variance(1)
+        except ValueError:  # words of 32 bits cannot realise it
+            variance = math.inf
+        return [dict(self.labels) | {"total_variance": variance}]
+
+
+def cells(settings: Settings) -> list[VarianceCell]:
+    """A cell for each size, epsilon and protocol that is affordable there."""
+    sizes = SIZES[:2] if settings.quick else SIZES
+    limits = {"OptimizedStrategy": OPTIMIZED, "FactorizedQueries": FACTORIZED}
+    return [
+        VarianceCell(name, size, epsilon)
+        for size in sizes
+        for epsilon in settings.epsilons
+        for name in MAKERS
+        if size <= limits.get(name, SIZES[-1])
+    ]
+
+
+def figure(results: "pa.Table") -> "Figure":
+    """The variance of each protocol over that of the best one, a panel an epsilon."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    rows = results.to_pylist()
+    epsilons = sorted({row["epsilon"] for row in rows})
+    names = list(dict.fromkeys(row["protocol"] for row in rows))
+    colors = colormaps["tab20"](range(len(names)))
+    least: dict = {}
+    for row in rows:
+        at = row["num_values"], row["epsilon"]
+        least[at] = min(least.get(at, math.inf), row["total_variance"])
+    canvas = Figure(figsize=(11, 2.6 * math.ceil(len(epsilons) / 3) + 0.6), layout="constrained")
+    grid = canvas.subplots(
+        math.ceil(len(epsilons) / 3), min(3, len(epsilons)), squeeze=False, sharey=True
+    )
+    for axis, epsilon in zip(grid.ravel(), epsilons, strict=False):
+        for name, color in zip(names, colors, strict=True):
+            points = [
+                (r["num_values"], r["total_variance"] / least[r["num_values"], epsilon])
+                for r in rows
+                if r["protocol"] == name
+                and r["epsilon"] == epsilon
+                and math.isfinite(r["total_variance"])
+            ]
+            if points:
+                axis.plot(*zip(*points, strict=True), "o-", color=color, markersize=3, label=name)
+        sizes = sorted({size for size, e in least if e == epsilon})
+        axis.set(xscale="log", yscale="log", title=f"ε = {epsilon:g}", ylim=(0.9, 60))
+        axis.set_xticks(sizes, [str(size) for size in sizes])
+        axis.set_xticks([], minor=True)
+        axis.grid(alpha=0.25, linewidth=0.6)
+        if epsilon == 1:
+            known = [(k, v / least[k, 1.0]) for k, v in REPORTED.items() if (k, 1.0) in least]
+            axis.plot(*zip(*known, strict=True), "k*", label="McKenna et al., their code")
+    for axis in grid.ravel()[len(epsilons) :]:
+        axis.set_visible(False)
+    canvas.supxlabel("values k of the prefix workload")
+    canvas.supylabel("worst-case total variance / least")
+    handles = {
+        label: handle
+        for axis in grid.ravel()
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    canvas.legend(handles.values(), handles.keys(), frameon=False, loc="outside right upper")
+    return canvas
+
+
+EXPERIMENT = Experiment(
+    name="mckenna-comparison",
+    summary="Prefix sums of 16 to 1,024 values: the exact worst-case variance of every protocol",
+    cells=cells,
+    settings=Settings(epsilons=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0), num_trials=1),
+    quick=Settings(epsilons=(1.0, 4.0), num_trials=1, quick=True),
+    figure=figure,
+)

@@ -1,0 +1,182 @@
+"""Linear queries by Bassily's Gaussian rejection sampling."""
+
+import dataclasses
+import functools
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._spec import check_choice, check_epsilon, check_int
+from ..randomizers._gaussian_rejection import GaussianRejection
+from ..randomizers._gaussian_rejection_law import ratio_error
+from ._encoded import Code, EncodedProtocol, column_code
+from ._protocol import check_workload
+
+_FEWEST = 120  # users for which the paper analyses its algorithm
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RejectionQueries(EncodedProtocol):
+    """Every user keeps or drops a Gaussian vector as the own column tells; kept ones are averaged.
+
+    A report is a normal vector that does not depend on the user, kept with a probability that
+    grows with its likelihood under the user's column; see `GaussianRejection`. `"repaired"` is pure
+    and unbiased. `"as_printed"` is the paper's, neither of the two, for study; its estimate is the
+    average over the users who did not drop out.
+
+    The estimate is raw. The paper projects it onto the polytope of the columns where users are few
+    (`projection_threshold`); wrap the protocol in `Projected` to do so always.
+
+    Formal guarantees, repaired:
+      * Privacy: pure epsilon-LDP.
+      * Bias: none, up to float32 rounding.
+      * Variance: exact in `variance` and the other predictions; entry j of one report has
+        `a + b W_jv**2` with a, b of `GaussianRejection`.
+    As printed:
+      * Privacy: NOT pure LDP, `exact_epsilon()` is inf.
+      * `variance` and `population_variance` are the exact mean squared errors, bias included; the
+        two worst cases are proven bounds.
+
+    Edge cases:
+      ==================================  ====================================================
+      as printed, fewer than 120 users    warns: the paper's analysis starts there
+      as printed, epsilon above 4 log 2   ValueError: a probability would exceed 1
+      all columns are 0                   noise for r = 1
+      population of another domain size   ValueError: both sizes are named
+      more than 2**42 users               ValueError: sums are kept in 63 bits
+      ==================================  ====================================================
+
+    Args:
+      workload: float[m, k], a query a row; or an `Operator`.
+      epsilon: privacy parameter in [1e-4, 20].
+      variant: "repaired" or "as_printed".
+      num_users: n, of which the printed sigma depends; None for the repaired variant.
+
+    Raises:
+      ValueError: an argument is out of range, or the workload is empty or not finite.
+      TypeError: an argument is of the wrong kind, or is traced.
+
+    Example:
+      >>> import jaxdp
+      >>> from jaxdp.linear import RejectionQueries
+      >>> protocol = RejectionQueries(jaxdp.workloads.identity(4), epsilon=1.0)
+      >>> protocol.exact_epsilon() <= 1.0
+      True
+      >>> 9 < protocol.worst_case_variance(num_users=1) < 11
+      True
+
+    References:
+      Bassily (2019), Linear queries estimation with local differential privacy, Algorithms 3 and 4.
+      Errata: see `GaussianRejection`.
+    """
+
+    workload: Any  # a FrozenArray, once constructed
+    epsilon: float
+    variant: str = "repaired"
+    num_users: int | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "workload", check_workload(self.workload))
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        check_choice("variant", self.variant, ("repaired", "as_printed"))
+        self.code()
+        if not self._pure and (self.num_users or 0) < _FEWEST:
+            warnings.warn(
+                f"num_users = {self.num_users}: the analysis of Algorithm 4 needs at least "
+                f"{_FEWEST} users.",
+                stacklevel=3,
+            )
+
+    @property
+    def _pure(self) -> bool:
+        return self.variant == "repaired"
+
+    def code(self) -> Code:
+        """A value's vector is its column."""
+        return _code(self)
+
+    def projection_threshold(self, num_users: int) -> float:
+        """The number of users who did not drop out below which Algorithm 4 projects.
+
+        `d**2 log(n) / (4 epsilon**2 log J)`, for d queries and J values; inf for J = 1.
+
+        Args:
+          num_users: n.
+        """
+        n = check_int("num_users", num_users, low=1)
+        if self.num_values == 1:
+            return math.inf
+        dims = self.num_queries**2 * math.log(n)
+        return dims / (4 * self.epsilon**2 * math.log(self.num_values))
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        if self._pure:
+            return EncodedProtocol.variance(self, counts, inputs)
+        counts = self.check_histogram(counts, inputs)
+        held = counts > 0
+        kept, mean, spread = (x[held] for x in _kept(self))
+        target = self.workload.values @ counts / counts.sum()
+        return ratio_error(counts[held], kept, mean - target, spread, target)
+
+    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
+        if self._pure:
+            return EncodedProtocol.population_variance(self, probabilities, num_users)
+        n = check_int("num_users", num_users, low=1)
+        p = self.check_distribution(probabilities)
+        kept, means, spread = _kept(self)
+        share = p * kept / (p @ kept)  # of a kept report, the value it is of
+        mean = share @ means
+        spread = share @ spread + share @ (means - mean) ** 2
+        target = self.workload.values @ p
+        one = np.array([float(n)]), np.array([p @ kept])
+        return ratio_error(*one, (mean - target)[None], spread[None], target)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest mean squared error of an answer over all data sets of a size.
+
+        Repaired: exact. As printed: the bound of `GaussianRejection`.
+        """
+        if self._pure:
+            return EncodedProtocol.worst_case_variance(self, num_users)
+        return self.code().randomizer.worst_case_variance(num_users)
+
+    def worst_case_total_variance(self, num_users: int) -> float:
+        """The largest sum of the mean squared errors over all data sets of a size.
+
+        Repaired: exact. As printed: the bound of `GaussianRejection`, all noise added up.
+        """
+        if self._pure:
+            return EncodedProtocol.worst_case_total_variance(self, num_users)
+        randomizer = self.code().randomizer
+        kept = randomizer.kept_law(randomizer.radius).probability
+        noise = 2 * randomizer.sigma**2 / ((num_users + 1) * kept)
+        return randomizer.worst_case_variance(num_users) + (self.num_queries - 1) * noise
+
+
+@functools.lru_cache(maxsize=64)
+def _code(protocol: RejectionQueries) -> Code:
+    def randomizer(radius):
+        return GaussianRejection(
+            protocol.num_queries, protocol.epsilon, radius, protocol.variant, protocol.num_users
+        )
+
+    return column_code(protocol.workload.values, 0.0, 2, randomizer)
+
+
+@functools.lru_cache(maxsize=16)
+def _kept(protocol: RejectionQueries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As printed, of a user of each value: Pr[kept], and a kept report's mean and variance.
+
+    Returns:
+      float64[k], float64[k, m], float64[k, m].
+    """
+    code = protocol.code()
+    columns, sigma = code.columns.astype(np.float64), code.randomizer.sigma
+    norms = np.minimum(np.linalg.norm(columns, axis=1), code.randomizer.radius)
+    laws = {norm: code.randomizer.kept_law(norm) for norm in set(norms.tolist())}
+    kept, mean, variance = np.array([laws[norm] for norm in norms.tolist()]).T
+    unit = columns / np.maximum(norms, 1e-30)[:, None]
+    spread = sigma**2 + (variance - sigma**2)[:, None] * unit**2
+    return kept, mean[:, None] * unit, spread

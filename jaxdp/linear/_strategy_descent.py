@@ -1,0 +1,279 @@
+"""Search for the channel whose reports answer given linear queries with the least variance.
+
+A channel `Q[y, v]`, the probability of report y for value v, has columns of sum 1 and rows within a
+factor e**epsilon. Written `Q[y, v] = z_y (1 + (e**epsilon - 1) u_yv)` with u in [0, 1], the factor
+holds by itself, and the columns' sums by a shift of each column of u before it is clipped.
+
+For users with law p let `d = Q p`, and D the diagonal matrix of d. Among unbiased linear decoders
+`V = W (Q^T D^-1 Q)^-1 Q^T D^-1` has the least variance for these users. It has
+
+    Q^T D^-1 Q = 1 1^T + N,    N = sum_y d_y t_y t_y^T,    t_y = Q_y / d_y - 1,    N p = 0,
+
+and V is `W p + X R t_y` for report y, with `X = W - W p 1^T` and R any inverse of N modulo p. So
+
+    T_v = sum_y Q_yv n_y - |X_v|^2,    n_y = t_y^T P t_y,    P = R X^T X R,
+
+is the total variance for a user with value v, and `-2 P t_y + n_y p` is the gradient of `p . T` in
+the row y of Q, up to constants in each column, which the sums of columns absorb. The mean variance
+for p is `p . T`. The worst case is its maximum over p, which is concave: exponentiated gradients,
+which are T, find p while Adam descends in u and z.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_RIDGE = 1e-7  # of the mean eigenvalue of N: queries may leave some directions of it without use
+_RATE = 0.1  # Adam's, at first; a hundredth in the end
+_TILT = 0.5  # the rate of the exponentiated gradient
+_PRECISION = functools.partial(jnp.matmul, precision="highest")
+
+
+class _State(NamedTuple):
+    free: dict[str, jax.Array]  # {"share": u, "size": logits of z, "total": logit of its sum}
+    optimizer: Any  # optax.OptState
+    log_prior: jax.Array
+    inverse: jax.Array  # R of the step before
+    best: dict[str, jax.Array]
+    least: jax.Array  # the objective at `best`
+    step: jax.Array
+
+
+def optimize(
+    gram: np.ndarray,
+    epsilon: float,
+    num_outputs: int,
+    prior: np.ndarray | None,
+    num_steps: int,
+    seed: int,
+    report: Callable[[int], None],
+) -> np.ndarray:
+    """A channel of low variance for the queries `W`.
+
+    Args:
+      gram: float64[k, k], `W^T W`.
+      epsilon: > 0.
+      num_outputs: m.
+      prior: float64[k], the law of the users whose mean variance counts; None for the worst case.
+      num_steps: of Adam.
+      seed: of the start.
+      report: called with numbers of steps that have been made.
+
+    Returns:
+      float64[k, m]: rows of sum 1, columns within a factor e**epsilon, both up to 1e-15 or so.
+    """
+    scale = math.exp(epsilon)
+    with jax.enable_x64(True):
+        law = None if prior is None else jnp.asarray(prior)
+        scaled = jnp.asarray(gram / (np.trace(gram) or 1.0))
+        state = _start(scaled, law, scale, num_outputs, seed)
+        chunk = max(1, num_steps // 50)
+        for first in range(0, num_steps, chunk):
+            size = min(chunk, num_steps - first)
+            counts = jnp.asarray(size), jnp.asarray(float(num_steps))
+            state = jax.block_until_ready(_descend(state, scaled, jnp.asarray(scale), law, *counts))
+            report(size)
+        best = jax.tree.map(np.asarray, state.best)
+        sizes = np.asarray(_sizes(state.best, jnp.asarray(scale)))
+        share = np.asarray(_project(best["share"], sizes, scale, reach=1.001, rounds=60))
+    return (sizes[:, None] * (1 + (scale - 1) * share)).T
+
+
+def _start(gram, law, scale: float, num_outputs: int, seed: int) -> _State:
+    """Random sets of values that are likely to send each report, of the best size for counting.
+
+    Where that is one value, half of the reports start with one. `best` is randomized response, if
+    there are reports enough for it: for large epsilon little is better.
+    """
+    import optax  # here: it takes a tenth of the time of `import jaxdp`, and only this needs it
+
+    num_values = gram.shape[0]
+    likely = max(1 / (scale + 1), 1 / num_values)
+    normal = np.random.default_rng(seed).normal(size=(num_outputs, num_values))
+    steep = np.clip(3 * (normal - np.quantile(normal, 1 - likely)), -50, 50)
+    share = 1 / (1 + np.exp(-steep))
+    single = np.eye(num_values)[np.arange(num_outputs) % num_values]
+    if likely * num_values == 1:
+        share[: num_outputs // 2] = (0.1 * share + 0.8 * single)[: num_outputs // 2]
+    total = 1 / (1 + (scale - 1) * likely)
+    free = {
+        "size": jnp.zeros(num_outputs),
+        "total": jnp.asarray(math.log((total * scale - 1) / (scale - total * scale))),
+    }
+    sizes = _sizes(free, scale)
+    found = free | {"share": _project(jnp.asarray(share), sizes, scale, reach=1.001, rounds=60)}
+    total = num_values / (scale + num_values - 1)
+    best = {
+        "share": jnp.asarray(single),
+        "size": -jnp.log(jnp.asarray(np.bincount(np.argmax(single, axis=1)))[single.argmax(1)]),
+        "total": jnp.asarray(math.log((total * scale - 1) / (scale - total * scale))),
+    }
+    flat = jnp.full(num_values, 1 / num_values) if law is None else law
+    guess = jnp.zeros((num_values, num_values))
+    channel = _sizes(best, scale)[:, None] * (1 + (scale - 1) * best["share"])
+    variances = _variances(channel, flat, gram, guess)[0]
+    least = jnp.max(variances) if law is None else jnp.dot(variances, law)
+    return _State(
+        free=found,
+        optimizer=optax.scale_by_adam(0.9, 0.99).init(found),
+        log_prior=jnp.zeros(num_values),
+        inverse=guess,
+        best=best if num_outputs >= num_values else found,
+        least=least if num_outputs >= num_values else jnp.asarray(jnp.inf),
+        step=jnp.asarray(0.0),
+    )
+
+
+def _sizes(free: dict[str, jax.Array], scale) -> jax.Array:
+    """z: positive, of a sum in (1 / e**epsilon, 1)."""
+    total = 1 / scale + (1 - 1 / scale) * jax.nn.sigmoid(free["total"])
+    return jax.nn.softmax(free["size"]) * total
+
+
+def _project(share, sizes, scale, *, reach, rounds: int = 6):
+    """Shifts each column of u by at most `reach` and clips it, so that the columns of Q sum to 1.
+
+    Newton steps for the shift, or halvings of its bracket where they leave it.
+    """
+    need = (1 - jnp.sum(sizes)) / (scale - 1)
+
+    def step(_, found):
+        shift, low, high = found
+        moved = share + shift[None, :]
+        have = _PRECISION(sizes, jnp.clip(moved, 0, 1))
+        inside = ((moved > 0) & (moved < 1)).astype(sizes.dtype)
+        low, high = jnp.where(have < need, shift, low), jnp.where(have < need, high, shift)
+        newton = shift + (need - have) / jnp.maximum(_PRECISION(sizes, inside), 1e-12)
+        middle = (low + high) / 2
+        return jnp.where((newton > low) & (newton < high), newton, middle), low, high
+
+    wide = jnp.full(share.shape[1], reach, sizes.dtype)
+    shift = jax.lax.fori_loop(0, rounds, step, (0 * wide, -wide, wide))[0]
+    return jnp.clip(share + shift[None, :], 0, 1)
+
+
+def _invert(matrix, guess):
+    """The inverse, by products where a guess is near: triangular solves are slow on small CPUs."""
+    eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    error = eye - _PRECISION(matrix, guess)
+
+    def improve():
+        square = _PRECISION(error, error)
+        series = eye + error + square + _PRECISION(error, square)
+        fourth = _PRECISION(square, square)
+        return _PRECISION(_PRECISION(guess, series), eye + fourth)
+
+    near = jnp.sum(error * error) < 0.2  # what is left is at most its fourth power
+    return jax.lax.cond(near, improve, lambda: jnp.linalg.inv(matrix))
+
+
+def _variances(channel, prior, gram, guess):
+    """T float64[k], the gradient of `prior . T` in Q float64[m, k], and the inverse R."""
+    size = gram.shape[0]
+    law = _PRECISION(channel, prior)
+    tilt = channel / law[:, None] - 1
+    spread = _PRECISION((tilt * law[:, None]).T, tilt)
+    typical = jnp.trace(spread) / size
+    ridge = _RIDGE * typical * jnp.eye(size, dtype=gram.dtype)
+    inverse = _invert(spread + typical / size + ridge, guess)
+    mean = _PRECISION(gram, prior)
+    centred = gram - mean[:, None] - mean[None, :] + jnp.dot(prior, mean)
+    inner = _PRECISION(_PRECISION(inverse, centred), inverse)
+    pushed = _PRECISION(tilt, inner)
+    squares = jnp.sum(pushed * tilt, axis=1)
+    variances = _PRECISION(squares, channel) - jnp.diagonal(centred)
+    return variances, squares[:, None] * prior[None, :] - 2 * pushed, inverse
+
+
+@jax.jit
+def _descend(state: _State, gram, scale, fixed, num_steps, total) -> _State:
+    """Takes `num_steps` of `total` steps; `fixed` is the law of the users, None for the worst."""
+    import optax
+
+    optimizer = optax.scale_by_adam(0.9, 0.99)
+
+    def step(_, state: _State) -> _State:
+        free, share = state.free, state.free["share"]
+        prior = jax.nn.softmax(state.log_prior) if fixed is None else fixed
+        sizes, pull = jax.vjp(
+            lambda logits: _sizes(logits, scale), {n: free[n] for n in ("size", "total")}
+        )
+        rows = 1 + (scale - 1) * share
+        channel = sizes[:, None] * rows
+        variances, gradient, inverse = _variances(channel, prior, gram, state.inverse)
+        largest = jnp.max(variances)
+        objective = largest if fixed is None else jnp.dot(variances, prior)
+
+        # A column's sum stays 1: what moves one entry moves the entries inside (0, 1) against it.
+        inside = ((share > 0) & (share < 1)).astype(share.dtype) + 1e-5
+        weights = sizes[:, None] * inside
+        price = jnp.sum(weights * gradient, axis=0) / jnp.sum(weights, axis=0)
+        slope = gradient - price[None, :]
+        slopes = {"share": sizes[:, None] * slope} | pull(jnp.sum(slope * rows, axis=1))[0]
+
+        done = state.step / total
+        rate = _RATE * (0.01 + 0.99 * (1 + jnp.cos(jnp.pi * done)) / 2)
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer step
+            updates, optimizer_state = optimizer.update(slopes, state.optimizer)
+        moved: Any = jax.tree.map(lambda x, step: x - rate * step, free, updates)
+        moved["share"] = _project(moved["share"], _sizes(moved, scale), scale, reach=4 * rate)
+
+        tilted = state.log_prior + _TILT * (1 - 0.9 * done) * (variances / largest - 1)
+        better = objective < state.least
+        keep = functools.partial(jnp.where, better)
+        return _State(
+            moved,
+            optimizer_state,
+            tilted - jnp.max(tilted),
+            inverse,
+            jax.tree.map(keep, free, state.best),
+            keep(objective, state.least),
+            state.step + 1,
+        )
+
+    return jax.lax.fori_loop(0, num_steps, step, state)
+
+
+def worst_prior(channel: np.ndarray, gram: np.ndarray, num_steps: int = 1000) -> np.ndarray:
+    """The law of users for which the best decoder has the least worst case, float64[k].
+
+    Exponentiated gradients until the largest variance is within 1e-5 of the mean one for the law,
+    which is a lower bound.
+
+    Args:
+      channel: float64[k, m], the probabilities of the reports of each value.
+      gram: float64[k, k], `W^T W`.
+      num_steps: at most so many.
+    """
+    with jax.enable_x64(True):
+        prior = _tilt(jnp.asarray(channel.T), jnp.asarray(gram), jnp.asarray(num_steps))
+        return np.asarray(prior)
+
+
+@jax.jit
+def _tilt(channel, gram, num_steps):
+    size = gram.shape[0]
+
+    def step(state):
+        log_prior, inverse, best, least, _, count = state
+        prior = jax.nn.softmax(log_prior)
+        variances, _, inverse = _variances(channel, prior, gram, inverse)
+        largest = jnp.max(variances)
+        better = largest < least
+        gap = largest / jnp.maximum(jnp.dot(prior, variances), 1e-300) - 1
+        best, least = jnp.where(better, prior, best), jnp.minimum(largest, least)
+        log_prior = log_prior + (variances / largest - 1)
+        return log_prior, inverse, best, least, gap, count + 1
+
+    def unfinished(state):
+        return (state[4] > 1e-5) & (state[5] < num_steps)
+
+    flat = jnp.zeros(size)
+    one = jnp.asarray(jnp.inf)
+    start = (flat, jnp.zeros((size, size)), jnp.full(size, 1 / size), one, one, 0 * num_steps)
+    return jax.lax.while_loop(unfinished, step, start)[2]

@@ -1,0 +1,40 @@
+"""Mechanisms of the central model: what they share with local protocols."""
+
+import numpy as np
+
+from jaxdp import workloads
+from jaxdp.central import FactorizationMechanism
+from tests.contracts.case import Case, bad_epsilons
+
+W = workloads.prefix(4)[:3]
+
+
+def _with(**arguments):
+    return FactorizationMechanism(**{"workload": W, "epsilon": 1.0, "delta": 1e-6} | arguments)
+
+
+CASES = (
+    Case(
+        "central-prefix",
+        lambda e: FactorizationMechanism(W, e, 1e-6),
+        counts=(200, 100, 400, 50),
+        bad=(
+            *bad_epsilons(lambda e: FactorizationMechanism(W, e, 1e-6)),
+            (lambda: _with(delta=0.0), "delta"),
+            (lambda: _with(delta=1.0), "delta"),
+            (lambda: _with(delta=None), "delta"),
+            (lambda: _with(workload=[[1.0, np.nan]]), "workload"),
+            (lambda: _with(workload=[1.0, 0.0]), "workload"),
+            (lambda: _with(norm="max"), "norm"),
+            (lambda: _with(adjacency="swap"), "adjacency"),
+            (lambda: _with(alpha=-0.1), "alpha"),
+            (lambda: _with(alpha=0.1, norm="gamma_f"), "alpha"),
+            (lambda: _with(factorization=np.eye(2)), "factorization"),
+            (lambda: _with(factorization=np.ones((1, 4))), "factorization"),
+            (lambda: _with(factorization=(W.T, W, W)), "factorization"),
+            (lambda: _with(factorization=(W, np.eye(4))), "factorization"),
+            (lambda: _with(factorization=np.full((4, 4), np.inf)), "factorization"),
+        ),
+        finite=False,
+    ),
+)

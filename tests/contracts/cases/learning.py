@@ -1,0 +1,42 @@
+"""Learners: protocols whose estimate is the losses of all concepts."""
+
+import numpy as np
+
+from jaxdp import workloads
+from jaxdp.learning import AgnosticLearner, RandomConcept
+from tests.contracts.case import Case, bad_epsilons
+
+CONCEPTS = workloads.thresholds(3)
+COUNTS = (300, 20, 90, 10, 250, 150)
+
+CASES = (
+    Case(
+        "random-concept",
+        lambda e: RandomConcept(CONCEPTS, e),
+        counts=COUNTS,
+        bad=(
+            *bad_epsilons(lambda e: RandomConcept(CONCEPTS, e)),
+            (lambda: RandomConcept([[0.0, 1.0]], 1.0), "concepts"),
+            (lambda: RandomConcept([[np.nan, 1.0]], 1.0), "concepts"),
+            (lambda: RandomConcept(np.ones(3), 1.0), "concepts"),
+            (lambda: RandomConcept(np.ones((0, 3)), 1.0), "concepts"),
+            (lambda: RandomConcept(CONCEPTS, 30.0), "epsilon"),
+        ),
+        finite=False,
+    ),
+    Case(
+        "agnostic-learner",
+        lambda e: AgnosticLearner(CONCEPTS, e),
+        counts=COUNTS,
+        bad=(
+            *bad_epsilons(lambda e: AgnosticLearner(CONCEPTS, e)),
+            (lambda: AgnosticLearner((CONCEPTS + 1) / 2, 1.0), "concepts"),
+            (lambda: AgnosticLearner(CONCEPTS, 1.0, num_users=0), "num_users"),
+            (lambda: AgnosticLearner(CONCEPTS, 1.0, tolerance=-1.0), "tolerance"),
+            (lambda: AgnosticLearner(CONCEPTS, 1.0, num_users=9, tolerance=0.1), "tolerance"),
+            (lambda: AgnosticLearner(CONCEPTS, 1.0, factorization=(np.eye(3),) * 2), "factoriz"),
+        ),
+        finite=False,
+        variant=True,
+    ),
+)

@@ -1,0 +1,130 @@
+"""Queries whose users report the column of their value: predictions, noise, printed variants."""
+
+import functools
+import math
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import jaxdp
+from jaxdp.linear import _encoded
+from jaxdp.linear._encoded import covariance_form
+from jaxdp.linear._factorized_queries import FactorizedQueries
+from jaxdp.linear._gaussian_queries import GaussianQueries
+from jaxdp.linear._laplace_queries import LaplaceQueries
+from jaxdp.linear._rejection_queries import RejectionQueries, _kept
+from jaxdp.randomizers import (
+    Gaussian,
+    GaussianRejection,
+    L2Ball,
+    PrivUnit,
+    PrivUnitG,
+    ProjUnit,
+)
+from jaxdp.randomizers._gaussian_rejection_law import ratio_error
+from jaxdp.workloads import identity, prefix
+from tests import stats
+
+QUERIES = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0.5, 0, 0, -1, 2]])
+
+RANDOMIZERS = (
+    L2Ball,
+    PrivUnit,
+    PrivUnitG,
+    GaussianRejection,
+    functools.partial(ProjUnit, num_projected=2),
+    functools.partial(Gaussian, delta=1e-3),
+)
+
+
+@pytest.mark.parametrize("make", RANDOMIZERS, ids=lambda make: str(getattr(make, "func", make)))
+def test_short_form_of_a_covariance_is_that_of_the_moments(make):
+    spec = make(dim=3, epsilon=1.0, radius=2.0)
+    form = covariance_form(spec)
+    assert form is not None
+    isotropic, along = form
+    for value in ((0.0, 0.0, 0.0), (1.0, -1.0, 0.5), (0.0, 2.0, 0.0)):
+        mean, covariance = spec.moments(np.array(value))
+        np.testing.assert_allclose(mean, value, atol=1e-7)
+        expected = isotropic * np.eye(3) + along * np.outer(value, value)
+        np.testing.assert_allclose(covariance, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_other_covariances_are_read_from_the_moments(monkeypatch):
+    """As they would be for a randomizer without a short form."""
+    assert covariance_form(GaussianRejection(3, 1.0, 2.0, "as_printed", 1000)) is None
+    spec = FactorizedQueries(QUERIES, 1.0, randomizer=L2Ball)
+    expected = spec.contributions()
+    monkeypatch.setattr(_encoded, "covariance_form", lambda randomizer: None)
+    found = _encoded._contributions.__wrapped__(spec)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_laplace_noise_is_for_the_better_center():
+    """0 for the histogram, the middle column for prefixes, 1/2 for queries of many signs."""
+    assert LaplaceQueries(identity(5), 1.0).worst_case_variance(1) == pytest.approx(8)
+    assert LaplaceQueries(prefix(9), 1.0).worst_case_variance(1) == pytest.approx(8 * 4**2)
+    signs = np.array([[0, 1, 0, 1], [0, 0, 1, 1]])
+    assert LaplaceQueries(signs, 1.0).worst_case_variance(1) == pytest.approx(8)
+    np.testing.assert_allclose(LaplaceQueries(signs, 1.0).contributions()[0], signs, atol=1e-6)
+    assert LaplaceQueries(np.ones((2, 3)), 1.0).worst_case_variance(1) == pytest.approx(8)
+
+
+def test_gaussian_noise_is_for_twice_the_largest_norm():
+    spec = GaussianQueries(QUERIES, 1.0, 1e-6)
+    assert spec.sigma == pytest.approx(8.449 * 2, rel=1e-4)  # the last column has norm 2
+    assert (
+        spec.exact_delta() <= 1e-6 < GaussianQueries(QUERIES, 1.0, 1e-6, "as_printed").exact_delta()
+    )
+    assert spec.worst_case_total_variance(10) == pytest.approx(3 * spec.sigma**2 / 10)
+    threshold = 9 * math.log(2e6) / (8 * math.log(5))
+    assert spec.projection_threshold() == pytest.approx(threshold)
+    assert GaussianQueries(QUERIES[:, :1], 1.0, 1e-6).projection_threshold() == math.inf
+
+
+def test_zero_workload_is_answered():
+    spec = GaussianQueries(np.zeros((2, 3)), 1.0, 1e-3)
+    assert spec.code().randomizer.radius == 1
+    assert np.all(spec.contributions()[0] == 0)
+
+
+def test_domain_of_another_size_is_refused():
+    population = jaxdp.Population.from_histogram([5, 6, 7])
+    with pytest.raises(ValueError, match=r"3.*workload's number of columns = 5"):
+        jaxdp.run(GaussianQueries(QUERIES, 1.0, 1e-3), population, jax.random.key(0))
+    with pytest.raises(ValueError, match="transpose"):
+        GaussianQueries(QUERIES, 1.0, 1e-3).variance([5, 6, 7])
+
+
+def test_printed_rejection_is_predicted_for_independent_users():
+    """`population_variance` is the mean of the errors about W p over all histograms of 3 users."""
+    spec = RejectionQueries(QUERIES[:, [0, 4]], 1.0, "as_printed", 1000)
+    p, target = 0.3, QUERIES[:, [0, 4]] @ [0.3, 0.7]
+    kept, mean, spread = _kept(spec)
+    expected = sum(
+        binom.pmf(c, 3, p)
+        * ratio_error(np.array([c, 3.0 - c]), kept, mean - target, spread, target)
+        for c in range(4)
+    )
+    np.testing.assert_allclose(spec.population_variance([p, 1 - p], 3), expected, rtol=1e-6)
+    assert np.all(spec.variance([3, 0]) <= spec.worst_case_variance(3))
+    assert spec.variance([1, 2]).sum() <= spec.worst_case_total_variance(3)
+    assert spec.exact_epsilon() == math.inf
+
+
+def test_printed_rejection_is_biased(key):
+    """Kept reports average 0.78 of a column of norm r at n = 1e4."""
+    spec = RejectionQueries(np.array([[1.0, -1.0]]), 1.0, "as_printed", 10**4)
+    users = jaxdp.Population.from_histogram([10**4, 0])
+    trials = jaxdp.simulate(spec, users, key, num_trials=300, method="tally")
+    variance = spec.variance([10**4, 0]) - 0.22**2
+    stats.check_mean(trials.estimates, 0.78, variance=variance * 1.1)
+    stats.must_fail(stats.check_mean, trials.estimates, 1.0, variance=variance * 1.1)
+    assert spec.projection_threshold(100) == pytest.approx(math.log(100) / (4 * math.log(2)))
+
+
+def test_printed_rejection_warns_of_few_users():
+    with pytest.warns(UserWarning, match="num_users = 100"):
+        RejectionQueries(QUERIES, 1.0, "as_printed", 100)
