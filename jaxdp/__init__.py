@@ -7,7 +7,10 @@ in as many trials as you like, and says what error to expect before a single tri
 from . import accounting as accounting
 from . import audit as audit
 from . import bounds as bounds
+from . import central as central
 from . import factorization as factorization
+from . import learning as learning
+from . import linear as linear
 from . import pairwise as pairwise
 from . import projections as projections
 from . import random as random

@@ -30,7 +30,7 @@ FLOORS = {
     "jaxdp.population": 4,
     "jaxdp.engine": 5,
     "jaxdp.linear": 6,
-    "jaxdp.central": 6,
+    "jaxdp.central": 7,
     "jaxdp.pairwise": 7,
     "jaxdp.learning": 7,
     "jaxdp.bounds": 8,

@@ -1,0 +1,164 @@
+"""What learners share: losses as linear queries, the choice of a concept, and its guarantees."""
+
+import abc
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._spec import FrozenArray, check_int, check_real
+from ..linear._protocol import AdditiveProtocol
+from ._examples import loss_matrix
+
+
+class Tail(NamedTuple):
+    """`log E exp(t (X - E X)) <= variance t**2 / (2 (1 - scale t))` for 0 <= t < 1/scale.
+
+    Holds for X and -X, X the contribution of a random user to the estimated loss of a concept; for
+    every concept and every distribution of the users. Averages of n users have both numbers over n.
+
+    Attributes:
+      variance: the variance factor.
+      scale: 0 for sub-Gaussian contributions.
+    """
+
+    variance: float
+    scale: float
+
+
+class Learner(AdditiveProtocol):
+    """Base class of the specs that estimate the losses of all concepts of a class.
+
+    A user holds a labelled example (x, y), see `labelled`; the loss of a concept c is the share of
+    the users with c(x) != y, a linear query. The estimate is float[m], the estimates of all losses,
+    not clipped to [0, 1]; `select` makes a choice. Without privacy, `select` of the true losses of
+    the sample (`truth(counts)`, or `Trials.truth`) is empirical risk minimisation.
+
+    Guarantees are for n users drawn independently from any distribution of examples.
+    """
+
+    __slots__ = ()
+
+    concepts: FrozenArray
+
+    @property
+    def workload(self) -> FrozenArray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The losses as linear queries, float64[m, 2 k]."""
+        return _loss_matrix(self.concepts)
+
+    @abc.abstractmethod
+    def tail(self) -> Tail:
+        """How far a user's contribution may be from its mean."""
+
+    def check_population(self, population) -> None:
+        """Raises unless the users' values are labelled examples of the domain."""
+        population.require_bins(self.num_values, "twice the number of columns of the concepts")
+
+    @property
+    def bias(self) -> float:
+        """The largest bias of an estimated loss over all distributions."""
+        return 0.0
+
+    def excess_risk(self, losses: Any, probabilities: Any) -> np.ndarray:
+        """How much more the selected concept loses than the best one, float64[...].
+
+        Args:
+          losses: float[..., m], estimates.
+          probabilities: float[2 k], of each labelled example; or counts of the users.
+        """
+        true = self.answers(self.check_distribution(probabilities))
+        return true[select(losses)] - true.min()
+
+    def deviation(self, num_users: int, beta: float) -> float:
+        """An error that, with probability 1 - beta, no estimated loss exceeds.
+
+        `bias + sqrt(2 v L / n) + b L / n` with `L = ln(2 m / beta)` and the (v, b) of `tail`.
+
+        Formal guarantees:
+          Proven, for every distribution of the users and the loss under it: Bernstein's inequality
+          for sub-gamma averages, and a union bound over both signs of all concepts.
+
+        Args:
+          num_users: n.
+          beta: in (0, 1).
+        """
+        n, (variance, scale), log = self._setting(num_users, beta)
+        return self.bias + math.sqrt(2 * variance * log / n) + scale * log / n
+
+    def excess_risk_bound(self, num_users: int, beta: float) -> float:
+        """Twice `deviation`: the excess risk that is exceeded with probability at most beta."""
+        return 2 * self.deviation(num_users, beta)
+
+    def expected_excess_risk_bound(self, num_users: int) -> float:
+        """`2 bias + sqrt(2 v ln(m) / n) + b ln(m) / n`, a proven bound on the mean excess risk.
+
+        With e the errors of the estimates about their means, c the selected concept and c* the best
+        one, the excess is at most `2 bias + e_{c*} - e_c`; the mean of e_{c*} is 0, and that of
+        -e_c at most that of the largest of m sub-gamma variables.
+
+        Args:
+          num_users: n.
+        """
+        n, (variance, scale), _ = self._setting(num_users, 0.5)
+        log = math.log(self.num_queries)
+        return 2 * self.bias + math.sqrt(2 * variance * log / n) + scale * log / n
+
+    def min_users(self, alpha: float, beta: float) -> int:
+        """The number of users with which the learner (alpha, beta)-learns the class; Theorem 24.
+
+        From then on, with probability 1 - beta, the selected concept has an excess risk of at most
+        alpha, and its estimated loss is within beta of the true one: `deviation` is at most
+        `min(alpha / 2, beta)`. (The paper's sample size leaves beta out: it takes it as constant.)
+
+        Args:
+          alpha: in (0, 1).
+          beta: in (0, 1).
+
+        Raises:
+          ValueError: the bias alone is too large.
+        """
+        alpha = check_real("alpha", alpha, low=0.0, high=1.0)
+        _, (variance, scale), log = self._setting(1, beta)
+        room = min(alpha / 2, float(beta)) - self.bias
+        if room <= 0:
+            raise ValueError(
+                f"min(alpha / 2, beta) must be above {self.bias:.3g}, the bias of the approximate "
+                f"factorization, got alpha = {alpha!r} and beta = {beta!r}; lower the tolerance."
+            )
+        spread = math.sqrt(2 * variance * log)
+        root = (spread + math.sqrt(spread**2 + 4 * room * scale * log)) / (2 * room)
+        return max(math.ceil(root**2), 1)
+
+    def _setting(self, num_users: int, beta: float) -> tuple[int, Tail, float]:
+        n = check_int("num_users", num_users, low=1)
+        beta = check_real("beta", beta, low=0.0, high=1.0)
+        return n, self.tail(), math.log(2 * self.num_queries / beta)
+
+
+def select(losses: Any) -> np.ndarray:
+    """The concept of the least estimated loss; the first of several.
+
+    Args:
+      losses: float[..., m], estimates such as `Trials.estimates`.
+
+    Returns:
+      int64[...], rows of the concept matrix.
+
+    Raises:
+      ValueError: there are no concepts, or a loss is NaN.
+
+    Example:
+      >>> from jaxdp.learning import select
+      >>> select([[0.5, 0.2, 0.3], [0.1, 0.9, 0.1]]).tolist()
+      [1, 0]
+    """
+    losses = np.asarray(losses, np.float64)
+    if losses.ndim == 0 or losses.shape[-1] == 0:
+        raise ValueError(f"losses must have an axis of concepts, got shape {losses.shape}.")
+    if np.any(np.isnan(losses)):
+        raise ValueError("losses must not be NaN.")
+    return np.argmin(losses, axis=-1)
+
+
+_loss_matrix = functools.lru_cache(maxsize=64)(loss_matrix)
