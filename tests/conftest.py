@@ -15,6 +15,7 @@ import dataclasses
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import hypothesis
 import jax
@@ -43,8 +44,7 @@ TESTS = pytest.StashKey[int]()
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """uint32 of the test's name and JAXDP_TEST_SEED; never chosen to make a test pass."""
-    name, _, _ = request.node.nodeid.partition("@")  # pytest-xdist appends the group
-    name += os.environ.get("JAXDP_TEST_SEED", "")
+    name = request.node.nodeid + os.environ.get("JAXDP_TEST_SEED", "")
     request.node.stash[SEED] = zlib.crc32(name.encode())
     return request.node.stash[SEED]
 
@@ -59,12 +59,24 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker of pytest-xdist runs a whole file, and compiles what its tests share once."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """What shares compiled programs runs in one worker: a file, or the contracts of one member."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    from tests.contracts.registry import PROTOCOLS
+
+    names = sorted((case.name for case in PROTOCOLS), key=len, reverse=True)
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path, _, test = nodeid.partition("::")
+            if "/contracts/" in path:
+                label = f"-{test.partition('[')[2].rstrip(']')}-"
+                return next((name for name in names if f"-{name}-" in label), path)
+            return path
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

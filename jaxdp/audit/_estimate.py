@@ -39,7 +39,9 @@ def estimate_epsilon(
     norm, whether it is zero; the log-density ratio of x and x' (`log_density` of the spec); and how
     much better x than x' fits what the randomizer's own decoder makes of the single report, which
     is the likelihood ratio of most frequency oracles and the projection on x - x' of vectors. A set
-    is half a line, or the union of the intervals or symbols of the largest frequency ratios.
+    is half a line, or the union of the intervals or symbols of the largest frequency ratios. Norms
+    are compared to 16 bits: samplers of floats are private in real arithmetic, and the last bits of
+    a norm that should be constant depend on the vector.
 
     Formal guarantees:
       * With probability `confidence` every bound of the report is valid at once, whatever the

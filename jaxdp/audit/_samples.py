@@ -176,13 +176,19 @@ def _columns(reports) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
             symbols[f"{name} is finite"] = np.all(np.isfinite(table), axis=1).astype(np.int64)
             reals.update(zip(names[:REAL_COLUMNS], numbers.T, strict=False))
             if leaf.ndim > 1:
-                reals[f"|{name}|"] = np.linalg.norm(numbers, axis=1)
+                reals[f"|{name}|"] = _to_16_bits(np.linalg.norm(numbers, axis=1))
         else:
             table = table.astype(np.int64)
             symbols.update(zip(names[:SYMBOL_COLUMNS], table.T, strict=False))
             if leaf.ndim > 1:
                 symbols[f"{name} as a whole"] = _hash(table)
     return reals, symbols
+
+
+def _to_16_bits(numbers: np.ndarray) -> np.ndarray:
+    """Numbers rounded relatively: the last bits of a constant norm tell how floats are rounded."""
+    fractions, exponents = np.frexp(numbers)
+    return np.ldexp(np.rint(fractions * 2**16), exponents - 16)
 
 
 def _hash(table: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ def test_upper_bound_is_a_learner_of_some_tolerance():
     assert learning_lower_bound(CONCEPTS, 1.0, 0.3, 0.15) < bound <= exact
 
 
+@pytest.mark.slow
 def test_lower_bound_of_orthogonal_concepts():
     """With m orthogonal concepts separation / spread is sqrt(m), by symmetry."""
     parities = workloads.parities(3, 2)

@@ -86,6 +86,7 @@ MEASURED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "bound"), MEASURED, ids=["gaussian", "rejection", "hadamard"])
 def test_independent_users_are_below_the_bounds(make, bound, rng, key):
     """Before and after the bound's two branches meet, for a flat and for a peaked distribution."""

@@ -99,6 +99,7 @@ def test_noise_is_one_normal_a_row_of_the_factors():
     np.testing.assert_allclose(noise, expected, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_errors_of_a_biased_mechanism(key):
     """Mean squared errors include the bias; power 0.999 to see a third more."""
     mechanism = MECHANISMS["approximate"]

@@ -1,4 +1,4 @@
-"""One worker of pytest-xdist runs all the contracts of a member, and compiles it once."""
+"""Which contracts of a member are tested by default, and which with `-m slow`."""
 
 import pytest
 
@@ -16,20 +16,26 @@ EXHAUSTIVE = {
     "test_run_agrees_inside_jit_and_vmap",
     "test_stacked_grid_is_vmapped",
     "test_trials_are_runs_with_folded_keys",
+    "test_given_and_counted_users_are_the_same_users",
 }
 """Tests that take long to compile: by default on the exemplars, with `-m slow` on the others."""
+
+IMPLIED = {"test_unbiased_with_the_predicted_variance"}
+"""Tests whose per-user path follows from the drawn one, as the two are compared anyway."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups the tests of the contract suites by member, and marks the slow ones."""
+    """Marks the slow ones."""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         if not isinstance(case := params.get("case"), Case):
             continue
-        item.add_marker(pytest.mark.xdist_group(case.name))
-        exhaustive = item.name.partition("[")[0] in EXHAUSTIVE
+        test = item.name.partition("[")[0]
+        exhaustive = test in EXHAUSTIVE or (
+            test in IMPLIED and params["method"] == "per_user" and case.has_law
+        )
         if (case.variant and item.path.stem in SIMULATIONS) or (
-            exhaustive and case not in EXEMPLARS and params.get("kind") != "values"
+            exhaustive and case not in EXEMPLARS
         ):
             item.add_marker(pytest.mark.slow)

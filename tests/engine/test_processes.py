@@ -9,6 +9,7 @@ import time
 
 import jax
 import numpy as np
+import pytest
 
 import jaxdp
 from tests.engine import process_worker
@@ -59,6 +60,7 @@ def test_two_processes_give_the_bits_of_one(tmp_path):
     assert len({value.tobytes() for name, value in expected.items() if "run" in name}) == 3
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_is_reported(tmp_path):
     """The other one fails too, and does not wait for it until the end of time."""
     out = tmp_path / "found.npz"

@@ -113,6 +113,7 @@ def test_jit_agrees_with_the_eager_call(norm):
     fz.certify(BASE, traced, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_shifted_norms_under_jit():
     symmetric = BASE + BASE.T
     for solver in (fz.gamma2, fz.signed):

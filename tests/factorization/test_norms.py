@@ -189,6 +189,7 @@ def test_one_constant_is_free_for_quadratic_forms(rng):
     np.testing.assert_allclose(near[2], result.upper[-1], rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_full_workloads_need_no_more_than_their_parts(rng):
     """γ_F ≤ γ2, ζ ≤ γ2 and γ2(W; α) ≤ γ2(W) and it is zero once α covers W."""
     stack = STACKS["square"]
@@ -201,6 +202,7 @@ def test_full_workloads_need_no_more_than_their_parts(rng):
     np.testing.assert_array_equal(covered.gap, np.zeros(len(stack)))
 
 
+@pytest.mark.slow
 def test_a_high_price_makes_zeta_exact():
     stack = STACKS["square"]
     mass = np.abs(fz.gamma2(stack).dual).sum(axis=(1, 2)).max()
@@ -246,6 +248,7 @@ def test_invariances_of_gamma2(rng):
     assert base <= shorter * (1 + 3e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(draws)
 def test_gamma2_is_multiplicative_over_kronecker_products(rng):
@@ -268,6 +271,7 @@ def test_the_dual_norm_is_dual(rng):
     assert fz.gamma2_dual(u).lower <= 1.783 * grothendieck.max()
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(draws)
 def test_the_approximate_norm_falls_with_alpha(rng):

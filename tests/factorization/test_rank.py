@@ -100,6 +100,7 @@ def test_newton_schulz_finds_the_polar_factor(rng):
     np.testing.assert_allclose(jax.jit(polar)(matrix), left @ right, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_stack_is_searched_one_by_one():
     stack = np.stack([W, 2 * W[::-1]])
     exact = fz.gamma2(stack)

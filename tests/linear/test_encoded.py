@@ -114,6 +114,7 @@ def test_printed_rejection_is_predicted_for_independent_users():
     assert spec.exact_epsilon() == math.inf
 
 
+@pytest.mark.slow
 def test_printed_rejection_is_biased(key):
     """Kept reports average 0.78 of a column of norm r at n = 1e4."""
     spec = RejectionQueries(np.array([[1.0, -1.0]]), 1.0, "as_printed", 10**4)

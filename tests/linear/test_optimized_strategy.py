@@ -81,6 +81,7 @@ def test_columns_sum_to_one(reach, rng):
     np.testing.assert_allclose(sizes @ (1 + (scale - 1) * share), 1, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_one_bit_gets_randomized_response():
     """Warner's is optimal there: variance e**epsilon / (e**epsilon - 1)**2 of the one share."""
     least = np.e / (np.e - 1) ** 2
@@ -88,6 +89,7 @@ def test_one_bit_gets_randomized_response():
     assert least * (1 - 1e-6) < bit.worst_case_total_variance(1) < least * 1.03
 
 
+@pytest.mark.slow
 def test_better_than_the_authors_code(found):
     """Prefix sums of 16 values: 76.4 with more steps, the authors reach 89.9."""
     assert found.worst_case_total_variance(1) < 0.9 * MCKENNA[16]
@@ -102,6 +104,7 @@ def test_better_than_the_authors_code_at_other_sizes(k):
     assert total < min(MCKENNA[k], 1650)
 
 
+@pytest.mark.slow
 def test_large_epsilon_is_no_worse_than_randomized_response(found):
     """The descent stops short there, and keeps what it started from."""
     del found  # compiled for this shape

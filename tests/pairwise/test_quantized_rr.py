@@ -57,6 +57,7 @@ def test_plug_in_estimates_are_the_statistic_without_noise(kernel, num_values, c
         assert protocol.worst_case_variance(200) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["auc", "entropy"])
 def test_plug_in_variance_is_that_of_the_linearisation(case, key):
     """Many users, so that terms of higher order are far below what the check can see."""

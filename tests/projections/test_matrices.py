@@ -80,6 +80,7 @@ def test_traces_and_norms(rng):
     np.testing.assert_array_equal(pj.nuclear_ball(x, 1e5), x)
 
 
+@pytest.mark.slow
 def test_derivatives_exist_where_eigenvalues_coincide(rng):
     with jax.enable_x64(True):
         x = jnp.asarray(matrices(rng)[[0, 3]])

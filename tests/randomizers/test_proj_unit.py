@@ -29,6 +29,7 @@ def explicit_reports(spec, value, rng, n):
     return np.einsum("ndl,nl->nd", frames, sent)
 
 
+@pytest.mark.slow
 def test_law_is_that_of_explicit_rotations(key, rng):
     """Four linear statistics of 20,000 reports; detects a Kolmogorov distance of 0.045."""
     spec = ProjUnit(5, 2.0, num_projected=3)

@@ -141,6 +141,7 @@ def test_packed_sets_are_those_of_floyds_algorithm(rng):
     assert tally["users"] == mask.sum()
 
 
+@pytest.mark.slow
 def test_sampled_tally_of_few_users_is_the_law_of_the_channel(key):
     """Every tally of users of the values 0, 1, 1, some of them silent, in 20,000 draws."""
     spec, draws = SubsetSelection(4, 1.5, 2), 20_000

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -68,8 +69,8 @@ def workplace(tmp_path, monkeypatch):
     [
         ("rnu toy", "rnu"),
         ("run", "NAME"),
-        ("run toi", "NAME must be one of kendall-flights, toy, got 'toi'; did you mean toy?"),
-        ("run nothing-like-it", "NAME must be one of kendall-flights, toy, got 'nothing-like-it'"),
+        ("run toi", "toy, got 'toi'; did you mean toy?"),
+        ("run nothing-like-it", "toy, got 'nothing-like-it'"),
         ("run toy more", "more"),
         ("run toy --trails 3", "--trails"),
         ("run toy --trials 0", "num_trials must be an integer >= 1, got 0"),
@@ -140,7 +141,7 @@ def test_help(line, capsys):
 def test_list(capsys):
     assert cli.main(["list"]) == 0
     out = capsys.readouterr().out
-    assert "kendall-flights  Kendall's tau" in out
+    assert re.search("^kendall-flights +Kendall's tau", out, re.MULTILINE)
 
 
 def test_run_show_and_run_again(workplace, capsys):

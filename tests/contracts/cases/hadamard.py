@@ -46,6 +46,7 @@ CASES = (
         lambda e: HadamardResponse(7, e, num_blocks=4),
         counts=(400, 0, 50, 300, 150, 60, 40),
         epsilons=(0.5, 1.0, 3.0),
+        variant=True,
     ),
     Case(
         "projective-geometry-6",

@@ -23,6 +23,7 @@ CASES = (
             (lambda: RandomConcept(CONCEPTS, 30.0), "epsilon"),
         ),
         finite=False,
+        variant=True,
     ),
     Case(
         "agnostic-learner",

@@ -44,6 +44,7 @@ CASES = (
             (lambda: OracleQueries(RANGES * np.nan, KRR(5, 1.0)), "workload"),
             (lambda: OracleQueries(RANGES[0], KRR(5, 1.0)), "workload"),
         ),
+        variant=True,
     ),
     Case(
         "hierarchical-prefix",

@@ -38,5 +38,6 @@ CASES = (
             bad("channel", channel=np.full((3, 4), 0.25)),
             bad("epsilon", channel=channel(1.5).table),
         ),
+        variant=True,
     ),
 )

@@ -95,6 +95,7 @@ CASES = (
             (lambda: RejectionQueries(QUERIES, 1.0, num_users=10), "num_users"),
             (lambda: RejectionQueries(QUERIES, 3.0, "as_printed", 1000), "epsilon"),
         ),
+        variant=True,
     ),
     Case(
         "rejection-queries-printed",

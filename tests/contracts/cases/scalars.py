@@ -30,6 +30,7 @@ CASES = (
         values=((2.0, 0.0, 0.0), (-0.5, 0.5, 1.0), (-2.0, 0.0, 0.0)),
         finite=False,
         density=True,
+        variant=True,
     ),
     Case(
         "piecewise",
