@@ -71,6 +71,7 @@ def test_raw_estimates_are_always_there():
         np.testing.assert_allclose(params[name].estimate(tally), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_users", [100, 100_000])
 def test_errors_are_below_the_bound(num_users, key):
     """Both terms of the bound are the least once.

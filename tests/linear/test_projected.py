@@ -64,6 +64,7 @@ BOUNDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raw", BOUNDED, ids=lambda raw: type(raw).__name__)
 def test_errors_are_below_the_bounds(raw, key):
     """Power 0.999 to see a mean square 1.4 times the bound."""

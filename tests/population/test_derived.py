@@ -137,6 +137,7 @@ def matchings(users: list[int]) -> dict[bytes, float]:
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", [(3, 2), (2, 4)], ids=str)
 def test_law_of_the_table_of_pairs(counts, key):
     """Both paths against all orders of five or six users; 20,000 tables each."""

@@ -185,6 +185,7 @@ def test_vectors_outside_of_the_ball_are_projected(make):
             make(3, 1.0, radius=2.0).variance([1], bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [PrivUnit, PrivUnitG])
 def test_trials_side_by_side_are_trials_one_by_one(make, key):
     """A program of batched trials that sums products has been seen to be compiled wrongly."""
