@@ -105,10 +105,14 @@ MAX_MAPS = 25_000
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Forgets compiled programs before they exhaust the process's memory maps."""
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forgets compiled programs before they exhaust the process's memory maps.
+
+    Between files if possible, so that the tests of a file may count on what it has compiled.
+    """
     number = item.config.stash[TESTS] = item.config.stash.get(TESTS, 0) + 1
-    if number % 20 == 0 and _num_maps() > MAX_MAPS:
+    leaves_file = nextitem is None or nextitem.path != item.path
+    if (leaves_file or number % 20 == 0) and _num_maps() > (1 if leaves_file else 2) * MAX_MAPS:
         jax.clear_caches()
 
 
