@@ -153,6 +153,19 @@ def check_counts(value: Any, name: str = "counts") -> np.ndarray:
     return array.astype(np.int64)
 
 
+def check_probabilities(value: Any, name: str = "probabilities") -> np.ndarray:
+    """Returns weights as probabilities, float64[k] of sum 1, or raises unless they are weights.
+
+    Args:
+      value: finite numbers >= 0, not all 0, any shape.
+      name: the argument's name in messages.
+    """
+    weights = np.asarray(value, np.float64).ravel()
+    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and weights.sum() > 0):
+        raise ValueError(f"{name} must be finite, >= 0 and not all 0, got {value!r}.")
+    return weights / weights.sum()
+
+
 def check_key(key: Any, name: str = "key") -> jax.Array:
     """Returns `key`, or raises unless it is one typed threefry2x32 key."""
     if not isinstance(key, jax.Array):

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._queries import AdditiveProtocol, check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from .._x64 import dot, in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
 from ..factorization import central_lower_bound, gamma2, gamma_f
-from ..linear._protocol import AdditiveProtocol, check_workload
 from ..random import ROUND, Count, multinomial, stream
 from ..random._gamma import normal_quantile
 from ..randomizers._params import CountedParams

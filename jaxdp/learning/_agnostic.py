@@ -9,11 +9,11 @@ import numpy as np
 
 from .._spec import check_epsilon, check_real
 from ..linear._factorized_queries import FactorizedQueries
+from ..linear._tails import Tail, tail_of
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._examples import check_concepts, loss_matrix
-from ._learner import Learner, Tail
-from ._tails import report_tail
+from ._learner import Learner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,12 +142,17 @@ class AgnosticLearner(Learner):
           ValueError: it is not known of the randomizer.
         """
         code = self.queries.code()
-        variance, scale = report_tail(code.randomizer)
+        report = tail_of(code.randomizer)
+        if report is None:
+            raise ValueError(
+                "randomizer must be one with a known tail, such as PrivUnitG, PrivUnit or L2Ball, "
+                f"for a proven guarantee, got {type(code.randomizer).__name__}."
+            )
         assert code.decoder is not None
         size = float(np.linalg.norm(code.decoder, axis=1).max())
         mean, _ = self.contributions()
         span = float(np.ptp(mean, axis=1).max())
-        return Tail(variance * size**2 + span**2 / 4, scale * size)
+        return Tail(report.variance * size**2 + span**2 / 4, report.scale * size)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,11 +1,12 @@
 """Labelled examples as values of a domain: (x, +1) is the value x, (x, -1) the value k + x."""
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from .._queries import check_workload
 from .._spec import FrozenArray, check_counts, check_int
-from ..linear._protocol import check_workload
 from ..workloads import signed_examples
 
 
@@ -88,6 +89,7 @@ def check_concepts(value: Any) -> FrozenArray:
     return concepts
 
 
+@functools.lru_cache(maxsize=64)
 def loss_matrix(concepts: FrozenArray) -> FrozenArray:
     """The losses as linear queries, float64[m, 2 k]: 1 where c(x) differs from y."""
     return FrozenArray((1 - signed_examples(concepts.values)) / 2)

@@ -1,30 +1,15 @@
 """What learners share: losses as linear queries, the choice of a concept, and its guarantees."""
 
 import abc
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .._queries import AdditiveProtocol
 from .._spec import FrozenArray, check_int, check_real
-from ..linear._protocol import AdditiveProtocol
+from ..linear._tails import Tail
 from ._examples import loss_matrix
-
-
-class Tail(NamedTuple):
-    """`log E exp(t (X - E X)) <= variance t**2 / (2 (1 - scale t))` for 0 <= t < 1/scale.
-
-    Holds for X and -X, X the contribution of a random user to the estimated loss of a concept; for
-    every concept and every distribution of the users. Averages of n users have both numbers over n.
-
-    Attributes:
-      variance: the variance factor.
-      scale: 0 for sub-Gaussian contributions.
-    """
-
-    variance: float
-    scale: float
 
 
 class Learner(AdditiveProtocol):
@@ -45,11 +30,14 @@ class Learner(AdditiveProtocol):
     @property
     def workload(self) -> FrozenArray:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The losses as linear queries, float64[m, 2 k]."""
-        return _loss_matrix(self.concepts)
+        return loss_matrix(self.concepts)
 
     @abc.abstractmethod
     def tail(self) -> Tail:
-        """How far a user's contribution may be from its mean."""
+        """How far a user's contribution may be from its mean.
+
+        A `Tail` of both signs of it, for every concept and every distribution of the users.
+        """
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are labelled examples of the domain."""
@@ -159,6 +147,3 @@ def select(losses: Any) -> np.ndarray:
     if np.any(np.isnan(losses)):
         raise ValueError("losses must not be NaN.")
     return np.argmin(losses, axis=-1)
-
-
-_loss_matrix = functools.lru_cache(maxsize=64)(loss_matrix)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,12 @@ import numpy as np
 
 from .._spec import check_epsilon
 from .._x64 import in_float64
+from ..linear._tails import Tail
 from ..random import Count, binomial, merge, mul_32x32, multinomial
 from ..randomizers import KRR, KRRParams
-from ..randomizers._params import CountedParams
+from ..randomizers._params import IndependentUsersParams
 from ._examples import check_concepts
-from ._learner import Learner, Tail
+from ._learner import Learner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _shares(num_concepts: int, word_bits: int) -> np.ndarray:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RandomConceptParams(CountedParams):
+class RandomConceptParams(IndependentUsersParams):
     """The params of `RandomConcept`: a pytree.
 
     Attributes:
@@ -144,6 +145,8 @@ class RandomConceptParams(CountedParams):
 
     right: jax.Array | np.ndarray
     bit: KRRParams
+
+    iid_stream: ClassVar[int] = 3
 
     @property
     def num_words(self) -> int:
@@ -220,24 +223,12 @@ class RandomConceptParams(CountedParams):
         true = jnp.stack([jnp.sum(drawn * (1 - right), axis=0), jnp.sum(drawn * right, axis=0)])
         return merge(random, Count.from_float(true.T.reshape(-1)))
 
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[2 k], the probabilities of the examples, times any constant.
-
-        Returns:
-          Count[2 m].
-        """
+    def report_law(self, law):
         p, q = self.bit.probabilities()
-        law = weights.f64() / jnp.sum(weights.f64())
         right = jnp.sum(jnp.asarray(self.right).astype(jnp.float64) * law[:, None], axis=0)
         says = q + (p - q) * right
         cells = jnp.stack([1 - says, says], axis=1) * self._share()[:, None]
-        return multinomial(jax.random.fold_in(key, 3), num_users, cells.reshape(-1))
+        return cells.reshape(-1)
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: a binomial for each concept and example."""

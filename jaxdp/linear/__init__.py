@@ -1,5 +1,7 @@
 """Protocols for linear queries: answers `W h` from the histogram h of users' values."""
 
+from .._queries import AdditiveProtocol as AdditiveProtocol
+from .._queries import LinearProtocol as LinearProtocol
 from ._adaptive_params import AdaptiveQueriesParams as AdaptiveQueriesParams
 from ._adaptive_params import QueryError as QueryError
 from ._adaptive_params import QueryParams as QueryParams
@@ -25,6 +27,4 @@ from ._projected import Projected as Projected
 from ._projected import ProjectedParams as ProjectedParams
 from ._projected_hadamard import ProjectedHadamard as ProjectedHadamard
 from ._projection_mechanism import ProjectionMechanism as ProjectionMechanism
-from ._protocol import AdditiveProtocol as AdditiveProtocol
-from ._protocol import LinearProtocol as LinearProtocol
 from ._rejection_queries import RejectionQueries as RejectionQueries

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_counts, check_int, check_key
+from .._spec import check_counts, check_int, check_key, check_probabilities
 from ..engine import outcome
 from ..population import Population
 from ..population._rounds import MAX_ROUNDS
@@ -182,13 +182,9 @@ class AdaptiveQueries:
         Returns:
           float64[...].
         """
-        p = np.asarray(probabilities, np.float64).ravel()
-        if not (np.all(np.isfinite(p)) and np.all(p >= 0) and p.sum() > 0):
-            raise ValueError(
-                f"probabilities must be finite, >= 0 and not all 0, got {probabilities!r}."
-            )
+        p = check_probabilities(probabilities)
         n = check_int("num_users", num_users, low=1)
-        return self._error(*self._moments(p / p.sum(), n, queries)[:4])
+        return self._error(*self._moments(p, n, queries)[:4])
 
     def worst_case_variance(self, num_users: int) -> float:
         """A bound on the mean squared error of an answer about `q_t p`, for every analyst.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._queries import LinearProtocol, check_workload
 from .._spec import check_choice, check_counts, check_epsilon, check_int, check_real
 from ..randomizers import (
     KRR,
@@ -26,7 +27,6 @@ from ._histogram_query import HistogramQuery
 from ._laplace_queries import LaplaceQueries
 from ._optimized_strategy import OptimizedStrategy
 from ._oracle_queries import OracleQueries
-from ._protocol import LinearProtocol, check_workload
 from ._rejection_queries import RejectionQueries
 
 ORACLES: dict[str, Callable] = {

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._queries import AdditiveProtocol
 from .._x64 import dot, in_float64
 from ..random import Count
 from ..randomizers._gaussian import Gaussian
@@ -16,7 +17,6 @@ from ..randomizers._gaussian_rejection import GaussianRejection
 from ..randomizers._laplace import Laplace
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._vector import VectorRandomizer
-from ._protocol import AdditiveProtocol
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._queries import check_workload
 from .._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real
 from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._encoded import Code, EncodedProtocol, radius_of
-from ._protocol import check_workload
 
 _TOL = 1e-3  # of approximate factorizations: their errors are of second order in it
 _ROUNDS = 8

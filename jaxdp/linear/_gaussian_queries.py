@@ -5,10 +5,10 @@ import functools
 import math
 from typing import Any
 
+from .._queries import check_workload
 from .._spec import check_choice, check_epsilon, check_real
 from ..randomizers._gaussian import Gaussian
 from ._encoded import Code, EncodedProtocol, column_code
-from ._protocol import check_workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._queries import AdditiveProtocol, check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..randomizers import KRR, HadamardResponse, ProjectiveGeometryResponse
 from ..randomizers._params import CountedParams
 from ..randomizers._support import FrequencyOracle
 from ._hierarchical_params import HierarchicalParams
 from ._oracle_moments import expected_variances, query_variances
-from ._protocol import AdditiveProtocol, check_workload
 from ._tree import consistent_parts, interval_parts, level_widths, node_shares, num_nodes
 
 _BRANCHINGS = (2, 3, 4, 5, 6, 8, 12, 16)

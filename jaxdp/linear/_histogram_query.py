@@ -6,12 +6,12 @@ from typing import Any
 import jax.tree_util
 import numpy as np
 
+from .._queries import LinearProtocol
 from .._spec import check_int
 from .._x64 import in_float64
 from ..random import Count
 from ..randomizers._support import FrequencyOracle
 from ._oracle_moments import expected_variances, worst_total
-from ._protocol import LinearProtocol
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

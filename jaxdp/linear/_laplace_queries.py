@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from .._queries import check_workload
 from .._spec import check_epsilon
 from ..randomizers._laplace import Laplace
 from ._encoded import Code, EncodedProtocol, column_code
-from ._protocol import check_workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,19 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._queries import AdditiveProtocol, check_workload
 from .._spec import FrozenArray, check_epsilon, check_int
 from .._x64 import dot, in_float64
 from ..random import Count
-from ..randomizers._finite_channel import (
-    MAX_ENTRIES,
-    FiniteChannel,
-    FiniteChannelParams,
-    joined,
-    left_inverse,
-    split,
-    thresholds,
-)
-from ._protocol import AdditiveProtocol, check_workload
+from ..randomizers._finite_channel import MAX_ENTRIES, FiniteChannel, left_inverse, thresholds
+from ..randomizers._finite_channel_params import FiniteChannelParams, joined, split
 from ._strategy_descent import optimize, worst_prior
 
 _MAX_BIAS = 1e-6  # of the largest answer: beyond, the channel does not determine the answers

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._queries import AdditiveProtocol, check_workload
 from .._x64 import dot, in_float64
 from ..randomizers._support import FrequencyOracle
 from ._histogram_query import HistogramParams, check_oracle
 from ._oracle_moments import query_variances
-from ._protocol import AdditiveProtocol, check_workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

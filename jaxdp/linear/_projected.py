@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import projections
+from .._queries import LinearProtocol
 from .._spec import check_choice, check_real
 from .._x64 import in_float64
+from ..projections import PolytopeProjection, hull, l1_ball, simplex, symmetric_polytope
 from ._encoded import EncodedProtocol
-from ._protocol import LinearProtocol
 from ._tails import tail_of
 
 ONTO = ("hull", "polytope", "simplex", "clip", "norm_sub")
@@ -347,7 +347,7 @@ class ProjectedParams:
         return jnp.where(_num_users(tally) < jnp.asarray(self.below), nearest, raw)
 
     @in_float64
-    def projection(self, tally) -> projections.PolytopeProjection:
+    def projection(self, tally) -> PolytopeProjection:
         """The projection with its weights (a histogram, for the hull) and its certified gap."""
         if self.kind not in ("hull", "polytope"):
             raise ValueError(f"projection is known for polytopes, not for {self.kind!r}.")
@@ -355,16 +355,16 @@ class ProjectedParams:
 
     def _nearest(self, raw):
         if self.kind == "simplex":
-            return projections.simplex(raw)
+            return simplex(raw)
         if self.kind == "l1_ball":
-            return projections.l1_ball(raw)
+            return l1_ball(raw)
         if self.kind == "clip":
             low, high = jnp.asarray(self.shape).astype(jnp.float64)
             return jnp.clip(raw, low, high)
         return self._onto_polytope(raw).point
 
-    def _onto_polytope(self, raw) -> projections.PolytopeProjection:
-        project = projections.hull if self.kind == "hull" else projections.symmetric_polytope
+    def _onto_polytope(self, raw) -> PolytopeProjection:
+        project = hull if self.kind == "hull" else symmetric_polytope
         return project(raw, jnp.asarray(self.shape).astype(jnp.float64), tol=self.tol)
 
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from .._queries import LinearProtocol
 from .._spec import check_choice
 from ..randomizers import HadamardResponse
 from ._histogram_query import HistogramQuery
 from ._projected import Projected
-from ._protocol import LinearProtocol
 
 POSTPROCESS = ("simplex", "norm_sub", "clip", "none")
 

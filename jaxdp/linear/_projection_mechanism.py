@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._queries import check_workload
 from .._spec import check_epsilon
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._encoded import Code, EncodedProtocol, column_code
 from ._projected import ProjectedProtocol
-from ._protocol import check_workload
 
 _STEPS = 1000
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .._queries import check_workload
 from .._spec import check_choice, check_epsilon, check_int
 from ..randomizers._gaussian_rejection import GaussianRejection
 from ..randomizers._gaussian_rejection_law import ratio_error
 from ._encoded import Code, EncodedProtocol, column_code
-from ._protocol import check_workload
 
 _FEWEST = 120  # users for which the paper analyses its algorithm
 

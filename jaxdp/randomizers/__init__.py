@@ -5,7 +5,7 @@ from ._binary import BinaryResponseParams as BinaryResponseParams
 from ._discrete_laplace import DiscreteLaplace as DiscreteLaplace
 from ._discrete_laplace import DiscreteLaplaceParams as DiscreteLaplaceParams
 from ._finite_channel import FiniteChannel as FiniteChannel
-from ._finite_channel import FiniteChannelParams as FiniteChannelParams
+from ._finite_channel_params import FiniteChannelParams as FiniteChannelParams
 from ._gaussian import Gaussian as Gaussian
 from ._gaussian import GaussianParams as GaussianParams
 from ._gaussian_rejection import GaussianRejection as GaussianRejection

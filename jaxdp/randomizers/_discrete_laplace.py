@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, merge, multinomial
 from ._exact import exp_lower, log_upper
-from ._params import CountedParams
+from ._params import IndependentUsersParams
 from ._randomizer import Randomizer, check_bins
 
 MAX_VALUES = 2**11
@@ -256,7 +257,7 @@ def _scores(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class DiscreteLaplaceParams(CountedParams):
+class DiscreteLaplaceParams(IndependentUsersParams):
     """The params of `DiscreteLaplace`: a pytree.
 
     Attributes:
@@ -270,6 +271,8 @@ class DiscreteLaplaceParams(CountedParams):
     scores: jax.Array | np.ndarray
     low: int = dataclasses.field(metadata={"static": True})
     word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    iid_stream: ClassVar[int] = 2**31
 
     @property
     def num_words(self) -> int:
@@ -349,25 +352,12 @@ class DiscreteLaplaceParams(CountedParams):
         numbers = jnp.arange(steps, dtype=jnp.int32)
         return lax.scan(step, Count.zeros((d + 1,)), (numbers, chunks))[0]
 
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[D + 1], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[D + 1].
-        """
+    def report_law(self, law):
         point, beyond = self._probabilities()
-        law = weights.f64() / jnp.sum(weights.f64())
         kernel = jnp.concatenate([point[:0:-1], point])
         inner = jnp.convolve(law, kernel, precision="highest")[self._reach : 2 * self._reach + 1]
         first, last = jnp.sum(law * beyond), jnp.sum(law[::-1] * beyond)
-        reports = jnp.concatenate([first[None], inner[1:-1], last[None]])
-        return multinomial(jax.random.fold_in(key, 2**31), num_users, reports)
+        return jnp.concatenate([first[None], inner[1:-1], last[None]])
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: it draws k**2 binomials."""

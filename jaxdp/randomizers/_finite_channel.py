@@ -6,18 +6,13 @@ import math
 from fractions import Fraction
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
 from .._spec import FrozenArray, check_epsilon, check_int
-from .._x64 import dot, in_float64
-from ..random import Count, multinomial
 from ._exact import exp_lower, log_upper
-from ._params import CountedParams
-from ._randomizer import check_bins
-from ._support import FrequencyOracle
+from ._finite_channel_params import NO_DECODER, FiniteChannelParams, split
+from ._support import LinearOracle
 
 MAX_ENTRIES = 2**24
 """Largest number of entries of a table."""
@@ -26,7 +21,7 @@ _SLACK = 1e-6  # of a probability, which tables in float32 may be off by
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FiniteChannel(FrequencyOracle):
+class FiniteChannel(LinearOracle):
     """The randomizer with a given table of probabilities: `Pr[report = y | x] = table[x, y]`.
 
     One word decides: the report is the number of cumulative probabilities of the user's row that
@@ -146,26 +141,7 @@ class FiniteChannel(FrequencyOracle):
         mean = decoder @ law
         return (decoder * law) @ decoder.T - np.outer(mean, mean)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact variance of each estimated count, float64[k].
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: unused; the values are the bins.
-        """
-        del inputs
-        return self._user_variances() @ check_bins(counts, self.num_values)
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """The largest variance of one estimated count over all data sets of a size; exact.
-
-        The variance is linear in the counts, so it is largest where all users have one value.
-        """
-        n = check_int("num_users", num_users, low=1)
-        return n * float(self._user_variances().max())
-
     def _user_variances(self) -> np.ndarray:
-        """The variances of the estimate from one user, float64[k, k], a column for each value."""
         decoder = self._decoder_or_raise()
         law = self.weights().T / 2.0**32
         return np.square(decoder) @ law - np.square(decoder @ law)
@@ -175,12 +151,6 @@ class FiniteChannel(FrequencyOracle):
         if decoder is None:
             raise ValueError(NO_DECODER)
         return decoder
-
-
-NO_DECODER = (
-    "table does not determine the counts: its rows are linearly dependent, up to the rounding to "
-    "words. Only linear combinations can be estimated, by a linear protocol with this channel."
-)
 
 
 def _check_table(table: Any) -> FrozenArray:
@@ -331,116 +301,3 @@ def left_inverse(law: np.ndarray, prior: np.ndarray) -> np.ndarray:
 def thresholds(spec: FiniteChannel, word_bits: int) -> np.ndarray:
     """The cumulative weights of each row but for the last, uint32[k, m - 1]."""
     return np.cumsum(spec.weights(word_bits)[:, :-1], axis=1).astype(np.uint32)
-
-
-def split(matrix: np.ndarray) -> np.ndarray:
-    """float64[...] as the sum of two float32, float32[2, ...]: jax has no other 48 bits."""
-    high = matrix.astype(np.float32)
-    return np.stack([high, (matrix - high).astype(np.float32)])
-
-
-def joined(halves: jax.Array | np.ndarray) -> jax.Array:
-    """The matrix that `split` was given, to 48 bits; only inside an x64 block."""
-    wide = jnp.asarray(halves).astype(jnp.float64)
-    return wide[0] + wide[1]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class FiniteChannelParams(CountedParams):
-    """The params of `FiniteChannel`: a pytree.
-
-    Attributes:
-      thresholds: uint32[k, m - 1], the cumulative weights of each row but for the last.
-      decoder: float32[2, k, m], the sum of which makes counts of reports; None if there is none.
-      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
-    """
-
-    thresholds: jax.Array | np.ndarray
-    decoder: jax.Array | np.ndarray | None
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
-
-    @property
-    def num_words(self) -> int:
-        """One word per user."""
-        return 1
-
-    @property
-    def num_reports(self) -> int:
-        """The table's columns."""
-        return self.thresholds.shape[-1] + 1
-
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[1].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          int32[] in [0, num_reports).
-        """
-        k, last = self.thresholds.shape
-        value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
-        flat = jnp.asarray(self.thresholds).reshape(-1)
-        report = jnp.int32(0)
-        for step in (2**i for i in reversed(range(last.bit_length()))):
-            next_report = report + step
-            inside = jnp.minimum(next_report, last)
-            passed = words[0] >= flat[value * last + inside - 1]
-            report = jnp.where((next_report <= last) & passed, next_report, report)
-        return report
-
-    def law(self) -> jax.Array:
-        """The realised channel, float64[k, m], exact; only inside an x64 block."""
-        cumulative = jnp.asarray(self.thresholds).astype(jnp.float64)
-        padded = jnp.pad(cumulative, ((0, 0), (1, 0)))
-        following = jnp.pad(cumulative, ((0, 0), (0, 1)), constant_values=2.0**self.word_bits)
-        return (following - padded) / 2.0**self.word_bits
-
-    @in_float64
-    def estimate(self, tally: Count):
-        """Unbiased counts of the users' values, float[k].
-
-        Raises:
-          ValueError: the channel does not determine them.
-        """
-        if self.decoder is None:
-            raise ValueError(NO_DECODER)
-        return dot(joined(self.decoder), tally.f64())
-
-    @in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law: the sum of a multinomial for each value.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          Count[m].
-        """
-        del inputs
-        return multinomial(jax.random.fold_in(key, 0), counts, self.law()).sum(0)
-
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[k], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[m].
-        """
-        prior = weights.f64() / jnp.sum(weights.f64())
-        reports = dot(self.law().T, prior)
-        return multinomial(jax.random.fold_in(key, 1), num_users, reports)
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws k (m - 1) binomials."""
-        del num_users
-        return 400.0 * num_bins * self.num_reports

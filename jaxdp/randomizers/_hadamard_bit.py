@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,11 @@ from jaxdp_kernels.fwht import fwht
 
 from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
-from ..random import Count, multinomial
+from ..random import Count
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
-from ._params import CountedParams
+from ._params import IndependentUsersParams
 from ._support import SupportOracle
 
 MAX_VALUES = 2**24
@@ -149,7 +150,7 @@ class HadamardBit(SupportOracle):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class HadamardBitParams(CountedParams):
+class HadamardBitParams(IndependentUsersParams):
     """The params of `HadamardBit`: a pytree.
 
     Attributes:
@@ -161,6 +162,8 @@ class HadamardBitParams(CountedParams):
     true: jax.Array | np.ndarray
     num_values: int = dataclasses.field(metadata={"static": True})
     word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    iid_stream: ClassVar[int] = 2
 
     @property
     def row_bits(self) -> int:
@@ -229,24 +232,10 @@ class HadamardBitParams(CountedParams):
         rows = butterfly(jax.random.fold_in(key, 1), state, forced=False)
         return Count.from_float(rows.reshape(2 * size))
 
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[k], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[2 D].
-        """
+    def report_law(self, law):
         p, _ = self.probabilities()
-        law = weights.f64() / jnp.sum(weights.f64())
         mean = (2 * p - 1) * fwht(jnp.pad(law, (0, 2**self.row_bits - self.num_values)))
-        return multinomial(
-            jax.random.fold_in(key, 2), num_users, jnp.concatenate([1 + mean, 1 - mean])
-        )
+        return jnp.concatenate([1 + mean, 1 - mean])
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: it draws 2 D log2 D halves."""

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
-from ._params import CountedParams
+from ._params import IndependentUsersParams
 from ._randomizer import check_bins
 from ._support import FrequencyOracle
 
@@ -236,7 +237,7 @@ def _best_blocks(num_values: int, epsilon: float) -> int:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class HadamardResponseParams(CountedParams):
+class HadamardResponseParams(IndependentUsersParams):
     """The params of `HadamardResponse`: a pytree.
 
     Attributes:
@@ -250,6 +251,8 @@ class HadamardResponseParams(CountedParams):
     num_values: int = dataclasses.field(metadata={"static": True})
     num_blocks: int = dataclasses.field(metadata={"static": True})
     word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    iid_stream: ClassVar[int] = 3
 
     @property
     def block_size(self) -> int:
@@ -329,23 +332,12 @@ class HadamardResponseParams(CountedParams):
         columns = butterfly(jax.random.fold_in(key, 2), state, forced=True)[:, 0]
         return Count.from_float(columns.reshape(self.num_reports))
 
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[k], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[K].
-        """
+    def report_law(self, law):
         a = self._share()
-        law = self._in_rows(weights.f64() / jnp.sum(weights.f64()))
-        inside = jnp.sum(law, axis=-1, keepdims=True) + fwht(law)  # rounded, it may be below 0
+        rows = self._in_rows(law)
+        inside = jnp.sum(rows, axis=-1, keepdims=True) + fwht(rows)  # rounded, it may be below 0
         reports = (1 - a) / self.num_blocks + a * jnp.maximum(inside, 0.0)
-        return multinomial(jax.random.fold_in(key, 3), num_users, reports.reshape(self.num_reports))
+        return reports.reshape(self.num_reports)
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: it draws 2 K log2 b halves."""

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from .._spec import check_epsilon, check_int
 from .._x64 import in_float64
 from ..random import Count, binomial, merge, multinomial
 from ._exact import exp_lower, log_upper
-from ._params import CountedParams
+from ._params import IndependentUsersParams
 from ._support import SupportOracle
 
 MAX_VALUES = 2**30
@@ -135,7 +136,7 @@ class KRR(SupportOracle):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class KRRParams(CountedParams):
+class KRRParams(IndependentUsersParams):
     """The params of `KRR`: a pytree.
 
     Attributes:
@@ -147,6 +148,8 @@ class KRRParams(CountedParams):
     keep: jax.Array | np.ndarray
     num_values: int = dataclasses.field(metadata={"static": True})
     word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    iid_stream: ClassVar[int] = 2
 
     @property
     def num_words(self) -> int:
@@ -210,22 +213,9 @@ class KRRParams(CountedParams):
         uniform = jnp.ones(self.num_values, jnp.float64)
         return merge(certain, multinomial(jax.random.fold_in(key, 1), rest, uniform))
 
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[k], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[k].
-        """
+    def report_law(self, law):
         p, q = self.probabilities()
-        law = weights.f64() / jnp.sum(weights.f64())
-        reports = q + (p - q) * law
-        return multinomial(jax.random.fold_in(key, 2), num_users, reports)
+        return q + (p - q) * law
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: it draws 2k binomials."""

@@ -6,6 +6,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from .._x64 import in_float64
+from ..random import Count, multinomial
+
 
 class RandomizerParams(abc.ABC):
     """Base of the params of randomizers: pytrees with the functions that run inside jit."""
@@ -50,3 +53,40 @@ class CountedParams(RandomizerParams):
             ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
             return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
         return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_reports)
+
+
+class IndependentUsersParams(CountedParams):
+    """Base of params that know the law of a report of users drawn from a distribution.
+
+    Attributes:
+      iid_stream: what the key of `sample_tally_iid` is folded with.
+    """
+
+    iid_stream: ClassVar[int]
+
+    @abc.abstractmethod
+    def report_law(self, law):
+        """The probability of each report, times any constant; only inside an x64 block.
+
+        Args:
+          law: float64[k], the probabilities of a user's values.
+
+        Returns:
+          float64[num_reports].
+        """
+
+    @in_float64
+    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
+        """The tally of users drawn independently from a distribution: one multinomial.
+
+        Args:
+          key: a key; it is folded.
+          num_users: Count[].
+          weights: Count[k], the probabilities of a user's values, times any constant.
+
+        Returns:
+          Count[num_reports].
+        """
+        law = weights.f64() / jnp.sum(weights.f64())
+        stream = jax.random.fold_in(key, self.iid_stream)
+        return multinomial(stream, num_users, self.report_law(law))

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from ..random import Count, multinomial
 from ._butterfly import thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable
-from ._params import CountedParams
+from ._params import IndependentUsersParams
 from ._projective_geometry_correlation import correlate
 from ._projective_geometry_points import (
     MAX_POINTS,
@@ -242,7 +243,7 @@ def _best_order(num_values: int, epsilon: float) -> int:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class ProjectiveGeometryResponseParams(CountedParams):
+class ProjectiveGeometryResponseParams(IndependentUsersParams):
     """The params of `ProjectiveGeometryResponse`: a pytree.
 
     Attributes:
@@ -264,6 +265,8 @@ class ProjectiveGeometryResponseParams(CountedParams):
     num_points: int = dataclasses.field(metadata={"static": True})
     num_shared: int = dataclasses.field(metadata={"static": True})
     word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+
+    iid_stream: ClassVar[int] = 3
 
     @property
     def num_words(self) -> int:
@@ -367,23 +370,11 @@ class ProjectiveGeometryResponseParams(CountedParams):
         inside, _ = lax.scan(add, uniform.f64(), steps_of)
         return Count.from_float(inside)
 
-    @in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[k], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[K].
-        """
+    def report_law(self, law):
         low, gap = self._weights()
-        law = weights.f64() / jnp.sum(weights.f64())
         padded = jnp.pad(law, (0, self.num_points - self.num_values))
         inside = jnp.maximum(self._correlate(padded), 0.0)  # rounded, it may be below 0
-        return multinomial(jax.random.fold_in(key, 3), num_users, low + gap * inside)
+        return low + gap * inside
 
     def tally_cost(self, num_users: int, num_bins: int) -> float:
         """Nanoseconds of `sample_tally`, roughly: it draws k s + K binomials."""

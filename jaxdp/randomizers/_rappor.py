@@ -11,10 +11,9 @@ import numpy as np
 from .._spec import check_epsilon, check_int, check_real
 from ._bloom import MAX_HASHES, BloomDesign, bloom_filters, bloom_positions
 from ._exact import exp_lower, log_upper
-from ._randomizer import check_bins
 from ._rappor_decoder import solution, user_covariance, user_variances
 from ._rappor_params import RapporParams
-from ._support import FrequencyOracle
+from ._support import LinearOracle
 
 MAX_VALUES = 2**11
 MAX_COHORTS = 2**8
@@ -23,7 +22,7 @@ _MAX_REPORTS = 2**16  # columns of a channel that is listed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rappor(FrequencyOracle):
+class Rappor(LinearOracle):
     """RAPPOR: repeated reports of a Bloom filter of one value, randomized twice.
 
     A user is in one of C cohorts for good, at random. Its value sets h of the B bits of a filter,
@@ -241,24 +240,6 @@ class Rappor(FrequencyOracle):
             ]
             for x in range(self.num_values)
         ]
-
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact variance of each estimated count, float64[k].
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: unused; the values are the bins.
-        """
-        del inputs
-        return self._user_variances() @ check_bins(counts, self.num_values)
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """The largest variance of one estimated count over all data sets of `num_users`; exact.
-
-        The variance is linear in the counts, so it is largest where all users have one value.
-        """
-        n = check_int("num_users", num_users, low=1)
-        return n * float(self._user_variances().max())
 
     def _bit_variances(self) -> tuple[float, float]:
         """The variance of a user's estimate of a bit that its filter has as 0, and as 1."""

@@ -34,6 +34,34 @@ class FrequencyOracle(Randomizer):
         population.require_bins(self.num_values, "num_values")
 
 
+class LinearOracle(FrequencyOracle):
+    """Base of the specs that know the variances of the estimate from one user."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def _user_variances(self) -> np.ndarray:
+        """The variances of the estimate from one user, float64[k, k], a column for each value."""
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The exact variance of each estimated count, float64[k].
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: unused; the values are the bins.
+        """
+        del inputs
+        return self._user_variances() @ check_bins(counts, self.num_values)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest variance of one estimated count over all data sets of `num_users`; exact.
+
+        The variance is linear in the counts, so it is largest where all users have one value.
+        """
+        n = check_int("num_users", num_users, low=1)
+        return n * float(self._user_variances().max())
+
+
 class SupportOracle(FrequencyOracle):
     """Base of the specs of frequency oracles whose reports support sets of values.
 

@@ -1,17 +1,14 @@
 """Agnostic learning by factorization: errors, guarantees, tails."""
 
-import math
+import functools
 
 import numpy as np
 import pytest
-from scipy import integrate
-from scipy import stats as laws
 
 import jaxdp
 from jaxdp import factorization, workloads
 from jaxdp.learning import AgnosticLearner, RandomConcept
-from jaxdp.learning._tails import report_tail
-from jaxdp.randomizers import Gaussian, L2Ball, Laplace, PrivUnit, PrivUnitG
+from jaxdp.randomizers import PrivUnit, PrivUnitG, ProjUnit
 from tests import stats
 
 CONCEPTS = workloads.thresholds(4)
@@ -88,50 +85,10 @@ def test_bounds_fit_together():
     assert learner.expected_excess_risk_bound(n) < learner.excess_risk_bound(n, 0.5)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-def test_tail_of_the_gaussian_cap_is_its_generating_function(epsilon):
-    """log E exp(t X) of the tilted coordinate by quadrature: below v t**2 / 2, and nearly so."""
-    unit = PrivUnitG(3, epsilon, radius=2.0)
-    variance, scale = report_tail(unit)
-    p, q = unit.probabilities()
-    gamma, size = unit.threshold, 2.0 / unit.threshold
-    assert scale == 0
-    ratios = []
-    for t in (-4, -2, -1, -0.5, 0.5, 1, 2, 4):
-        parts = [
-            weight * integrate.quad(lambda x, t=t: math.exp(t * x) * laws.norm.pdf(x), *span)[0]
-            for weight, span in ((p / q, (gamma, 20)), ((1 - p) / (1 - q), (-20, gamma)))
-        ]
-        ratios.append((math.log(sum(parts)) - t * gamma) / (t**2 / 2))
-    assert max(ratios) * size**2 <= variance < 1.02 * max(ratios) * size**2
-
-
-@pytest.mark.parametrize("unit", [PrivUnit(2, 1.0), L2Ball(3, 1.0), PrivUnit(2, 4.0)])
-def test_tail_of_bounded_reports_holds(unit):
-    """On the sphere of R^3 a coordinate is uniform: its generating function is elementary."""
-    variance, scale = report_tail(unit)
-    if isinstance(unit, PrivUnit):
-        p, q = unit.probabilities()
-        split, largest = unit.threshold, 1 / unit.threshold
-        high, low = p / q, (1 - p) / (1 - q)
-    else:
-        split, largest = 0.0, unit.magnitude
-        e = math.exp(unit.exact_epsilon())
-        high, low = 2 * e / (e + 1), 2 / (e + 1)
-    for t in np.linspace(-0.95, 0.95, 20) / scale:
-        s = t * largest
-        mass = high * (math.exp(s) - math.exp(s * split)) + low * (
-            math.exp(s * split) - math.exp(-s)
-        )
-        log = math.log(mass / (2 * s)) - t
-        assert log <= variance * t**2 / (2 * (1 - scale * abs(t))) + 1e-12
-
-
-def test_tail_of_gaussian_noise_and_of_others():
-    gaussian = Gaussian(2, 1.0, 1e-6)
-    assert report_tail(gaussian) == (gaussian.sigma**2, 0.0)
-    with pytest.raises(ValueError, match="randomizer"):
-        report_tail(Laplace(1.0))
+def test_no_guarantee_without_a_tail():
+    no_tail = functools.partial(ProjUnit, num_projected=2)
+    with pytest.raises(ValueError, match="randomizer must be one with a known tail"):
+        AgnosticLearner(CONCEPTS, 1.0, randomizer=no_tail).min_users(0.1, 0.1)
 
 
 def test_population_without_labels_is_refused(key):

@@ -4,8 +4,8 @@ import abc
 
 import numpy as np
 
-from .._spec import FrozenArray, check_counts, check_int
-from ..workloads import Operator
+from ._spec import FrozenArray, check_counts, check_int, check_probabilities
+from .workloads import Operator
 
 MAX_ENTRIES = 2**28
 """Largest number of entries of a workload that is stored: 2 GiB of float64."""
@@ -91,12 +91,7 @@ class LinearProtocol(abc.ABC):
 
     def check_distribution(self, probabilities) -> np.ndarray:
         """Probabilities as float64[k] of sum 1, or raises unless they fit the workload."""
-        p = np.asarray(probabilities, np.float64).ravel()
-        if not (np.all(np.isfinite(p)) and np.all(p >= 0) and p.sum() > 0):
-            raise ValueError(
-                f"probabilities must be finite, >= 0 and not all 0, got {probabilities!r}."
-            )
-        return self._check_size(p, "probabilities") / p.sum()
+        return self._check_size(check_probabilities(probabilities), "probabilities")
 
     def _check_size(self, array: np.ndarray, name: str) -> np.ndarray:
         if array.size != self.num_values:
