@@ -113,14 +113,12 @@ def draw_binomial(key: jax.Array, index: jax.Array, n: jax.Array, p: jax.Array) 
     n = jnp.where(valid, n, 0.0)
     p = jnp.where(valid, jnp.where(mirrored, 1 - p, p), 0.0)
     rare = n * p < SEARCH_BELOW
-    u, v = uniforms(key, index, np.uint32(0))
+    u, _ = uniforms(key, index, np.uint32(0))
     odds = p / (1 - p)
     found = search(u, jnp.exp(n * jnp.log1p(-p)), lambda x: (n - x) / (x + 1) * odds, rare)
     # Rare lanes, which the rejection does not serve, get a law on which its formulas are finite.
     hat = _Hat.of(jnp.where(rare, 100.0, n), jnp.where(rare, 0.5, p))
-    proposal, inner = hat.squeeze(u, v)
-    draw = jnp.where(rare, found, proposal)
-    draw = until_accepted(key, index, hat.attempt, draw, rare | inner)
+    draw = until_accepted(key, index, hat.attempt, found, rare)
     return jnp.where(valid, jnp.where(mirrored, n - draw, draw), -1.0)
 
 
@@ -150,11 +148,6 @@ class _Hat(NamedTuple):
         hat = cls(n, p, center, fraction, slope, width, scale, jnp.zeros_like(n))
         return hat._replace(mode=hat._log_pmf(jnp.floor(fraction + p), near_deviance))
 
-    def squeeze(self, u, v):
-        """(proposal, accept) with a condition that implies the exact one: four lanes of five."""
-        offset, edge, height = self._propose(u, v)
-        return self.center + offset, (edge >= 0.07) & (height <= 0.92 - 4.2 / self.width)
-
     def attempt(self, u, v):
         """(proposal, accept) with the exact condition."""
         offset, edge, height = self._propose(u, v)
@@ -178,9 +171,7 @@ class _Hat(NamedTuple):
         draw = self.center + offset
         gap = (offset - self.fraction) + (0.5 - self.p)
         q = 1 - self.p
-        return -(
-            deviance(gap, self.n * self.p + self.p)
-            + deviance(-gap, self.n * q + q)
-            + correction(draw)
-            + correction(self.n - draw)
-        )
+        means = jnp.stack([self.n * self.p + self.p, self.n * q + q])
+        distance = deviance(jnp.stack([gap, -gap]), means)
+        rest = correction(jnp.stack([draw, self.n - draw]))
+        return -(distance[0] + distance[1] + rest[0] + rest[1])

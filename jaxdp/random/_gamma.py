@@ -124,5 +124,5 @@ def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """
     size = int(np.prod(shape))
     index = jnp.arange(-(-size // 2), dtype=jnp.uint32)
-    pairs = jnp.concatenate(uniforms(jax.random.key_data(key), index, np.uint32(0)))
+    pairs = uniforms(jax.random.key_data(key), index, np.uint32(0)).ravel()
     return normal_quantile(pairs[:size]).reshape(shape)

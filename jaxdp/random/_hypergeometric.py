@@ -219,13 +219,9 @@ class _Hat(NamedTuple):
         others = self.total - self.rarer
         gap = offset - self.fraction
         half = 0.5 - p
-        return -(
-            deviance(gap + half, (self.rarer + 1) * p)
-            + deviance(-gap - half, (self.rarer + 1) * q)
-            + deviance(half - gap, (others + 1) * p)
-            + deviance(gap - half, (others + 1) * q)
-            + correction(draw)
-            + correction(self.rarer - draw)
-            + correction(self.sample - draw)
-            + correction(others - self.sample + draw)
-        )
+        gaps = jnp.stack([gap + half, -gap - half, half - gap, gap - half])
+        rarer, others_1 = self.rarer + 1, others + 1
+        distance = deviance(gaps, jnp.stack([rarer * p, rarer * q, others_1 * p, others_1 * q]))
+        cells = [draw, self.rarer - draw, self.sample - draw, others - self.sample + draw]
+        rest = correction(jnp.stack(cells))
+        return -(sum(distance) + sum(rest))

@@ -169,7 +169,7 @@ def _sums(key, counts: Count, pieces: Pieces):
 
     def block(state):
         number, begin, sums = state
-        u = jnp.concatenate(uniforms(data, lane, number)) + 2.0**-54
+        u = uniforms(data, lane, number).ravel() + 2.0**-54
         user = begin + jnp.arange(2 * _LANES, dtype=jnp.float64)
         piece = jnp.minimum(jnp.searchsorted(ends, user, side="right"), last).astype(jnp.int32)
         low, high = below[piece], above[piece]

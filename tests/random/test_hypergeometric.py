@@ -133,13 +133,13 @@ def test_log_pmf(total, good_share, drawn_share):
     if good * number < 10 * total:
         pytest.skip("sequential search serves this law")
     with jax.enable_x64(True):
-        hat = _Hat.of(*(jnp.float64(x) for x in (total, good, number)))
-        center = int(hat.center)
+        hat = _Hat.of(*(jnp.full(16, float(x)) for x in (total, good, number)))
+        center = int(hat.center[0])
         spread = np.sqrt(moments(good, total - good, number)[1])
         deviations = (np.linspace(-7, 7, 15) * spread).astype(np.int64)
         k = np.clip(center + deviations, 0, min(good, number))
-        got = hat._log_pmf(jnp.asarray(k - center, jnp.float64), deviance)
-        got = got - hat._log_pmf(jnp.float64(0.0), deviance)
+        log_pmf = hat._log_pmf(jnp.asarray([*(k - center), 0], jnp.float64), deviance)
+        got = log_pmf[:-1] - log_pmf[-1]
     log_center = exact.log_hypergeometric(center, good, total - good, number)
     expected = [
         float(exact.log_hypergeometric(int(x), good, total - good, number) - log_center) for x in k
@@ -156,7 +156,7 @@ def test_rectangle_covers_the_region(total):
             good, number = np.floor(total * share), np.floor(total * drawn)
             if good * number < 10 * total:
                 continue
-            hat = _Hat.of(*(jnp.float64(x) for x in (total, good, number)))
+            hat = _Hat.of(*(jnp.full_like(slope, x) for x in (total, good, number)))
             offset = jnp.floor(hat.width * slope + (hat.fraction + 0.5))
             draw = hat.center + offset
             inside = (draw >= 0) & (draw <= min(good, number))
