@@ -1,15 +1,18 @@
 """Which contracts of a member are tested by default, and which with `-m slow`."""
 
+from typing import Any
+
 import pytest
 
 from tests.contracts.case import Case
-from tests.contracts.registry import EXEMPLARS
+from tests.contracts.registry import EXEMPLARS, RANDOMIZERS
 
 SIMULATIONS = ("test_determinism", "test_law", "test_transformations")
 """Suites that a variant of another case is left out of by default."""
 
 EXHAUSTIVE = {
     "test_bits_do_not_depend_on_devices_or_blocks",
+    "test_independent_users_have_the_population_truth",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
     "test_results_do_not_depend_on_the_x64_flag",
@@ -17,11 +20,23 @@ EXHAUSTIVE = {
     "test_stacked_grid_is_vmapped",
     "test_trials_are_runs_with_folded_keys",
     "test_given_and_counted_users_are_the_same_users",
+    "test_two_paths_one_law",
+    "test_unbiased_with_the_predicted_variance",
 }
 """Tests that take long to compile: by default on the exemplars, with `-m slow` on the others."""
 
-IMPLIED = {"test_unbiased_with_the_predicted_variance"}
-"""Tests whose per-user path follows from the drawn one, as the two are compared anyway."""
+
+def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
+    """Whether a contract of a member is tested with `-m slow` only."""
+    case = params["case"]
+    if case.variant and module in SIMULATIONS:
+        return True
+    if test == "test_unbiased_with_the_predicted_variance" and case not in RANDOMIZERS:
+        # A protocol is simulated on one path. Randomizers have exact tests of their laws.
+        return case not in EXEMPLARS and case.has_law and params["method"] == "per_user"
+    if test == "test_bits_do_not_depend_on_devices_or_blocks" and params["kind"] != "histogram":
+        return case.name != "laplace"
+    return test in EXHAUSTIVE and case not in EXEMPLARS
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -29,13 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the slow ones."""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        if not isinstance(case := params.get("case"), Case):
+        if not isinstance(params.get("case"), Case):
             continue
-        test = item.name.partition("[")[0]
-        exhaustive = test in EXHAUSTIVE or (
-            test in IMPLIED and params["method"] == "per_user" and case.has_law
-        )
-        if (case.variant and item.path.stem in SIMULATIONS) or (
-            exhaustive and case not in EXEMPLARS
-        ):
+        if is_slow(item.name.partition("[")[0], item.path.stem, params):
             item.add_marker(pytest.mark.slow)

@@ -56,9 +56,9 @@ def decoded_reports(spec, num_reports: int) -> np.ndarray:
     params = spec.build()
     reports = jnp.asarray(reports_of(spec, num_reports))
     mask = jnp.ones(1, bool)
-    tallies = jax.vmap(lambda report: params.tally(report[None], mask))(reports)
+    tallies = jax.jit(jax.vmap(lambda report: params.tally(report[None], mask)))(reports)
     with jax.enable_x64(True):
-        return np.asarray(jax.vmap(params.estimate)(jax.tree.map(Count.of, tallies)))
+        return np.asarray(jax.jit(jax.vmap(params.estimate))(jax.tree.map(Count.of, tallies)))
 
 
 ENUMERABLE = [c for c in RANDOMIZERS if c.finite and c.make(1.0).build().num_words <= 2]
@@ -74,11 +74,25 @@ def test_from_bits_enumerated_is_the_channel(case):
     axes = [np.arange(256, dtype=np.uint32)] * params.num_words
     every_word = jnp.asarray(np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, params.num_words))
     kind = next(iter(reports_of(spec, len(channel[0])))).dtype
+    enumerate_words = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
     for value, row in zip(case.user_values(), channel, strict=True):
-        reports = jax.vmap(params.from_bits, in_axes=(0, None))(every_word, value)
+        reports = enumerate_words(every_word, value)
         rows = np.asarray(reports).astype(kind)
         seen = np.bincount([order[report.tobytes()] for report in rows], minlength=len(row))
         assert [Fraction(int(count), len(every_word)) for count in seen] == row
+
+
+LAWS = [c for c in RANDOMIZERS if c.finite and hasattr(c.make(1.0).build(), "report_law")]
+
+
+@pytest.mark.parametrize("case", LAWS, ids=ids)
+def test_law_of_a_drawn_users_report_is_the_channels(case):
+    spec, prior = case.make(1.0), np.asarray(case.counts) / sum(case.counts)
+    channel = np.array(channel_of(spec, case, 32), np.float64)
+    with jax.enable_x64(True):
+        law = np.asarray(spec.build().report_law(jnp.asarray(prior)))
+    np.testing.assert_allclose(law / law.sum(), prior @ channel, rtol=1e-12)
+    assert np.abs(law / law.sum() - channel[0]).max() > 1e-3  # not that of any users
 
 
 def test_enumeration_catches_a_biased_choice():

@@ -15,13 +15,12 @@ def test_reports_agree_under_every_transformation(case, key):
     held = case.user_values()
     value = jnp.asarray(held[np.arange(40) % len(held)])
     words = jax.random.bits(key, (40, params.num_words), jnp.uint32)
-    batched = jax.vmap(params.from_bits)(words, value)
-    jitted = jax.jit(jax.vmap(params.from_bits))(words, value)
+    batched = jax.jit(jax.vmap(params.from_bits))(words, value)
     looped = jax.lax.map(lambda wv: params.from_bits(*wv), (words, value))
-    for other in (jitted, looped):
-        check_same_reports(batched, other)
-    for user in range(3):
-        check_same_reports(batched[user], params.from_bits(words[user], value[user]))
+    check_same_reports(batched, looped)
+    if case in EXEMPLARS:  # without jit every operation is a program of its own
+        check_same_reports(batched, jax.vmap(params.from_bits)(words, value))
+        check_same_reports(batched[0], params.from_bits(words[0], value[0]))
 
 
 def check_same_reports(one, other):
@@ -37,9 +36,10 @@ def test_privatize_is_from_bits_on_the_keys_words(case, key):
     params = case.make(1.0).build()
     value = case.user_values()[-1]
     words = jax.random.bits(key, (params.num_words,), jnp.uint32)
-    report = params.from_bits(words, jnp.asarray(value))
-    check_same_reports(report, params.privatize(key, value))
+    report = jax.jit(params.from_bits)(words, jnp.asarray(value))
     check_same_reports(report, jax.jit(params.privatize)(key, value))
+    if case in EXEMPLARS:
+        check_same_reports(report, params.privatize(key, value))
 
 
 @pytest.mark.parametrize(("case", "method"), PATHS)

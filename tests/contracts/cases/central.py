@@ -16,7 +16,7 @@ def _with(**arguments):
 CASES = (
     Case(
         "central-prefix",
-        lambda e: FactorizationMechanism(W, e, 1e-6),
+        lambda e: FactorizationMechanism(W, e, 1e-6, factorization=(np.eye(3), W)),
         counts=(200, 100, 400, 50),
         bad=(
             *bad_epsilons(lambda e: FactorizationMechanism(W, e, 1e-6)),

@@ -27,7 +27,7 @@ CASES = (
     ),
     Case(
         "agnostic-learner",
-        lambda e: AgnosticLearner(CONCEPTS, e),
+        lambda e: AgnosticLearner(CONCEPTS, e, factorization=(np.eye(len(CONCEPTS)), CONCEPTS)),
         counts=COUNTS,
         bad=(
             *bad_epsilons(lambda e: AgnosticLearner(CONCEPTS, e)),

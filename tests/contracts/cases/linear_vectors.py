@@ -12,6 +12,7 @@ from tests.contracts.case import Case, bad_epsilons
 QUERIES = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0.5, 0, 0, -1, 2]])
 COUNTS = (40, 0, 10, 30, 20)
 LEFT, RIGHT = np.eye(3), QUERIES - 0.25
+FACTORS = (LEFT, RIGHT, 0.25)  # given: cases are built when tests are collected
 
 
 def bad(make):
@@ -34,7 +35,7 @@ def given(**options):
 CASES = (
     Case(
         "factorized-queries",
-        lambda e: FactorizedQueries(QUERIES, e),
+        lambda e: FactorizedQueries(QUERIES, e, factorization=FACTORS),
         counts=COUNTS,
         finite=False,
         density=True,
@@ -60,7 +61,9 @@ CASES = (
     ),
     Case(
         "factorized-queries-biased",
-        lambda e: FactorizedQueries(QUERIES, e, alpha=0.3, randomizer=L2Ball),
+        lambda e: FactorizedQueries(
+            QUERIES, e, alpha=0.3, factorization=(LEFT, 0.9 * RIGHT, 0.25), randomizer=L2Ball
+        ),
         counts=COUNTS,
         finite=False,
         density=True,

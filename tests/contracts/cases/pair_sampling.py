@@ -1,0 +1,38 @@
+"""Pairs of users who report together.
+
+A trial user by user permutes a whole block of users in each of its matchings, however few they are,
+so that the simulations of the law are slow tests.
+"""
+
+import numpy as np
+
+from jaxdp.pairwise import GiniMeanDifference, KendallTau
+from jaxdp.pairwise._pair_sampling import PairSampling
+from tests.contracts.case import Case, bad_epsilons
+
+CASES = (
+    Case(
+        "pairs-laplace",
+        lambda e: PairSampling(GiniMeanDifference(), e, num_values=4, num_permutations=2),
+        counts=(300, 0, 101, 200),
+        bad=(
+            *bad_epsilons(lambda e: PairSampling(GiniMeanDifference(), e, num_values=4)),
+            (lambda: PairSampling(GiniMeanDifference(), 1.0), "num_values"),
+            (lambda: PairSampling(GiniMeanDifference(), 1.0, 4, num_permutations=0), "num_perm"),
+            (lambda: PairSampling(GiniMeanDifference(), 1.0, 4, noise="none"), "noise"),
+            (lambda: PairSampling(GiniMeanDifference(), 1.0, 4, delta=2.0), "delta"),
+            (lambda: PairSampling(np.ones((3, 3)), 1.0), "kernel"),
+            (lambda: PairSampling(np.eye(3) - 2 * np.eye(3)[::-1], 1.0, form="v"), "form"),
+            (lambda: PairSampling(np.triu(np.ones((3, 3))), 1.0), "symmetric"),
+        ),
+        finite=False,
+        variant=True,
+    ),
+    Case(
+        "pairs-krr",
+        lambda e: PairSampling(KendallTau(), e, num_values=(2, 2), noise="krr"),
+        counts=(250, 50, 70, 230),
+        finite=False,
+        variant=True,
+    ),
+)
