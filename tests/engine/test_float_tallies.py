@@ -11,6 +11,7 @@ from jaxdp.engine._plan import logical_block
 from jaxdp.engine._stream import DEFAULT_FIXED_BITS
 from jaxdp.random import Count, Fixed
 from tests.engine.probes import Noisy, mesh_of
+from tests.marks import slow
 
 DIMENSION = 3
 BLOCK = logical_block(Noisy().num_words)
@@ -43,9 +44,9 @@ def test_another_order_would_round_differently():
     ("kind", "n", "meshes"),
     [
         ("array", 100, (1, 4)),
-        ("array", 2 * BLOCK + 777, (1, 2, 4, 8)),
+        slow("array", 2 * BLOCK + 777, (1, 2, 4, 8)),
         ("histogram", 2 * BLOCK + 777, (8,)),
-        pytest.param("distribution", 2 * BLOCK + 777, (8,), marks=pytest.mark.slow),
+        slow("distribution", 2 * BLOCK + 777, (8,)),
     ],
 )
 def test_bits_do_not_depend_on_devices_or_blocks(kind, n, meshes, key):

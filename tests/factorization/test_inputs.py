@@ -7,6 +7,7 @@ import pytest
 
 from jaxdp import factorization as fz
 from jaxdp import workloads
+from tests.marks import slow
 
 SOLVERS = {
     "gamma2": fz.gamma2,
@@ -83,7 +84,7 @@ def test_bad_input_is_named(call, error, message):
         call()
 
 
-@pytest.mark.parametrize("norm", SOLVERS)
+@pytest.mark.parametrize("norm", [n if n in ("gamma2", "zeta") else slow(n) for n in SOLVERS])
 def test_a_stack_is_solved_like_its_parts(norm):
     parts = [workloads.thresholds(3) + 1, np.array([[1.0, 2, 3], [0, -1, 2], [2, 2, 1]])]
     stack = np.stack([parts, [np.zeros((3, 3)), parts[0].T]])

@@ -53,6 +53,7 @@ def test_tolerance_trades_noise_for_bias():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [AgnosticLearner, RandomConcept])
 def test_theorem_24_holds(make, key):
     """With `min_users` at most a share beta of the runs fails; with a 400th of them more do."""

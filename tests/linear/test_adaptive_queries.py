@@ -21,6 +21,7 @@ from jaxdp.population._rounds import RoundSource
 from jaxdp.random import Count
 from jaxdp.sweep._cell import fingerprint
 from tests import stats
+from tests.marks import slow
 
 FIRST = np.array([1.0, -0.5], np.float32)
 SECOND = np.array([[0.25, 1.0], [-1.0, 0.0]], np.float32)
@@ -83,10 +84,10 @@ USERS = {
     ("method", "kind", "truth"),
     [
         ("per_user", "given", None),
-        ("tally", "given", None),
+        slow("tally", "given", None),
         ("tally", "drawn", None),
-        pytest.param("tally", "drawn", "sample", marks=pytest.mark.slow),
-        pytest.param("per_user", "drawn", "sample", marks=pytest.mark.slow),
+        slow("tally", "drawn", "sample"),
+        slow("per_user", "drawn", "sample"),
     ],
 )
 def test_three_users_in_two_rounds(method, kind, truth, key):

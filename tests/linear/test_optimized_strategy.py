@@ -158,6 +158,7 @@ def test_an_objective_is_what_is_lowered(found):
     assert aimed.worst_case_total_variance(1) > found.worst_case_total_variance(1)
 
 
+@pytest.mark.slow
 def test_steps_are_reported():
     seen = []
     optimize(np.diag([0.0, 0, 1, 1]), 1.0, 8, None, 120, 0, seen.append)
@@ -170,6 +171,7 @@ def test_too_few_reports_are_refused_with_the_rank():
         OptimizedStrategy(prefix(4), 1.0, channel=[[3, 5], [5, 3], [4, 4], [4, 4]])
 
 
+@pytest.mark.slow
 def test_a_single_query_takes_two_reports(key):
     """Rank one: most of the channel's directions carry nothing, and the answer is unbiased."""
     query = OptimizedStrategy([[0.0, 1.0, 0.5, 0.25]], 1.0, num_outputs=8, num_steps=300)

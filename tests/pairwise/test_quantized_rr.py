@@ -23,6 +23,7 @@ from jaxdp.pairwise import (
 )
 from jaxdp.random import Count
 from tests import stats
+from tests.marks import slow
 from tests.pairwise.enumeration import GOLDEN, LINEAR, laws_of
 
 
@@ -127,7 +128,7 @@ def test_worst_case_error_includes_quantisation(rule, rng):
         assert found <= protocol.worst_case_variance(int(counts.sum()))
 
 
-@pytest.mark.parametrize("case", ["grid", "random-boxes"])
+@pytest.mark.parametrize("case", ["grid", slow("random-boxes")])
 def test_both_paths_have_the_exact_law(case, key):
     """One value's reports: a million users at once, and 2**14 one by one."""
     protocol, values = LINEAR[case]
@@ -177,6 +178,7 @@ def test_a_grid_of_epsilons_is_one_program(key, count_compilations):
     assert together == pytest.approx(alone, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_flights_have_the_predicted_error(key):
     table = load_flights()["dep_arr_delay_table"]
     protocol = QuantizedRR(KendallTau("b"), 4.0, num_values=(10, 10))

@@ -11,6 +11,7 @@ from jaxdp import Population
 from jaxdp.random import Count
 from tests import stats
 from tests.engine.probes import Visits, mesh_of
+from tests.marks import slow
 
 COUNTS = np.array([7, 0, 12, 6])
 KINDS = ["array", "histogram", "distribution"]
@@ -37,7 +38,7 @@ def test_groups_are_disjoint_and_exhaustive(kind, key):
     np.testing.assert_array_equal(np.sum(members, axis=0), 1)
 
 
-@pytest.mark.parametrize("kind", ["histogram", "distribution"])
+@pytest.mark.parametrize("kind", ["histogram", slow("distribution")])
 def test_counts_of_groups_add_up(kind, key):
     population = population_of(kind, key)
     groups = population.split(key, [0.2, 0.5, 0.3])
@@ -99,7 +100,7 @@ def test_shuffle_is_the_same_users_in_another_order(kind, key):
     assert np.all(mask)
 
 
-@pytest.mark.parametrize("n", [2, 25, 26, 1001])
+@pytest.mark.parametrize("n", [slow(2), 25, slow(26), slow(1001)])
 def test_every_user_is_in_one_pair_at_most(n, key):
     pairs = Population.from_values(np.arange(n), num_values=n).pairs(key)
     assert pairs.num_users == n // 2
@@ -112,7 +113,7 @@ def test_number_of_pairs_beyond_32_bits(key):
     assert Population.from_histogram([2**33 + 1, 2**40]).pairs(key).num_users == 2**32 + 2**39
 
 
-@pytest.mark.parametrize("kind", ["histogram", "distribution"])
+@pytest.mark.parametrize("kind", ["histogram", slow("distribution")])
 def test_margins_of_the_table_of_pairs(kind, key):
     population = population_of(kind, key)
     table = population.pairs(key).counts().numpy().reshape(4, 4)
@@ -165,6 +166,7 @@ def test_law_of_the_table_of_pairs(counts, key):
         stats.must_fail(stats.check_multinomial, observed, moved, cells=2)
 
 
+@pytest.mark.slow
 def test_pairs_of_drawn_users_are_independent(key):
     """Of two million users from a distribution the table of pairs is multinomial."""
     p = np.array([0.2, 0.3, 0.5])

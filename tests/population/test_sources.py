@@ -169,6 +169,7 @@ def test_drawn_users_are_a_function_of_their_words(key):
     assert np.all(members)
 
 
+@pytest.mark.slow
 def test_law_of_drawn_users_and_of_drawn_counts(key):
     """200,000 users one by one, and as many by their counts."""
     p, n = np.array([0.5, 0.125, 0.3, 0.075]), 200_000

@@ -17,6 +17,7 @@ from jaxdp.randomizers._priv_unit_g import PrivUnitG
 from jaxdp.randomizers._proj_unit import ProjUnit
 from jaxdp.randomizers._sphere import half_ratio, solve, sphere_cap
 from tests import stats
+from tests.marks import slow
 
 GRID = [(d, e) for d in (2, 3, 4, 65, 1001, 100_001) for e in (0.01, 1.0, 5.0, 20.0)]
 
@@ -97,8 +98,8 @@ def test_golden_numbers():
     np.testing.assert_allclose(8 * unit.worst_case_variance(1), 47.098044, rtol=1e-7)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 4, 65])
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("dim", [2, slow(3), slow(4), 65])
+@pytest.mark.parametrize("epsilon", [1.0, slow(8.0)])
 def test_coordinates_in_and_outside_of_a_cap(dim, epsilon, key):
     """100,000 draws a branch; detects a Kolmogorov distance of 0.017 with power 0.999."""
     solution = solve(dim, epsilon)

@@ -242,6 +242,7 @@ def test_experiments_of_a_checkout(checkout, monkeypatch, capsys):
     assert set(sweep.experiments()) == {"kendall-flights"}
 
 
+@pytest.mark.slow
 def test_ctrl_c(tmp_path):
     # A background job of a shell, such as these tests may be, ignores the signal by inheritance.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "

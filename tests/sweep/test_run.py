@@ -17,6 +17,7 @@ from jaxdp import sweep
 from jaxdp.pairwise import KendallTau, QuantizedRR
 from jaxdp.sweep._cell import fingerprint
 from jaxdp.sweep._store import Store
+from tests.marks import slow
 
 from .files import contents
 from .naps import Nap, many_naps
@@ -52,7 +53,7 @@ def without_executor(tmp_path_factory):
     return contents(out)
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("executor", ["threads", slow("processes")])
 def test_executors_give_the_same_bytes(executor, without_executor, tmp_path):
     """In this process and its threads under the flags of the tests, in another under none."""
     with EXECUTORS[executor]() as pool:
