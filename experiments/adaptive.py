@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp import Population, simulate
-from jaxdp.bounds._adaptive import simple_adaptive_max_error
+from jaxdp.bounds import simple_adaptive_max_error
 from jaxdp.linear._adaptive_queries import AdaptiveQueries
 from jaxdp.randomizers import HadamardBit
 from jaxdp.sweep import Experiment, Settings

@@ -27,6 +27,7 @@ FLOORS = {
     "jaxdp.workloads": 2,
     "jaxdp.randomizers": 2,
     "jaxdp._queries": 3,
+    "jaxdp._ranking": 3,
     "jaxdp.factorization": 3,
     "jaxdp.population": 4,
     "jaxdp.engine": 5,

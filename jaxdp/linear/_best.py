@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from .._queries import LinearProtocol, check_workload
-from .._spec import check_choice, check_counts, check_epsilon, check_int, check_real
+from .._ranking import build_all, table, whole_users
+from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..randomizers import (
     KRR,
     HadamardBit,
@@ -81,21 +81,18 @@ class Ranking:
 
     def __str__(self) -> str:
         """A Markdown table: roots of the errors, and the factor between an error and the least."""
-        width = max(8, *(len(entry.name) for entry in self.entries))
-        share = f"{self.objective} error / least"
-        lines = [
-            f"| {'protocol':{width}} | RMSE, max | RMSE, mean | {share:>18} |",
-            f"| {'-' * width} | --------: | ---------: | -----------------: |",
-        ]
         least = _error(self.entries[0], self.objective)
-        for entry in self.entries:
-            factor = _error(entry, self.objective) / least if least else 1.0
-            lines.append(
-                f"| {entry.name:{width}} | {entry.max_error**0.5:9.4g} | "
-                f"{entry.mean_error**0.5:10.4g} | {factor:18.3f} |"
+        rows = [
+            (
+                entry.name,
+                f"{entry.max_error**0.5:.4g}",
+                f"{entry.mean_error**0.5:.4g}",
+                f"{_error(entry, self.objective) / least if least else 1.0:.3f}",
             )
-        lines += [f"Left out: {name}: {reason}" for name, reason in self.refused]
-        return "\n".join(lines)
+            for entry in self.entries
+        ]
+        header = ("protocol", "RMSE, max", "RMSE, mean", f"{self.objective} error / least")
+        return table(header, rows, self.refused)
 
 
 def _error(entry: RankedProtocol, objective: str) -> float:
@@ -156,22 +153,16 @@ def best(
         delta = check_real("delta", delta, low=0.0, high=1.0)
     counts = None
     if histogram is not None:
-        counts = _spread(histogram, num_users, workload.values.shape[1])
-    entries, refused = [], []
+        counts = whole_users(histogram, num_users, workload.values.shape[1])
     makers = _candidates(workload, num_users, epsilon, delta, objective)
     if optimize:
         aim = "worst" if counts is None else counts
         makers["OptimizedStrategy"] = lambda: OptimizedStrategy(workload, epsilon, objective=aim)
-    for name, make in makers.items():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of few users: here they are ranked for that
-                protocol = make()
-                entries.append(
-                    RankedProtocol(name, protocol, *_errors(protocol, num_users, counts))
-                )
-        except ValueError as error:
-            refused.append((name, str(error)))
+
+    def measure(name, protocol):
+        return RankedProtocol(name, protocol, *_errors(protocol, num_users, counts))
+
+    entries, refused = build_all(makers, measure)
     entries.sort(key=lambda entry: _error(entry, objective))
     return Ranking(tuple(entries), tuple(refused), objective, num_users)
 
@@ -218,23 +209,3 @@ def _approximate(workload, num_users: int, epsilon: float) -> FactorizedQueries:
     if exact.worst_case_variance(num_users) < half**2 / 10:
         raise ValueError("so many users that the exact factorization is as good.")
     return FactorizedQueries(workload, epsilon, num_users=num_users)
-
-
-def _spread(histogram, num_users: int, num_values: int) -> np.ndarray:
-    """Whole numbers of users in these proportions, int64[k]."""
-    shares = np.asarray(histogram)
-    if shares.dtype.kind not in "biuf":
-        raise TypeError(f"histogram must be of numbers, got dtype {shares.dtype}.")
-    shares = shares.astype(np.float64).ravel()
-    if shares.size != num_values:
-        raise ValueError(
-            f"histogram must have {num_values} entries, one for each column of the workload, got "
-            f"{shares.size}."
-        )
-    if not (np.all(np.isfinite(shares)) and np.all(shares >= 0) and shares.sum() > 0):
-        raise ValueError("histogram must be finite, >= 0 and not all 0.")
-    exact = shares / shares.sum() * num_users
-    counts = np.floor(exact).astype(np.int64)
-    rest = num_users - int(counts.sum())
-    counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
-    return check_counts(counts)

@@ -7,6 +7,7 @@ from tests.contracts.case import Case as Case
 from tests.contracts.case import ids as ids
 from tests.contracts.case import paths as paths
 from tests.contracts.cases import (
+    auc,
     basic,
     central,
     finite_channel,
@@ -16,9 +17,15 @@ from tests.contracts.cases import (
     linear_oracles,
     linear_strategy,
     linear_vectors,
+    one_report,
+    oracle_statistic,
+    pair_sampling,
     pairwise,
+    rounds,
     scalars,
+    shuffled,
     subsets,
+    two_report,
     unary,
     vectors,
 )
@@ -36,6 +43,13 @@ RANDOMIZERS = (
 PROTOCOLS = (
     RANDOMIZERS
     + pairwise.CASES
+    + one_report.CASES
+    + two_report.CASES
+    + oracle_statistic.CASES
+    + rounds.CASES
+    + auc.CASES
+    + pair_sampling.CASES
+    + shuffled.CASES
     + linear_oracles.CASES
     + linear_strategy.CASES
     + linear_vectors.CASES

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.linear._best import ORACLES, Ranking, _spread, best
+from jaxdp._ranking import whole_users
+from jaxdp.linear._best import ORACLES, Ranking, best
 from jaxdp.workloads import prefix
 from tests import stats
 
@@ -69,7 +70,7 @@ def test_what_cannot_be_built_is_named_with_the_reason():
     [([1, 1, 1], [4, 3, 3]), ([0, 2.5, 2.5], [0, 5, 5]), ([1, 0, 1e-9], [10, 0, 0])],
 )
 def test_proportions_become_whole_users(shares, expected):
-    assert _spread(shares, 10, 3).tolist() == expected
+    assert whole_users(shares, 10, 3).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_nothing_is_better_by_simulation(name, num_users, epsilon, key):
     largest share of it that one user has is far below one, so that it is nearly Gaussian.
     """
     workload = WORKLOADS[name]
-    users = _spread(np.arange(1, workload.shape[1] + 1), num_users, workload.shape[1])
+    users = whole_users(np.arange(1, workload.shape[1] + 1), num_users, workload.shape[1])
     ranking = best(workload, num_users, epsilon, users, objective="mean", optimize=True)
     population = jaxdp.Population.from_histogram(users)
     winner = None

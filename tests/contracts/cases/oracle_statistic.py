@@ -2,7 +2,7 @@
 
 from jaxdp.pairwise import GiniDiversity, GiniMeanDifference
 from jaxdp.pairwise._oracle_statistic import OracleStatistic
-from jaxdp.randomizers import HadamardResponse, LocalHashing, SubsetSelection
+from jaxdp.randomizers import HadamardResponse, Laplace, LocalHashing, SubsetSelection
 from tests.contracts.case import Case
 
 CASES = (
@@ -13,7 +13,7 @@ CASES = (
         finite=False,
         bad=(
             (lambda: OracleStatistic(GiniDiversity(), HadamardResponse(5, 1.0), 4), "num_values"),
-            (lambda: OracleStatistic(GiniDiversity(), 5), "oracle"),
+            (lambda: OracleStatistic(GiniDiversity(), Laplace(1.0)), "oracle"),  # pyright: ignore
         ),
     ),
     Case(

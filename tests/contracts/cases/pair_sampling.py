@@ -1,8 +1,4 @@
-"""Pairs of users who report together.
-
-A trial user by user permutes a whole block of users in each of its matchings, however few they are,
-so that the simulations of the law are slow tests.
-"""
+"""Pairs of users who report together."""
 
 import numpy as np
 
@@ -33,6 +29,5 @@ CASES = (
         lambda e: PairSampling(KendallTau(), e, num_values=(2, 2), noise="krr"),
         counts=(250, 50, 70, 230),
         finite=False,
-        variant=True,
     ),
 )

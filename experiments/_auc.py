@@ -1,0 +1,63 @@
+"""What the experiments on the area under the ROC curve share: one measured cell, one picture."""
+
+import dataclasses
+import zlib
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxdp
+from jaxdp.pairwise import HierarchicalAUC
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Users:
+    """Users given one by one, for the path that visits each of them.
+
+    Attributes:
+      scores: int[n], in [0, num_scores).
+      labels: int[n], 0 or 1.
+      num_scores: d.
+      target: the area that the estimate is compared with.
+    """
+
+    scores: np.ndarray
+    labels: np.ndarray
+    num_scores: int
+    target: float
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many users hold each cell, int64[2 d]."""
+        return np.bincount(self.cells, minlength=2 * self.num_scores)
+
+    @property
+    def cells(self) -> np.ndarray:
+        """The users' values, int32[n]."""
+        return (self.labels * self.num_scores + self.scores).astype(np.int32)
+
+
+def measured(
+    protocol: HierarchicalAUC, users: Users, num_trials: int, seed: int, name: str
+) -> dict[str, Any]:
+    """The errors of a protocol about the users' target, and the bound on them about their cells'.
+
+    The randomness of a cell depends on the seed and its name alone.
+    """
+    population = jaxdp.Population.from_values(users.cells, num_values=2 * users.num_scores)
+    key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
+    trials = jaxdp.simulate(
+        protocol, population, key, num_trials=num_trials, method="per_user", truth=users.target
+    )
+    squares = np.square(trials.estimates.ravel() - users.target)
+    rmse = float(np.sqrt(squares.mean()))
+    counts = users.counts
+    return {
+        "rmse": rmse,
+        "rmse_stderr": float(squares.std() / np.sqrt(num_trials) / (2 * rmse)),
+        "bias": float(trials.estimates.mean() - users.target),
+        "lost_in_cells": float(protocol.truth(counts) - users.target),
+        "bound_rmse": float(np.sqrt(protocol.variance(counts))),
+        "num_trials": num_trials,
+    }

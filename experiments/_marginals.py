@@ -1,0 +1,153 @@
+"""What the experiments on private marginals share: data, one cell, and a figure."""
+
+import dataclasses
+import functools
+import os
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+import jaxdp
+from jaxdp.central import Marginals
+from jaxdp.data import load_msnbc, load_mushrooms, load_retail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+DELTA = 1e-6
+
+
+@functools.cache
+def users(data: str, num_features: int, sparsity: int | None, num_users: int, seed: int):
+    """Rows of features and how many users have each, as a pair of arrays.
+
+    Of users with more than t features the most frequent t are kept: `sparsity` is a promise that
+    the curator makes true. `num_users` users are drawn with replacement, 0 for all of them.
+    """
+    rng = np.random.default_rng(seed)
+    if data == "synthetic":
+        rows, counts = (rng.random((500, num_features)) < 0.15).astype(np.float32), np.ones(500)
+    else:
+        folder = os.environ.get("JAXDP_DATA")
+        if not folder:
+            raise ValueError(
+                f"the environment variable JAXDP_DATA must name the folder with the data {data!r}; "
+                "see jaxdp.data."
+            )
+        loaders = {"msnbc": load_msnbc, "mushrooms": load_mushrooms}
+        found = loaders[data](folder) if data in loaders else load_retail(folder, num_features)
+        rows, counts = found["rows"], found["counts"]
+        order = np.argsort(-(counts @ rows), kind="stable")[:num_features]
+        rows = rows[:, order]
+    if sparsity is not None:
+        rows = rows * (np.cumsum(rows, axis=1) <= sparsity)
+    counts = counts.astype(np.int64)
+    if num_users:
+        counts = rng.multinomial(num_users, counts / counts.sum())
+    rows, place = np.unique(rows[counts > 0], axis=0, return_inverse=True)
+    merged = np.bincount(place.ravel(), weights=counts[counts > 0]).astype(np.int64)
+    return rows.astype(np.float32), merged
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarginalsCell:
+    """One method on one data set at one epsilon.
+
+    Args:
+      data: "msnbc", "mushrooms", "retail" or "synthetic".
+      num_features: the most frequent ones are kept.
+      order: k.
+      sparsity: t, or None.
+      method: of `Marginals`.
+      noise: of `Marginals`.
+      epsilon: privacy parameter.
+      num_users: how many are drawn, 0 for all.
+      num_trials: how many trials.
+      seed: an integer.
+    """
+
+    data: str
+    num_features: int
+    order: int
+    sparsity: int | None
+    method: str
+    noise: str
+    epsilon: float
+    num_users: int
+    num_trials: int
+    seed: int
+
+    @property
+    def labels(self) -> tuple[tuple[str, str | float], ...]:
+        """The data, their size, k, the method and epsilon."""
+        return (
+            ("data", self.data),
+            ("order", self.order),
+            ("num_users", self.num_users),
+            ("method", f"{self.method}, {self.noise}"),
+            ("epsilon", self.epsilon),
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: the root of the mean over answers and trials of the squared error.
+
+        `gap` is the mean certificate, `gain` the squared error of the noisy answers over that of
+        the released ones, `predicted` the root mean square of the noise alone.
+        """
+        rows, counts = users(self.data, self.num_features, self.sparsity, self.num_users, self.seed)
+        spec = Marginals(
+            self.num_features,
+            self.order,
+            self.epsilon,
+            DELTA,
+            sparsity=self.sparsity,
+            noise=self.noise,  # pyright: ignore[reportArgumentType]
+            method=self.method,  # pyright: ignore[reportArgumentType]
+            max_steps=2000,
+        )
+        population = jaxdp.Population.from_histogram(counts, rows)
+        key = jax.random.fold_in(jax.random.key(self.seed), zlib.crc32(repr(self).encode()))
+        truth = spec.truth(counts, rows)
+        released, noisy, gaps = [], [], []
+        for trial in range(self.num_trials):
+            found = spec.release(population, jax.random.fold_in(key, trial))
+            released.append(np.sum((found.answers - truth) ** 2))
+            noisy.append(np.sum((found.noisy - truth) ** 2))
+            gaps.append(float(found.gap))
+        number = spec.num_queries - 1
+        noise = spec.noise_variance(population.num_users).sum()
+        return [
+            dict(self.labels)
+            | {
+                "rmse": float(np.sqrt(np.mean(released) / number)),
+                "predicted": float(np.sqrt(noise / number)),
+                "gain": float(np.mean(noisy) / np.mean(released)),
+                "gap": float(np.mean(gaps)),
+                "num_trials": self.num_trials,
+            }
+        ]
+
+
+def draw(results: "pa.Table") -> "Figure":
+    """Errors against epsilon, a panel for each data set, size and order."""
+    from matplotlib.figure import Figure
+
+    rows = results.to_pylist()
+    panels = list(dict.fromkeys((r["data"], r["num_users"], r["order"]) for r in rows))
+    canvas = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
+    axes = np.ravel(canvas.subplots(1, len(panels), squeeze=False))
+    for (data, size, order), panel in zip(panels, axes, strict=True):
+        here = [r for r in rows if (r["data"], r["num_users"], r["order"]) == (data, size, order)]
+        for name in dict.fromkeys(r["method"] for r in here):
+            own = sorted((r for r in here if r["method"] == name), key=lambda r: r["epsilon"])
+            grid, errors = [r["epsilon"] for r in own], [r["rmse"] for r in own]
+            panel.plot(grid, errors, ".-", label=name)
+        panel.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error")
+        panel.set_title(f"{data}, k = {order}, {size or 'all'} users")
+        panel.grid(alpha=0.25, linewidth=0.6)
+        panel.spines[["top", "right"]].set_visible(False)
+    axes[-1].legend(frameon=False, fontsize="small")
+    return canvas

@@ -1,0 +1,165 @@
+"""Private cosine similarities of GloVe words: errors, and which neighbours are still found.
+
+The vectors of the most frequent words are scaled to length 1; `CosineSimilarity` releases all their
+similarities at several sensitivities, that is, sizes of the noise. Against the noise alone the
+projection reduces the mean squared error of an entry, and more of the nearest neighbours of a word
+are right. The averages of Algorithm 4 come close to the projection without being it.
+
+The vectors are read from `glove6b100d_top10k_f16.npz` in the folder that the environment variable
+JAXDP_DATA names.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jaxdp.central import CosineSimilarity, neighbor_recall
+from jaxdp.data import load_glove
+from jaxdp.sweep import Experiment, Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+DELTA = 1e-6
+NEIGHBORS = 10
+SENSITIVITIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+METHODS = ("X_ii = 1", "X_ii <= 1", "average")
+
+
+@functools.lru_cache(maxsize=1)
+def vectors(num_words: int) -> np.ndarray:
+    """The first vectors, scaled to length 1: float64[num_words, 100]."""
+    folder = os.environ.get("JAXDP_DATA")
+    if not folder:
+        raise ValueError(
+            "JAXDP_DATA must name the folder that holds glove6b100d_top10k_f16.npz; set the "
+            "environment variable."
+        )
+    found = load_glove(pathlib.Path(folder) / "glove6b100d_top10k_f16.npz")
+    rows = found["vectors"][:num_words].astype(np.float64)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GloveCell:
+    """One way to project, at one size of the noise.
+
+    Args:
+      method: one of `METHODS`.
+      num_words: n.
+      sensitivity: the Frobenius distance of neighbours' similarities.
+      epsilon: privacy parameter.
+      num_trials: how many releases.
+      seed: an integer.
+    """
+
+    method: str
+    num_words: int
+    sensitivity: float
+    epsilon: float
+    num_trials: int
+    seed: int
+
+    @property
+    def labels(self) -> tuple[tuple[str, str | float], ...]:
+        """The coordinates of the cell."""
+        names = ("method", "num_words", "epsilon", "sensitivity")
+        return tuple((name, getattr(self, name)) for name in names)
+
+    def spec(self) -> CosineSimilarity:
+        """The mechanism."""
+        average = self.method == "average"
+        return CosineSimilarity(
+            self.num_words,
+            self.sensitivity,
+            self.epsilon,
+            DELTA,
+            diagonal="at_most_one" if self.method == "X_ii <= 1" else "one",
+            method="average" if average else "exact",
+            tol=1e-3 if average else 1e-4,
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: mean squared errors of an entry, and the shares of neighbours found."""
+        v, spec = vectors(self.num_words), self.spec()
+        truth, entries = v @ v.T, self.num_words**2
+        place = zlib.crc32(repr(self.labels[1:]).encode())  # all methods see the same noise
+        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        measured = []
+        for trial in range(self.num_trials):
+            release = spec.release(jax.random.fold_in(key, trial), v)
+            pair = np.stack([release.estimate, release.noisy])
+            errors = np.sum((pair - truth) ** 2, axis=(1, 2)) / entries
+            measured.append([*errors, *neighbor_recall(truth, pair, NEIGHBORS)])
+        error, noise_error, recall, noise_recall = np.mean(measured, axis=0).tolist()
+        return [
+            dict(self.labels)
+            | {
+                "sigma": spec.sigma,
+                "error": error,
+                "noise_error": noise_error,
+                "bound": spec.error_bound() / entries,
+                "recall": recall,
+                "noise_recall": noise_recall,
+                "num_trials": self.num_trials,
+            }
+        ]
+
+
+def cells(settings: Settings) -> list[GloveCell]:
+    """A cell for each method and sensitivity."""
+    num_words = 60 if settings.quick else 1000
+    sensitivities = SENSITIVITIES[1::3] if settings.quick else SENSITIVITIES
+    return [
+        GloveCell(method, num_words, size, epsilon, settings.num_trials, settings.seed)
+        for epsilon in settings.epsilons
+        for method in METHODS
+        for size in sensitivities
+    ]
+
+
+def figure(results: "pa.Table") -> "Figure":
+    """Errors and neighbours against the noise, those of the noise alone dashed."""
+    from matplotlib.figure import Figure
+
+    rows = results.to_pylist()
+    epsilon = rows[0]["epsilon"]
+    canvas = Figure(figsize=(8.4, 3.6), layout="constrained")
+    left, right = canvas.subplots(1, 2, sharex=True)
+    lines = {
+        method: [row for row in rows if row["method"] == method and row["epsilon"] == epsilon]
+        for method in dict.fromkeys(row["method"] for row in rows)
+    }
+    for method, mine in lines.items():
+        sigma = [row["sigma"] for row in mine]
+        left.plot(sigma, [row["error"] for row in mine], "o-", markersize=4, label=method)
+        right.plot(sigma, [row["recall"] for row in mine], "o-", markersize=4, label=method)
+    first = next(iter(lines.values()))
+    sigma = [row["sigma"] for row in first]
+    left.plot(sigma, [row["noise_error"] for row in first], "k--", label="noise alone")
+    left.plot(sigma, [row["bound"] for row in first], "k:", label="bound, exact projection")
+    right.plot(sigma, [row["noise_recall"] for row in first], "k--", label="noise alone")
+    left.set(xscale="log", yscale="log", xlabel="σ", ylabel="mean squared error of an entry")
+    right.set(xlabel="σ", ylabel=f"share of {NEIGHBORS} nearest neighbours found", ylim=(0, 1))
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+    canvas.suptitle(f"{rows[0]['num_words']:,} GloVe words, ε = {epsilon:g}", fontsize=10)
+    return canvas
+
+
+EXPERIMENT = Experiment(
+    name="cosine-glove",
+    summary="private cosine similarities of word vectors: errors and nearest neighbours",
+    cells=cells,
+    settings=Settings(epsilons=(1.0,), num_trials=1),
+    quick=Settings(epsilons=(1.0,), num_trials=2, quick=True),
+    figure=figure,
+)

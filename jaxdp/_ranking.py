@@ -1,0 +1,58 @@
+"""Rankings of protocols by predicted error: what `linear.best` and `pairwise.best` share."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ._spec import check_counts, check_probabilities
+
+
+def build_all(
+    makers: dict[str, Callable[[], Any]], measure: Callable[[str, Any], Any]
+) -> tuple[list[Any], list[tuple[str, str]]]:
+    """What `measure(name, protocol)` says of each protocol, and the names that are refused and why.
+
+    A protocol is refused whose construction or prediction raises ValueError. Warnings, such as that
+    of few users, are silent: protocols are ranked for what these say.
+    """
+    entries, refused = [], []
+    for name, make in makers.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                entries.append(measure(name, make()))
+        except ValueError as error:
+            refused.append((name, str(error)))
+    return entries, refused
+
+
+def whole_users(histogram: Any, num_users: int, num_values: int) -> np.ndarray:
+    """Whole numbers of users in these proportions, int64[k]; largest remainders round up."""
+    shares = np.asarray(histogram)
+    if shares.dtype.kind not in "biuf":
+        raise TypeError(f"histogram must be of numbers, got dtype {shares.dtype}.")
+    if shares.size != num_values:
+        raise ValueError(
+            f"histogram must have {num_values} entries, one for each value, got {shares.size}."
+        )
+    exact = check_probabilities(shares, "histogram") * num_users
+    counts = np.floor(exact).astype(np.int64)
+    rest = num_users - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
+    return check_counts(counts)
+
+
+def table(
+    header: Iterable[str], rows: list[tuple[str, ...]], refused: Iterable[tuple[str, str]]
+) -> str:
+    """A Markdown table, names on the left and numbers on the right, and what was left out."""
+    rows = [tuple(header), *rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    rows.insert(1, ("-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])))
+    lines = []
+    for name, *numbers in rows:
+        right = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        lines.append(f"| {' | '.join([name.ljust(widths[0]), *right])} |")
+    return "\n".join([*lines, *(f"Left out: {name}: {reason}" for name, reason in refused)])

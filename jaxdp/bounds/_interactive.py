@@ -1,0 +1,346 @@
+"""Bounds on interactive and non-interactive estimates of pairs: Theorems 23 and 24 of Ghazi et al.
+
+The paper's Omega and O hide constants that decide at which sizes interaction provably helps. Here
+they are explicit. Lower bounds rest on one inequality: an estimate with mean squared errors of at
+most r**2 of numbers that differ by d, from transcripts with densities p and q, has `2 r**2 >= d**2
+int p q / (p + q) = d**2 (1/2 - T/4)`, T the triangular discrimination, which is at most the mean of
+the two relative entropies, as `log x >= 2 (x - 1) / (x + 1)` for x >= 1.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from .._spec import check_choice, check_epsilon, check_int, check_real
+from ..factorization import gamma2, gamma2_approx, hardest
+from ..linear._tails import Tail, tail_of
+from ..pairwise._kernel import check_matrix
+from ..pairwise._rounds import check_groups, clipped, group_sizes, mean_square, square_of_target
+from ..randomizers import BinaryResponse, Laplace, PrivUnitG
+
+_SHARES = ((0.02, 0.02), (0.05, 0.05), (0.1, 0.15), (0.2, 0.3), (0.3, 0.35))
+_REDUCTION = 2.5  # (W h)_j = 2 Q(x and j) - Q(x) / 2 - W_jj / 2, Q of 2 n and of n users
+
+
+def hard_queries_mse(separation: float, spread: float, num_users: int, epsilon: float) -> float:
+    """The least worst mean squared error of linear queries with given hard distributions.
+
+    `d**2 b (1 - b K / 2) / 4`, d the separation, `K = n ((e**epsilon - 1) / 2)**2 spread**2` and
+    `b = min(1, 1 / K)`: for K >= 1 it is `(d / spread)**2 / (2 n (e**epsilon - 1)**2)`.
+
+    Formal guarantees:
+      A proven bound for every non-interactive protocol: on the largest mean squared error, over the
+      queries and over populations of independent users, about the population's answers.
+      (By the argument of `factorization.HardDistributions.min_users` for mixtures
+      `(1 - sqrt(b)) null + sqrt(b) signal`, and the inequality of the module.)
+
+    Args:
+      separation: of the answers, as in `factorization.HardDistributions`; >= 0.
+      spread: the same; > 0.
+      num_users: n, at least 1.
+      epsilon: privacy parameter, > 0.
+
+    Returns:
+      The bound.
+
+    References:
+      Edmonds, Nikolov, Ullman (2020), Section 3; the constant is derived here.
+    """
+    d = check_real("separation", separation, low=0.0, open_ends=False)
+    spread = check_real("spread", spread, low=0.0)
+    n = check_int("num_users", num_users, low=1)
+    entropy = n * (math.expm1(check_epsilon(epsilon)) / 2 * spread) ** 2
+    mix = min(1.0, 1 / entropy)
+    return d**2 * mix * (1 - mix * entropy / 2) / 4
+
+
+def linear_queries_lower_mse(
+    matrix: Any, num_users: int, epsilon: float, *, tol: float = 1e-3
+) -> float:
+    """A lower bound on the error of non-interactive linear queries: Theorem 23 with constants.
+
+    The best `hard_queries_mse` over the dual witnesses of `gamma_2(W - u 1^T; alpha)` for alpha = 0
+    and a geometric grid of alpha, u the best shift.
+
+    Formal guarantees:
+      As `hard_queries_mse`; about the population's answers. A protocol with the mean squared errors
+      r**2 for given users has at most `(r + w / (2 sqrt(n)))**2`, w the largest range of a query.
+
+    Edge cases:
+      ==================================  ====================================================
+      every query is constant             0
+      ==================================  ====================================================
+
+    Args:
+      matrix: float[m, k], a query a row.
+      num_users: n, at least 1.
+      epsilon: privacy parameter, > 0.
+      tol: relative gap of the dual witnesses; a larger one weakens the bound.
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from jaxdp.bounds import linear_queries_lower_mse
+      >>> from jaxdp.workloads import prefix
+      >>> round(10**6 * linear_queries_lower_mse(prefix(8), 10**6, 0.1), 1)
+      42.5
+
+    References:
+      Ghazi et al. (2023), Theorem 23.
+    """
+    n, epsilon = check_int("num_users", num_users, low=1), check_epsilon(epsilon)
+    dense = np.asarray(matrix.dense() if hasattr(matrix, "dense") else matrix, np.float64)
+    start = gamma2(dense, shift=True, tol=tol)
+    if float(start.upper) == 0:
+        return 0.0
+    assert start.shift is not None
+    centred = dense - np.asarray(start.shift)[:, None]
+    alphas = np.abs(centred).max() * 2.0 ** -np.arange(1, 6)
+    results = [start, *(gamma2_approx(centred, float(alpha), tol=tol) for alpha in alphas)]
+    found = [0.0]
+    for result in results:
+        try:
+            hard = hardest(dense, result, symmetric=False)
+        except ValueError:  # the witness is constant along the rows
+            continue
+        found.append(hard_queries_mse(hard.separation, hard.spread, n, epsilon))
+    return max(found)
+
+
+def quadratic_form_lower_mse(linear: float, norm: float, num_users: int) -> float:
+    """The error of non-interactive quadratic forms, from that of linear queries: Theorem 14.
+
+    `(max(r - |W| / sqrt(n), 0) / 2.5)**2`, with r**2 a lower bound for the queries W at *twice* the
+    epsilon.
+
+    Formal guarantees:
+      Of a family of non-interactive epsilon-LDP protocols, one for n and one for 2 n users, at
+      least one has a worst mean squared error, over given users, of at least the bound: with n
+      further users who hold j, `(W h)_j = 2 Q_2n - Q_n / 2 - W_jj / 2`, whose error is at most
+      2.5 times the larger of the two errors.
+
+    Args:
+      linear: r**2, such as `linear_queries_lower_mse(W, n, 2 epsilon)`, >= 0.
+      norm: `|W|`, the largest absolute value of an entry, >= 0.
+      num_users: n, at least 1.
+
+    Returns:
+      The bound.
+
+    References:
+      Ghazi et al. (2023), Theorems 6 and 14, with constants.
+    """
+    linear = check_real("linear", linear, low=0.0, open_ends=False)
+    norm = check_real("norm", norm, low=0.0, open_ends=False)
+    n = check_int("num_users", num_users, low=1)
+    return (max(math.sqrt(linear) - norm / math.sqrt(n), 0.0) / _REDUCTION) ** 2
+
+
+def three_round_mse(
+    norm: float,
+    gamma2: float,
+    num_values: int,
+    num_users: int,
+    epsilon: float,
+    *,
+    rank: int | None = None,
+    variant: str = "paper",
+    shares: tuple[float, float, float] = (0.2, 0.3, 0.5),
+) -> float:
+    """The largest mean squared error of `ThreeRound`, for given users: Theorem 24 with constants.
+
+    "paper": `(sqrt(2176 |W|**2 / (n epsilon**2) + s**2 C**2 off / n) + sqrt(lost))**2`, with
+    `C**2 = gamma_2`, s**2 the variance of an entry of a report of the unit ball at epsilon / 4,
+    `off = min(l C**2 s**2 / n, C**2 sqrt(2 s'**2 log(2 k) / n))` the error of mu, and `lost` what
+    clipping takes, exponentially small in `n |W|**2 / gamma_2**2`.
+    "tuned": `c**2 (2 |W| + sqrt(8 v (1 + log(2 k))))**2 / n_3` with `v = s'**2 C**2 / n_2`, and
+    terms of second order.
+
+    Formal guarantees:
+      A proven bound on every data set, for every n and epsilon, and not only above the paper's
+      threshold for n.
+
+    Args:
+      norm: `|W|`, the largest absolute value of an entry, > 0; of "tuned", of W less a constant.
+      gamma2: the norm of the signed factorization in use, > 0; the same.
+      num_values: k, at least 2.
+      num_users: n, at least 4.
+      epsilon: privacy parameter.
+      rank: l, of the factors; k if None.
+      variant: "paper" or "tuned".
+      shares: of the users in each round ("tuned").
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from jaxdp.bounds import three_round_mse
+      >>> n = 10**9
+      >>> round(n * three_round_mse(1.0, 10.0, 100, n, 1.0))
+      2176
+      >>> round(n * three_round_mse(1.0, 10.0, 100, n, 1.0, variant="tuned"), 1)
+      45.9
+
+    References:
+      Ghazi et al. (2023), Theorem 24 (a more precise Theorem 8).
+    """
+    norm, gamma2 = check_real("norm", norm, low=0.0), check_real("gamma2", gamma2, low=0.0)
+    k = check_int("num_values", num_values, low=2)
+    n = check_int("num_users", num_users, low=4)
+    dim = k if rank is None else check_int("rank", rank, low=1)
+    epsilon = check_epsilon(epsilon)
+    check_choice("variant", variant, ("paper", "tuned"))
+    radius = math.sqrt(gamma2)
+    if variant == "tuned":
+        return _tuned_mse(norm, radius, k, n, epsilon, dim, shares)
+    vectors = PrivUnitG(dim, epsilon / 4, radius)
+    t, tail = float(vectors.worst_case_variance(1)), tail_of(vectors)
+    assert tail is not None
+    off = min(dim * t / n, tail.of_mean(n).largest(2 * k, radius))
+    total = 17 * norm**2 * float(Laplace(epsilon / 4).worst_case_variance(n)) + t / n * off
+    noise = Tail(4 * gamma2 * tail.variance / n, 2 * radius * tail.scale / n)
+    lost = float(clipped(np.array([2 * norm]), 4 * norm, [noise])[0][0])
+    return (math.sqrt(total) + math.sqrt(lost)) ** 2
+
+
+def _tuned_mse(norm, radius, k, n, epsilon, dim, shares) -> float:
+    check_groups(n, shares)
+    groups = group_sizes(n, tuple(shares))
+    first, second, third = groups.sizes
+    terms = [(1.0, ("T", 0, 2)), (1.0, ("T", 1, 2)), (-1.0, ("T", 0, 1))]
+    products = mean_square(terms, groups.sizes)
+    products = products - square_of_target("u", float(n))
+    split = np.abs(products).sum(axis=0) * norm**2
+    vectors = PrivUnitG(dim, epsilon, radius)
+    t, tail = float(vectors.worst_case_variance(1)), tail_of(vectors)
+    assert tail is not None
+    width = np.array([tail.of_mean(size).largest(k, radius) for size in first])
+    off = np.minimum(dim * t / first, width)
+    rest = second + third
+    across = off * radius**2 * (1 / second + 1 / third) * rest / (rest - 1)
+    spread = radius**2 * n / (n - 1) * (1 / first + 1 / third)
+    vector = t * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
+    # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
+    noise = np.sqrt(2 * tail.variance * radius**2 / second * (1 + math.log(2 * k)))
+    unit = float(BinaryResponse(epsilon).worst_case_variance(1))
+    scalar = unit * (2 * norm + noise) ** 2 / third
+    return float(groups.weights @ ((np.sqrt(split) + np.sqrt(across)) ** 2 + vector + scalar))
+
+
+@dataclasses.dataclass(frozen=True)
+class Separation:
+    """Where three rounds provably beat every non-interactive protocol.
+
+    Attributes:
+      num_users: the smallest n found; None if there is none up to the limit.
+      lower: the bound for non-interactive protocols for n or 2 n users.
+      upper: that of three rounds for n users.
+      shares: of the users in each of the three rounds.
+      norm: `|W|` as used, of W less no constant.
+      gamma2: of the factorization in use.
+      separation: of the hard distributions.
+      spread: the same.
+    """
+
+    num_users: int | None
+    lower: float
+    upper: float
+    shares: tuple[float, float, float]
+    norm: float
+    gamma2: float
+    separation: float
+    spread: float
+
+
+def rounds_separation(matrix: Any, epsilon: float, *, max_users: float = 1e15) -> Separation:
+    """The smallest n at which three rounds provably win on a quadratic form: Section C.1.
+
+    Both bounds come from one eigendecomposition `W = V diag(x) V^T`. Upper: `three_round_mse` of
+    "tuned", the best of a few shares, with the factors `diag(|x|)**(1/2) V^T`, whose norm is the
+    largest diagonal entry of `|W|` = `V diag(|x|) V^T`. Lower: `quadratic_form_lower_mse` of hard
+    distributions from the rows of `V diag(sgn x) V^T` less their means, positive and negative
+    parts; their spread is at most the spectral norm of the matrix of differences, over the square
+    root of the share of rows in use. For random signs, both norms are about `0.85 sqrt(k)`.
+
+    Three rounds win for n or for 2 n users, whichever a non-interactive protocol is worse at; it is
+    so for every larger n up to `max_users` too, as far as bounds at powers of 2**(1/8) tell.
+
+    Args:
+      matrix: W, symmetric float[k, k].
+      epsilon: privacy parameter; the lower bound is best where it is small, since it counts
+        `(e**(2 epsilon) - 1)**2`.
+      max_users: where the search ends.
+
+    Returns:
+      Separation.
+
+    Raises:
+      ValueError: the matrix is not symmetric and finite, or epsilon out of range.
+
+    Example:
+      >>> import numpy as np
+      >>> from jaxdp.bounds import rounds_separation
+      >>> signs = np.sign(np.random.default_rng(0).normal(size=(64, 64)))
+      >>> signs = np.triu(signs) + np.triu(signs, 1).T
+      >>> print(rounds_separation(signs, 0.1).num_users)  # 64 values are too few
+      None
+
+    References:
+      Ghazi et al. (2023), Appendix C.1, with every constant.
+    """
+    dense, epsilon = check_matrix(matrix, "matrix"), check_epsilon(epsilon)
+    k = len(dense)
+    values, vectors = np.linalg.eigh(dense)
+    size = float(np.abs(values).max())
+    if size == 0:
+        return Separation(None, 0.0, 0.0, (0.2, 0.3, 0.5), 0.0, 0.0, 0.0, 0.0)
+    kept = np.abs(values) > 1e-9 * size
+    factor = vectors[:, kept]
+    gamma = float(np.max(factor**2 @ np.abs(values[kept])))
+    norm = float(np.abs(dense).max())
+    separation, spread = _row_differences(dense, (factor * np.sign(values[kept])) @ factor.T)
+
+    def bounds(n: int) -> tuple[float, float, tuple[float, float, float]]:
+        linear = hard_queries_mse(separation, spread, n, 2 * epsilon) if separation > 0 else 0.0
+        lower = quadratic_form_lower_mse(linear, norm, n)
+        options = []
+        for a, b in _SHARES:
+            shares = (a, b, 1 - a - b)
+            options.append(
+                (_tuned_mse(norm, math.sqrt(gamma), k, n, epsilon, int(kept.sum()), shares), shares)
+            )
+        upper, best = min(options)
+        return lower, upper, best
+
+    grid = [math.ceil(2.0 ** (i / 8)) for i in range(88, math.floor(8 * math.log2(max_users)) + 1)]
+    wins = [bounds(n) for n in grid]
+    last = None
+    for i in reversed(range(len(grid))):
+        if wins[i][0] <= wins[i][1]:
+            break
+        last = i
+    found = None if last is None else grid[last]
+    if last:
+        low, found = grid[last - 1], grid[last]
+        while found - low > 1:
+            middle = (low + found) // 2
+            lower, upper, _ = bounds(middle)
+            low, found = (low, middle) if lower > upper else (middle, found)
+    lower, upper, shares = wins[-1] if found is None else bounds(found)
+    return Separation(found, lower, upper, shares, norm, gamma, separation, spread)
+
+
+def _row_differences(dense: np.ndarray, witness: np.ndarray) -> tuple[float, float]:
+    """The separation and the spread of the distributions that the rows of a witness define."""
+    centred = witness - witness.mean(axis=1, keepdims=True)
+    sums = np.abs(centred).sum(axis=1)
+    useful = sums > 1e-9 * sums.max() if sums.max() > 1e-12 else np.zeros(len(sums), bool)
+    if not useful.any():
+        return 0.0, 1.0
+    differences = 2 * centred[useful] / sums[useful, None]  # each a difference of distributions
+    answers = np.sum(dense[useful] * differences, axis=1)
+    spread = np.linalg.norm(differences, 2) * math.sqrt(len(dense) / useful.sum())
+    return max(float(answers.min()), 0.0), float(spread)

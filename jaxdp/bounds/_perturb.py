@@ -1,0 +1,243 @@
+"""Error bounds of perturb-and-project, and the Gaussian complexity they rest on.
+
+The Gaussian complexity of a compact set S is `G(S) = E max_{X in S} <X, W>` for independent normals
+W. Noise of deviation sigma and a projection P on a convex S have
+
+  `E |P(A + sigma W) - P(A)|**2 <= sigma E <W, P(A + sigma W)> <= sigma G(S)`
+
+for every A, since P is firmly non-expansive and `E <W, P(A)> = 0`. The constant 1 replaces that of
+Lemma 5.2 of the paper.
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import check_int, check_key, check_real
+from .._x64 import in_float64
+from ..central._convex_set import ConvexSet
+from ..central._cosine_set import CosineSet
+from ..projections._inputs import in_precision, symmetrize
+from ..random._gamma import normal
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianComplexity:
+    """A Monte Carlo estimate of a Gaussian complexity.
+
+    Attributes:
+      lower: mean over the samples of a value that a point of the set attains.
+      upper: mean over the samples of a proven bound on the maximum.
+      deviation: the standard error of `upper`.
+      limit: `upper` plus an allowance for the samples; below G(S) with a probability of at most
+        `failure`.
+      failure: see `limit`.
+    """
+
+    lower: float
+    upper: float
+    deviation: float
+    limit: float
+    failure: float
+
+
+def gaussian_complexity(
+    convex_set: ConvexSet,
+    key: jax.Array,
+    *,
+    num_samples: int = 16,
+    scale: float | None = None,
+    failure: float = 1e-6,
+    tol: float = 1e-6,
+    max_steps: int = 1000,
+) -> GaussianComplexity:
+    """The Gaussian complexity of a convex set by Monte Carlo, with a certificate for each sample.
+
+    The projection p of t W on S satisfies `<t W - p, X - p> <= 0` for all X in S, so
+
+        `<W, p> <= max_{X in S} <X, W> <= <W, p> + (R |p| - |p|**2) / t`
+
+    with R = `radius`, and a projection that is only within d of p widens both by no more than
+    `|W| d` and `(R + |p| + t |W|) d / t`.
+
+    Formal guarantees:
+      `lower` and `upper` enclose the mean of the maxima of the samples. The maximum is a Lipschitz
+      function of W with constant R, so by Gaussian concentration `limit = upper + R sqrt(2
+      log(1/failure) / num_samples)` is below G(S) with a probability of at most `failure`.
+
+    Args:
+      convex_set: S.
+      key: a key.
+      num_samples: N, at least 1.
+      scale: t > 0; for None one that makes `upper - lower` about 1 % of a sample.
+      failure: in (0, 1).
+      tol: relative accuracy of the projections.
+      max_steps: upper limit on the steps of a projection.
+
+    Returns:
+      GaussianComplexity.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> import jax
+      >>> from jaxdp.bounds import gaussian_complexity
+      >>> from jaxdp.central import CosineSet
+      >>> found = gaussian_complexity(CosineSet(16), jax.random.key(0), num_samples=4)
+      >>> found.lower <= found.upper <= 1.05 * found.lower
+      True
+      >>> found.upper < CosineSet(16).complexity_bound()
+      True
+
+    References:
+      Cohen-Addad et al. (2024), Definition B.1 and Theorem 5.1; Boucheron, Lugosi, Massart (2013),
+      Concentration inequalities, Theorem 5.6.
+    """
+    check_key(key)
+    count = check_int("num_samples", num_samples, low=1)
+    failure = check_real("failure", failure, low=0.0, high=1.0)
+    radius = convex_set.radius
+    if scale is None:
+        # (R |p| - |p|**2) / t is at most R**2 / (4 t); R is less than G(S) at any rate
+        scale = 25 * radius**2 / max(convex_set.complexity_bound(), 1e-300)
+    scale = check_real("scale", scale, low=0.0)
+
+    @in_float64
+    def draw(index):
+        w = normal(jax.random.fold_in(key, index), convex_set.shape)
+        return symmetrize(w) if convex_set.symmetric else w
+
+    def bounds(x):
+        found = convex_set.project(scale * x, tol=tol, max_steps=max_steps)
+        point, away = found.point, jnp.sqrt(found.gap)
+        value, size, noise = jnp.sum(x * point), jnp.linalg.norm(point), jnp.linalg.norm(x)
+        spread = jnp.maximum(radius * size - size**2, 0.0) / scale
+        wider = noise * away + (radius + 2 * size + away) * away / scale
+        return jnp.stack([value - noise * found.residual, value + spread + wider])
+
+    samples = np.array([in_precision(bounds, True, draw(i)) for i in range(count)], np.float64)
+    lower, upper = samples.mean(axis=0)
+    deviation = samples[:, 1].std(ddof=1) / math.sqrt(count) if count > 1 else math.inf
+    limit = upper + radius * math.sqrt(2 * math.log(1 / failure) / count)
+    return GaussianComplexity(float(lower), float(upper), float(deviation), float(limit), failure)
+
+
+def perturb_and_project_mse(
+    sigma: float, complexity: float, *, dimension: int | None = None, radius: float | None = None
+) -> float:
+    """The largest `E |P(A + sigma W) - P(A)|**2` of a projection on a compact convex set.
+
+    `min(sigma G(S), sigma**2 dimension, (2 radius)**2)`
+
+    Formal guarantees:
+      A proven bound for every A, with the constant 1. Symmetrised noise on symmetric sets has the
+      same G(S), and the dimension n (n + 1) / 2.
+
+    Args:
+      sigma: deviation of the noise, > 0.
+      complexity: G(S), or a bound on it, > 0.
+      dimension: of the noise, at least 1; None leaves its term out.
+      radius: of a ball that holds S, > 0; None leaves its term out.
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from jaxdp.bounds import cosine_complexity, perturb_and_project_mse
+      >>> print(round(perturb_and_project_mse(1.0, cosine_complexity(20)), 1))
+      124.9
+
+    References:
+      Cohen-Addad et al. (2024), Theorem 5.1 and Lemma 5.2, their constant improved.
+    """
+    sigma = check_real("sigma", sigma, low=0.0)
+    bounds = [sigma * check_real("complexity", complexity, low=0.0)]
+    if dimension is not None:
+        bounds.append(sigma**2 * check_int("dimension", dimension, low=1))
+    if radius is not None:
+        bounds.append(4 * check_real("radius", radius, low=0.0) ** 2)
+    return min(bounds)
+
+
+def cosine_complexity(num_items: int) -> float:
+    """A bound on the Gaussian complexity of the similarity matrices of n vectors.
+
+    `sqrt(2) n E|g|`, g of n normals; at most `sqrt(2) n**1.5`, and asymptotically tight.
+
+    Formal guarantees:
+      Proven for {X psd, X_ii <= 1} and its subset {X psd, X_ii = 1}.
+
+    Args:
+      num_items: n, at least 1.
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from jaxdp.bounds import cosine_complexity
+      >>> print(round(cosine_complexity(100), 1))
+      1410.7
+
+    References:
+      Cohen-Addad et al. (2024), Theorem 2.1: 2 n `|W|` with the spectral norm of the noise.
+    """
+    return CosineSet(num_items).complexity_bound()
+
+
+def spectraplex_complexity(size: int, trace: float = 1.0) -> float:
+    """A bound on the Gaussian complexity of {X psd, tr X <= t}, N x N.
+
+    `sqrt(2) t E|g|`, g of N normals. For marginals of even order k of n features, flattened, N =
+    n**(k/2): the complexity is of the order n**(k/4).
+
+    Args:
+      size: N, at least 1.
+      trace: t > 0.
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from jaxdp.bounds import spectraplex_complexity
+      >>> print(round(spectraplex_complexity(100), 2))
+      14.11
+
+    References:
+      Cohen-Addad et al. (2024), Theorem A.4, even order; Dwork, Nikolov, Talwar (2015).
+    """
+    size = check_int("size", size, low=1)
+    return check_real("trace", trace, low=0.0) * cosine_complexity(size) / size
+
+
+def cosine_similarity_mse(num_items: int, sigma: float) -> float:
+    """The largest mean squared Frobenius error of `CosineSimilarity`, method "exact".
+
+    `min(sqrt(2) sigma n E|g|, sigma**2 n (n + 1) / 2, (2 n)**2)`
+
+    Formal guarantees:
+      A proven bound for all vectors. The noise alone, as the Gaussian mechanism leaves it, has the
+      second term: the projection gains a factor of the order sigma sqrt(n).
+
+    Args:
+      num_items: n, at least 1.
+      sigma: deviation of the noise before it is symmetrised, > 0.
+
+    Returns:
+      The bound, for the sum over the n**2 entries.
+
+    Example:
+      >>> from jaxdp.bounds import cosine_similarity_mse
+      >>> print(round(cosine_similarity_mse(20, 1.0), 1), round(cosine_similarity_mse(20, 0.1), 2))
+      124.9 2.1
+
+    References:
+      Cohen-Addad et al. (2024), Theorem 2.1, with its constant.
+    """
+    n = check_int("num_items", num_items, low=1)
+    return perturb_and_project_mse(
+        sigma, cosine_complexity(n), dimension=n * (n + 1) // 2, radius=float(n)
+    )

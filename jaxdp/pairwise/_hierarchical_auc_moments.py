@@ -1,0 +1,270 @@
+"""The error of the hierarchical estimate of the area under the ROC curve.
+
+Notation: level l has the true counts `h_l` of its nodes, for each label; the tree's error on a
+level has variance at most `V n` in each node, n being the size of the class, and is uncorrelated
+between the nodes of a level. A pair (positive, negative) is counted on the level where the two
+part; so the unpruned estimate, times `n+ n-`, is the bilinear form `sum_l h+_l^T B_l h-_l`, where
+`B_l` picks the pairs (right child, left child), and on the leaves half of the pairs of equals.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """The true counts of all nodes, for both labels.
+
+    Attributes:
+      levels: float64[2, 2**l] for l = 0 .. height.
+      tie: what a tied score counts, 1/2 or 0.
+    """
+
+    levels: list[np.ndarray]
+    tie: float
+
+    @classmethod
+    def of(cls, table: np.ndarray, height: int, tie: float) -> "Tree":
+        """The tree of a histogram float64[2, d]."""
+        leaves = np.zeros((2, 2**height))
+        leaves[:, : table.shape[1]] = table
+        levels = [leaves]
+        for _ in range(height):
+            levels.insert(0, levels[0].reshape(2, -1, 2).sum(axis=2))
+        return cls(levels, tie)
+
+    @property
+    def height(self) -> int:
+        """The level of the leaves."""
+        return len(self.levels) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Negative and positive users, float64[2]."""
+        return self.levels[0][:, 0]
+
+    def slopes(self, level: int) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the sum of squares of weights of each node's partners, float64[2, 2**l].
+
+        The estimate of a node is multiplied by the count of its partners: for a negative node, on
+        the left, that of the positive node on the right of it, and half the equals on the leaves.
+        """
+        own = self.levels[level].reshape(2, -1, 2)
+        mean, square = np.zeros_like(own), np.zeros_like(own)
+        mean[0, :, 0] = square[0, :, 0] = own[1, :, 1]
+        mean[1, :, 1] = square[1, :, 1] = own[0, :, 0]
+        if level == self.height:
+            mean += self.tie * own[::-1]
+            square += self.tie**2 * own[::-1]
+        return mean.reshape(2, -1), square.reshape(2, -1)
+
+    def pairs(self, first: list[np.ndarray]) -> np.ndarray:
+        """The sum over B_l**2 of products of numbers of nodes float64[2, 2**l], by level."""
+        sums = []
+        for level, numbers in enumerate(first):
+            if level == 0:
+                continue
+            split = numbers.reshape(2, -1, 2)
+            total = split[1, :, 1] @ split[0, :, 0]
+            if level == self.height:
+                total += self.tie**2 * (numbers[0] @ numbers[1])
+            sums.append(float(total))
+        return np.array(sums)
+
+    def below(self) -> list[np.ndarray]:
+        """The pairs in order within each node, float64[2**l] for l = 0 .. height."""
+        leaves = self.levels[-1]
+        inside = [self.tie * leaves[0] * leaves[1]]
+        for level in range(self.height, 0, -1):
+            split = self.levels[level].reshape(2, -1, 2)
+            deeper = inside[0].reshape(-1, 2).sum(axis=1)
+            inside.insert(0, deeper + split[1, :, 1] * split[0, :, 0])
+        return inside
+
+
+def unpruned_variance(tree: Tree, per_user: np.ndarray, exclusive: bool, iid: bool = False):
+    """The variance of the unpruned estimate of the ordered pairs; exact.
+
+    With `g_l = B_l h_l` of the other class and G the sum over a value's nodes, it is
+    `sum_l V_l n |g_l|**2 - sum_x h(x) G(x)**2` for either class (without exclusion the sum of the
+    squares, not the square of the sum, is subtracted), plus `sum_l B_l**2 . D+ D-` with the
+    variances `D = V_l n - h_l` of the nodes. The levels' quadratic parts are uncorrelated, for a
+    pair of users has a part on one level only.
+
+    Args:
+      tree: the users; or the expected numbers of independent ones.
+      per_user: V of levels 1 .. height, float64[height]: what one user adds to the variance.
+      exclusive: whether a user is on one level only.
+      iid: whether to take the mean over independent users of either class.
+    """
+    sizes, total = tree.sizes, 0.0
+    gained = np.zeros_like(tree.levels[-1])
+    gained_square, apart = np.zeros_like(gained), 0.0
+    for level in range(1, tree.height + 1):
+        mean, square = tree.slopes(level)
+        spread = square - mean**2 / sizes[::-1, None] if iid else 0.0
+        second = mean**2 + spread
+        total += per_user[level - 1] * float(sizes @ second.sum(axis=1))
+        apart += float(np.sum(tree.levels[level] * second))
+        width = 2 ** (tree.height - level)
+        gained += np.repeat(mean, width, axis=1)
+        gained_square += np.repeat(square, width, axis=1)
+    if exclusive:
+        spread = gained_square - gained**2 / sizes[::-1, None] if iid else 0.0
+        apart = float(np.sum(tree.levels[-1] * (gained**2 + spread)))
+    variances = [own * 0.0 for own in tree.levels[:1]]
+    for level in range(1, tree.height + 1):
+        variances.append(per_user[level - 1] * sizes[:, None] - tree.levels[level])
+    return total - apart + float(tree.pairs(variances).sum())
+
+
+def sampling_variance(tree: Tree) -> float:
+    """The variance of the area under the curve of independent users, given the class sizes."""
+    leaves, sizes, tie = tree.levels[-1], tree.sizes, tree.tie
+    negative, positive = leaves / sizes[:, None]
+    of_positive = np.cumsum(negative) - negative * (1 - tie)
+    of_negative = 1 - np.cumsum(positive) + positive * tie
+    mean = positive @ of_positive
+    second = positive @ (np.cumsum(negative) - negative * (1 - tie**2))
+    ahead = positive @ of_positive**2 - mean**2
+    behind = negative @ of_negative**2 - mean**2
+    pairs = sizes[0] * sizes[1]
+    return float(((second - mean**2) + (sizes[0] - 1) * ahead + (sizes[1] - 1) * behind) / pairs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pruning:
+    """The parameters of the bound on the error of the pruned estimate.
+
+    Attributes:
+      per_user: V, the largest over the levels.
+      threshold: a.
+      num_groups: of the users, of which each reports on one level; 1 if all report on all.
+      half: whether a discarded node counts half of its pairs, rather than none.
+    """
+
+    per_user: float
+    threshold: float
+    num_groups: int
+    half: bool
+
+
+def expected_recursions(sizes: np.ndarray, height: int, pruning: Pruning) -> np.ndarray:
+    """A bound on the expected number of nodes that are recursed on, by level, float64[height].
+
+    `R_m <= min(2**m, (sqrt(n+) + sqrt(n-)) / (2 sqrt(a V)) + R_(m-1) / sqrt(a))`.
+
+    References:
+      Bell, Bellet, Gascón, Kulkarni (2020), Lemma 4, whose fixed point is R.
+    """
+    root = math.sqrt(pruning.threshold)
+    if root == 0:
+        return 2.0 ** np.arange(height)
+    held = np.sqrt(sizes).sum() / (2 * root * math.sqrt(pruning.per_user))
+    found = [1.0]
+    for level in range(1, height):
+        found.append(min(2.0**level, held + found[-1] / root))
+    return np.array(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What the bound needs to know of the users; sums over nodes of true counts.
+
+    Attributes:
+      sizes: negative and positive users, float64[2].
+      height: the level of the leaves.
+      slopes: the sums of `g_l**2` over levels and nodes, in L2, for either class, float64[2].
+      loss: the largest error of what discarded nodes count.
+      drift: the norm of the error that comes from who reports on which level.
+    """
+
+    sizes: np.ndarray
+    height: int
+    slopes: np.ndarray
+    loss: float
+    drift: float
+
+
+def data_of(tree: Tree, pruning: Pruning) -> Data:
+    """The numbers of given users."""
+    others, slopes = pruning.num_groups - 1, np.zeros(2)
+    for level in range(1, tree.height + 1):
+        mean, square = tree.slopes(level)
+        slopes += (mean**2 + others * square).sum(axis=1)
+    inside, loss, drift = tree.below(), np.zeros(2**tree.height), None
+    leaves = tree.levels[-1]
+    drift = tree.tie * _product_error(leaves[0], leaves[1], others)
+    for level in range(tree.height - 1, -1, -1):
+        own = tree.levels[level]
+        counted = own[0] * own[1] / 2 if pruning.half else 0.0
+        loss = np.maximum(np.abs(counted - inside[level]), loss.reshape(-1, 2).sum(axis=1))
+        split = tree.levels[level + 1].reshape(2, -1, 2)
+        recursed = _product_error(split[0, :, 0], split[1, :, 1], others)
+        recursed = recursed + drift.reshape(-1, 2).sum(axis=1)
+        discarded = _product_error(own[0], own[1], others) / 2 if pruning.half else 0.0
+        drift = np.maximum(recursed, discarded)
+    return Data(tree.sizes, tree.height, slopes, float(loss[0]), float(drift[0]))
+
+
+def worst_data(sizes: np.ndarray, height: int, tie: float, pruning: Pruning) -> Data:
+    """Bounds on the numbers of all users with these sizes of the classes."""
+    others = pruning.num_groups - 1
+    partners = sizes[::-1]
+    slopes = (height + tie**2) * (partners**2 + others * partners)
+    # The partners of a user on all levels are disjoint.
+    path = np.sqrt(height * partners * others)
+    drift = (1 + tie) * float(sizes @ path + height * others * math.sqrt(sizes[0] * sizes[1]))
+    share = 0.5 if pruning.half else 1.0
+    return Data(sizes, height, slopes, share * float(sizes[0] * sizes[1]), drift)
+
+
+def _product_error(first, second, others: int):
+    """A bound on the L2 norm of the error of a product of two counts of one level's users."""
+    return (
+        first * np.sqrt(others * second)
+        + second * np.sqrt(others * first)
+        + others * np.sqrt(first * second)
+    )
+
+
+def pruned_bound(data: Data, tie: float, pruning: Pruning) -> float:
+    """A proven bound on the mean squared error of the pruned estimate of the ordered pairs.
+
+    Given who reports on which level, levels are independent. The errors of the recursed nodes and
+    those of the sums over discarded nodes are then martingale differences over the levels, and
+    uncorrelated between the nodes of one: their second moments add up to `noise`. The norm of what
+    discarded nodes are mistaken by, `loss`, and that of the difference between the users of a
+    level and all users, `drift`, are added to its root. Where users are split, the sizes of the
+    groups are negatively associated, so that bounds that increase in them multiply.
+
+    References:
+      Bell, Bellet, Gascón, Kulkarni (2020), Theorem 3, with other constants: its proof bounds
+      `E 1[p is discarded] h_p**2` by `4 v`, but a node is discarded below `2 sqrt(a v)`, not below
+      `sqrt(v)`. Here `sum_p 1[p is discarded] h_p**2 <= n max h_p` is used instead. A user has one
+      discarded node above it, so that `a` is not multiplied by the height.
+    """
+    sizes, height, v = data.sizes, data.height, pruning.per_user * data.sizes
+    recursions = expected_recursions(sizes, height, pruning)
+    noise = float(v @ data.slopes)
+    noise += float(v[0] * v[1]) * (recursions.sum() + 2 * tie**2 * recursions[-1])
+    root = math.sqrt(pruning.threshold)
+    if root == 0:
+        return (math.sqrt(noise) + data.drift) ** 2
+    # Of a discarded count, in units of sqrt(v), by the triangle inequality or level by level.
+    reach = min(2 * root + math.sqrt(height), math.sqrt(height * (4 * root**2 + 1)))
+    loss = data.loss
+    share = 0.5 if pruning.half else 1.0
+    loss = min(loss, share * float(np.min(sizes[::-1] * np.sqrt(v))) * reach)
+    if pruning.half:
+        active = np.minimum(2.0 ** np.arange(height), 2 * np.roll(recursions, 1))
+        active[0] = 1.0
+        # Of `sum h_p**2` over discarded nodes, and twice it with the drift of the group.
+        others = pruning.num_groups - 1
+        squares = sizes * np.minimum(np.sqrt(v) * reach, sizes)
+        if others:
+            squares = 2 * squares + 2 * others * height * sizes
+        noise += float(v[::-1] @ squares) / 2 + float(v[0] * v[1]) * active.sum()
+    return (math.sqrt(noise) + loss + data.drift) ** 2

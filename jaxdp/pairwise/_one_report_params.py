@@ -1,0 +1,157 @@
+"""The params of OneReport."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._x64 import dot, in_float64
+from ..random import Count
+from ._exact import Form
+
+Link = tuple[Callable, int]
+"""A statistic as a function of averages, and of how many."""
+
+
+def linked(links: tuple[Link, ...], single: bool, averages, num_users):
+    """The statistics of averages float64[..., m]: float64[..., s], or float64[...] of a single one.
+
+    Only inside an x64 block.
+    """
+    found, start = [], 0
+    for link, size in links:
+        found.append(link(averages[..., start : start + size], num_users))
+        start += size
+    return found[0] if single else jnp.stack(found, axis=-1)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OneReportParams:
+    """The params of `OneReport`: a pytree.
+
+    Average j of the m is estimated by the diagonal quadratic form `scales[j]` of the reports, plus
+    twice `linear[j]` of their mean, plus `constant[j]`.
+
+    Attributes:
+      vector: the params of the randomizer of vectors.
+      columns: float32[k, l], the vector of each value.
+      scales: float64[m, l].
+      linear: float64[m, l].
+      constant: float64[m].
+      noise: float64[m], the mean of the form of one report's noise.
+      links: the statistics as functions of averages, static.
+      single: whether there is one statistic, and no axis for it, static.
+      form: "u" or "v", static.
+    """
+
+    vector: Any
+    columns: jax.Array | np.ndarray
+    scales: jax.Array | np.ndarray
+    linear: jax.Array | np.ndarray
+    constant: jax.Array | np.ndarray
+    noise: jax.Array | np.ndarray
+    links: tuple[Link, ...] = dataclasses.field(metadata={"static": True})
+    single: bool = dataclasses.field(metadata={"static": True})
+    form: Form = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_words(self) -> int:
+        """Those of the randomizer."""
+        return self.vector.num_words
+
+    @property
+    def lazy_words(self) -> bool:
+        """Whether `from_bits` reads words one by one."""
+        return getattr(self.vector, "lazy_words", False)
+
+    @property
+    def fixed_bits(self) -> int:
+        """The grid of the sums."""
+        return self.vector.fixed_bits
+
+    def from_bits(self, words, value):
+        """One user's report, that of the vector of the value.
+
+        Args:
+          words: uint32[num_words].
+          value: int32[] in [0, k).
+        """
+        return self.vector.from_bits(words, jnp.asarray(self.columns)[value])
+
+    def privatize(self, key, value):
+        """One user's report, its words drawn from `key`; see `from_bits`."""
+        return self.vector.privatize(key, jnp.asarray(self.columns)[jnp.asarray(value, jnp.int32)])
+
+    def tally(self, reports, mask):
+        """The sum of the masked reports, for the U-form that of their squares, and the users.
+
+        Args:
+          reports: float32[n, ..].
+          mask: bool[n].
+
+        Returns:
+          {"sum": float32[l], "users": int32[]}, in units of the randomizer, and "squares":
+          float32[l].
+        """
+        tally = self.vector.tally(reports, mask)
+        if self.form == "u":
+            kept = jnp.where(mask[:, None], self.vector.summands(reports), np.float32(0))
+            tally["squares"] = jnp.sum(kept * kept, axis=0)
+        return tally
+
+    @in_float64
+    def averages(self, tally):
+        """Unbiased estimates of the averages that the statistics are functions of, float[m].
+
+        Args:
+          tally: as `tally` returns it, of Fixed and Count.
+        """
+        scales, linear, constant, noise, unit = (
+            jnp.asarray(x).astype(jnp.float64)
+            for x in (self.scales, self.linear, self.constant, self.noise, self.vector.unit)
+        )
+        n = tally["users"].f64()
+        mean = tally["sum"].f64() * (unit / n)
+        shifted = 2 * dot(linear, mean) + constant
+        if self.form == "v":
+            return dot(scales, mean**2) - noise / n + shifted
+        own = tally["squares"].f64() * (unit**2 / n)
+        return dot(scales, n * mean**2 - own) / (n - 1) + shifted
+
+    @in_float64
+    def estimate(self, tally):
+        """The estimated statistic, float[], or statistics, float[s].
+
+        Args:
+          tally: as `tally` returns it, of Fixed and Count.
+        """
+        return linked(self.links, self.single, self.averages(tally), tally["users"].f64())
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OneReportLawParams(OneReportParams):
+    """`OneReportParams` where the law of the tally is known."""
+
+    @in_float64
+    def sample_tally(self, key, counts: Count, inputs=None):
+        """A tally drawn at once, exact in law: a few scalars for a user, vectors for a value.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the number of users with each value.
+          inputs: unused; values are bins.
+
+        Returns:
+          As `tally`, of Fixed and Count.
+        """
+        del inputs
+        return self.vector.sample_tally(key, counts, jnp.asarray(self.columns))
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly."""
+        return self.vector.tally_cost(num_users, num_bins)

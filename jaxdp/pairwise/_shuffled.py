@@ -1,0 +1,554 @@
+"""Statistics of pairs in the shuffle model: amplified reports, and a secure sum of vectors."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._spec import check_counts, check_epsilon, check_int, check_probabilities, check_real
+from .._x64 import dot, in_float64
+from ..accounting import shuffle_epsilon
+from ..random import Count, standard_normal
+from ._exact import Form, num_pairs
+from ._protocol import PairwiseProtocol
+from ._quadratic_factor import best_factor
+
+_BITS = 12  # of a coordinate, at least: columns are rounded to 2**-13 of the largest
+_SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid
+_SECURITY = 100.0  # the part of delta that is not left to the messages' security
+_MAX_STEPS = 2.0**15
+
+
+def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
+    """The largest privacy parameter of reports that shuffling amplifies to (epsilon, delta).
+
+    The inverse of `jaxdp.accounting.shuffle_epsilon`.
+
+    Args:
+      epsilon: of the shuffled reports, > 0.
+      num_users: n, how many reports are shuffled together.
+      delta: in (0, 1).
+
+    Returns:
+      epsilon0, at least `epsilon`; at most 30.
+
+    Example:
+      >>> from jaxdp.pairwise import local_epsilon
+      >>> round(local_epsilon(epsilon=0.1, num_users=10**6, delta=1e-8), 2)
+      4.81
+    """
+    low = check_epsilon(epsilon)
+    n, delta = check_int("num_users", num_users, low=1), check_real("delta", delta, low=0, high=1)
+    high = max(30.0, low)
+    if low >= 30 or shuffle_epsilon(high, n, delta) <= epsilon:
+        return high
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        private = shuffle_epsilon(middle, n, delta) <= epsilon
+        low, high = (middle, high) if private else (low, middle)
+    return low
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShuffledReports:
+    """A protocol whose users' reports pass a shuffler: the same estimates, more privacy.
+
+    A shuffler forgets who sent what. Tallies do not depend on that, so estimates and their errors
+    are those of the protocol, and all that changes is the guarantee: that of the multiset of the
+    reports. `ShuffledReports.calibrated` goes the other way, from a central guarantee to the
+    protocol with the reports that yield it.
+
+    Formal guarantees:
+      * Privacy: (`exact_epsilon()`, `delta`)-DP in the value of one user for whoever sees the
+        shuffled reports, and epsilon-LDP as before towards the shuffler. Proven for every
+        randomizer, and for sequences of groups whose randomizers depend on earlier groups' reports.
+        Where different groups of users answer different questions, `group_size` must be the
+        smallest group: reports hide among those of the same question only. Where a user answers
+        more than one question, wrap each round, and compose.
+      * Estimate and errors: those of the protocol.
+
+    Args:
+      protocol: the spec of any protocol with pure local privacy, one report a user.
+      num_users: how many users there are at least.
+      delta: in (0, 1).
+      group_size: how many reports are shuffled together; None for `num_users`.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> import functools
+      >>> from jaxdp.pairwise import GiniDiversity, QuantizedRR, ShuffledReports
+      >>> make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
+      >>> shuffled = ShuffledReports.calibrated(make, 0.25, num_users=10**5, delta=1e-6)
+      >>> shuffled.protocol.epsilon > 4, shuffled.exact_epsilon() <= 0.25
+      (True, True)
+
+    References:
+      Feldman, McMillan, Talwar (2021), Hiding among the clones.
+    """
+
+    protocol: Any
+    num_users: int
+    delta: float
+    group_size: int | None = None
+
+    def __post_init__(self):
+        n = check_int("num_users", self.num_users, low=1)
+        object.__setattr__(self, "delta", check_real("delta", self.delta, low=0.0, high=1.0))
+        if self.group_size is not None:
+            check_int("group_size", self.group_size, low=1, high=n)
+        delta = getattr(self.protocol, "exact_delta", lambda: 0.0)
+        if not hasattr(self.protocol, "exact_epsilon") or delta() > 0:
+            raise TypeError(
+                "protocol must be the spec of a protocol with pure local privacy, got "
+                f"{self.protocol!r}."
+            )
+
+    @classmethod
+    def calibrated(
+        cls,
+        make: Callable[..., Any],
+        epsilon: float,
+        num_users: int,
+        delta: float,
+        group_size: int | None = None,
+    ) -> "ShuffledReports":
+        """The protocol whose shuffled reports are (epsilon, delta)-private.
+
+        Args:
+          make: makes the protocol's spec from the keyword epsilon.
+          epsilon: of the shuffled reports.
+          num_users: as in the class.
+          delta: as in the class.
+          group_size: as in the class.
+        """
+        together = num_users if group_size is None else group_size
+        protocol = make(epsilon=local_epsilon(epsilon, together, delta))
+        return cls(protocol, num_users, delta, group_size)
+
+    def build(self, word_bits: int = 32):
+        """The params of the protocol."""
+        return self.protocol.build(word_bits)
+
+    def local_epsilon(self) -> float:
+        """The realised local privacy parameter of a report."""
+        return self.protocol.exact_epsilon()
+
+    def exact_epsilon(self) -> float:
+        """The privacy parameter of the shuffled reports, at `delta`."""
+        together = self.num_users if self.group_size is None else self.group_size
+        return shuffle_epsilon(self.protocol.exact_epsilon(), together, self.delta)
+
+    def exact_delta(self) -> float:
+        """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
+        return self.delta
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """That of the protocol."""
+        return self.protocol.variance(counts, inputs)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """That of the protocol."""
+        return self.protocol.worst_case_variance(num_users)
+
+    def truth(self, counts, inputs=None) -> np.ndarray:
+        """That of the protocol."""
+        return self.protocol.truth(counts, inputs)
+
+    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+        """That of the protocol."""
+        return self.protocol.population_truth(probabilities, num_users, inputs)
+
+    def check_population(self, population) -> None:
+        """Raises ValueError unless it fits the protocol and has `num_users` users."""
+        self.protocol.check_population(population)
+        check_enough(population, self.num_users)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShuffledSum(PairwiseProtocol):
+    """Statistics of pairs from the sum of users' vectors, added up by split and mix.
+
+    With `W[v, w] = L_v^T D L_w + g^T L_v + g^T L_w + c`, D diagonal, the V-statistic needs nothing
+    but the sum of the users' vectors. A user rounds `L_v` to integers, adds discrete Gaussian noise
+    of variance `s**2 / n`, and splits every coordinate, modulo a power of two, into random numbers
+    that add up to it. The shuffler mixes the numbers of all users, coordinate by coordinate; their
+    sum S, which is all that they reveal, is that of a central mechanism with noise `s**2`, whatever
+    n is. The estimate
+
+        `(S^T D S - s**2 tr(D)) / n**2 + 2 g^T S / n + c`
+
+    has error of order `1 / n` where local reports have `1 / sqrt(n)`.
+
+    Formal guarantees:
+      * Privacy: (epsilon, `exact_delta()`)-DP in the value of one user, for whoever sees the mixed
+        numbers, if all users add their noise. Three parts: discrete Gaussian noise satisfies
+        `rho = max_{v, w} |L_v - L_w|**2 / (2 s**2)` concentrated privacy; the sum of n of them with
+        deviation 4 steps of the grid or more has probabilities within a factor `1 + 1e-50` of one;
+        and `num_messages` numbers a coordinate are within a total variation of `2**-security` of
+        what depends on the sum alone, for n >= 19, which costs `(1 + e**epsilon) l 2**-security`.
+      * Bias: rounding moves no entry of W by more than a few 2**-12 of its range; `variance`
+        includes its square.
+      * `variance(counts)`: the exact mean squared error for the given users.
+      * `worst_case_variance(n)`: a proven bound.
+
+    In simulation a user's noise is a rounded Gaussian number of the same variance, which an attack
+    on floating-point numbers could tell from a discrete Gaussian; the splitting is not simulated,
+    since the sum does not depend on it.
+
+    Edge cases:
+      =================================  =======================================================
+      fewer than 19 users                ValueError
+      `form="u"`, diagonal not constant  ValueError: the sum does not have the diagonal's mean
+      kernel that is not linear          ValueError
+      fewer users than `num_users`       ValueError from a Population: too little noise
+      =================================  =======================================================
+
+    Args:
+      kernel: the statistic, or a symmetric matrix float[k, k].
+      epsilon: central privacy parameter.
+      delta: in (0, 1).
+      num_users: n, which the noise is shared among; 19 to 2**31.
+      num_values: how many bins there are, or the shape of the table whose cells they are.
+      form: "u" or "v".
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp.pairwise import GiniMeanDifference, OneReport, ShuffledSum
+      >>> counts = [2000] * 5
+      >>> local = OneReport(GiniMeanDifference(), 1.0, num_values=5)
+      >>> shuffled = ShuffledSum(GiniMeanDifference(), 1.0, 1e-6, num_users=10**4, num_values=5)
+      >>> bool(local.variance(counts) > 100 * shuffled.variance(counts))
+      True
+
+    References:
+      Ghazi et al. (2023), remark after Corollary 7; Ishai, Kushilevitz, Ostrovsky, Sahai (2006),
+      Cryptography from anonymity; Balle, Bell, Gascón, Nissim (2019), Improved summation from
+      shuffling; Canonne, Kamath, Steinke (2020), The discrete Gaussian for differential privacy;
+      Kairouz, Liu, Steinke (2021), The distributed discrete Gaussian mechanism.
+    """
+
+    kernel: Any  # a Kernel, once constructed
+    epsilon: float
+    delta: float
+    num_users: int
+    num_values: int | tuple[int, ...] | None = None
+    form: Form = "u"
+
+    def __post_init__(self):
+        self._check_statistic()
+        object.__setattr__(self, "delta", check_real("delta", self.delta, low=0.0, high=1.0))
+        check_int("num_users", self.num_users, low=19, high=2**31)
+        if not self.kernel.is_linear:
+            raise ValueError(
+                f"kernel must have a statistic that is a mean over pairs, but {self.kernel!r} is a "
+                "function of several; take each of them as a kernel."
+            )
+        diagonal = np.diagonal(self.matrices()[0])
+        if self.form == "u" and np.ptp(diagonal) > 1e-9 * np.abs(self.matrices()).max():
+            raise ValueError(
+                "form='u' needs a constant diagonal of the kernel's matrix, got entries from "
+                f"{diagonal.min():g} to {diagonal.max():g}: the sum does not tell how often each "
+                "occurs; use form='v'."
+            )
+
+    def build(self, word_bits: int = 32) -> "ShuffledSumParams":
+        """The params."""
+        del word_bits
+        plan = _plan(self)
+        noise = math.sqrt(plan.share**2 - 1 / 12)
+        return ShuffledSumParams(
+            columns=plan.columns.astype(np.int32),
+            noise=np.asarray(noise, np.float32),
+            variance=np.asarray((plan.share / plan.steps) ** 2),
+            steps=np.asarray(plan.steps),
+            scales=plan.scales,
+            linear=plan.linear,
+            constant=np.asarray(plan.constant),
+            diagonal=np.diagonal(self.matrices()[0])[0],
+            form=self.form,
+        )
+
+    @property
+    def noise(self) -> float:
+        """s, the standard deviation of the noise in a coordinate of the sum of unit vectors."""
+        plan = _plan(self)
+        return plan.share * math.sqrt(self.num_users) / plan.steps
+
+    @property
+    def security(self) -> int:
+        """The bits of statistical security of the mixed numbers."""
+        dim = len(_plan(self).scales)
+        return math.ceil(math.log2(_SECURITY * (1 + math.exp(self.epsilon)) * dim / self.delta))
+
+    @property
+    def message_bits(self) -> int:
+        """The bits of a number: sums stay within them but with probability 2**-100."""
+        plan = _plan(self)
+        largest = self.num_users * float(np.abs(plan.columns).max())
+        tail = 12 * plan.share * math.sqrt(self.num_users)
+        return math.ceil(math.log2(2 * (largest + tail) + 1))
+
+    @property
+    def num_messages(self) -> int:
+        """How many numbers a user sends for each coordinate."""
+        hidden = math.log2(self.num_users) - math.log2(math.e)
+        return math.ceil(2 + (2 * self.security + self.message_bits) / hidden)
+
+    def exact_epsilon(self) -> float:
+        """The central privacy parameter, at `exact_delta()`."""
+        return self.epsilon
+
+    def exact_delta(self) -> float:
+        """The delta at `epsilon`: of the noise, and of the security of the mixed numbers."""
+        plan = _plan(self)
+        rho = plan.distance**2 / (2 * plan.share**2 * self.num_users)
+        mixed = (1 + math.exp(self.epsilon)) * len(plan.scales) * 2.0**-self.security
+        return concentrated_delta(rho, self.epsilon) + mixed
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The exact mean squared error for given users, float64[]."""
+        counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
+        n, plan = counts.sum(), _plan(self)
+        bias = counts @ (plan.matrix - self.matrices()[0]) @ counts / n**2
+        factor = self._factor(n)
+        return np.asarray(factor**2 * (self._noise_variance(counts / n, n) + bias**2))
+
+    def population_variance(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+        """The mean squared error about `population_truth` for independent users, float64[].
+
+        Sampling is included: a bound, which adds the standard deviation among samples, and the
+        largest bias.
+
+        Args:
+          probabilities: float[k], of each value.
+          num_users: n.
+          inputs: None; values are bins.
+        """
+        p = self._check_bins(check_probabilities(probabilities), inputs)
+        n, w = check_int("num_users", num_users, low=2), self.matrices()[0]
+        rows = w @ p
+        mean = p @ rows
+        centred = w - rows[:, None] - rows + mean
+        sampling = 4 * (p @ rows**2 - mean**2) / n + 2 * (p @ centred**2 @ p) / (n * (n - 1))
+        own = abs(p @ np.diagonal(w) - mean) / n if self.form == "v" else 0.0
+        root = math.sqrt(self.worst_case_variance(n)) + math.sqrt(max(sampling, 0.0)) + own
+        return np.asarray(root**2)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """A proven bound on the mean squared error over all data sets of a size.
+
+        The noise's part is convex in the histogram, so largest where all users hold one value; the
+        bias is at most the largest error of an entry of W.
+        """
+        n, plan = check_int("num_users", num_users, low=2), _plan(self)
+        eye = np.eye(self.num_bins)
+        noise = max(self._noise_variance(row, float(n)) for row in eye)
+        bias = float(np.abs(plan.matrix - self.matrices()[0]).max())
+        return self._factor(n) ** 2 * (noise + bias**2)
+
+    def check_population(self, population) -> None:
+        """Raises ValueError unless the users' values are bins, and the users enough."""
+        num_pairs(population.num_users, self.form)
+        population.require_bins(self.num_bins, "num_values")
+        check_enough(population, self.num_users)
+
+    def _factor(self, num_users: float) -> float:
+        return num_users / (num_users - 1) if self.form == "u" else 1.0
+
+    def _noise_variance(self, histogram: np.ndarray, n: float) -> float:
+        """The variance of the V-form: the noise is symmetric, its fourth cumulant negligible."""
+        plan = _plan(self)
+        noise = n * plan.share**2 / plan.steps**2
+        slope = histogram @ plan.columns / plan.steps * plan.scales + plan.linear
+        second = 2 * noise**2 * float(plan.scales @ plan.scales)
+        return 4 * noise * float(slope @ slope) / n**2 + second / n**4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What a spec computes once: integer vectors, their quadratic form, and the noise."""
+
+    columns: np.ndarray  # float64[k, l], whole numbers
+    steps: float  # of the grid, for a unit
+    scales: np.ndarray  # of the vectors in units
+    linear: np.ndarray
+    constant: float
+    distance: float  # between two columns, in steps
+    share: float  # standard deviation of a user's noise, in steps
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """What the rounded vectors make of W."""
+        vectors = self.columns / self.steps
+        own = vectors @ self.linear
+        return (vectors * self.scales) @ vectors.T + own[:, None] + own + self.constant
+
+
+@functools.lru_cache(maxsize=32)
+def _plan(spec: ShuffledSum) -> _Plan:
+    factor = best_factor(spec.matrices()[0], shift=True)
+    multiple = concentrated_noise(spec.epsilon, spec.delta * (1 - 1 / _SECURITY))
+    size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max()) or 1.0
+    needed = _SHARE * math.sqrt(spec.num_users) / (multiple * size)
+    steps = 2.0 ** max(_BITS, math.ceil(math.log2(needed)))
+    if steps > _MAX_STEPS:
+        raise ValueError(
+            f"epsilon must be smaller for so many users: {spec.epsilon:g} leaves each of "
+            f"{spec.num_users} users less noise than a grid of 2**-15 can carry."
+        )
+    columns = np.rint(factor.columns * steps)
+    distance = float(np.linalg.norm(columns[:, None] - columns, axis=2).max())
+    share = max(multiple * distance / math.sqrt(spec.num_users), _SHARE)
+    return _Plan(columns, steps, factor.scales, factor.linear, factor.constant, distance, share)
+
+
+def concentrated_delta(rho: float, epsilon: float) -> float:
+    """The least delta that rho-concentrated privacy is known to imply at epsilon.
+
+    `min over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)**a / (a - 1)`, on a grid of a.
+    """
+    excess = np.geomspace(1e-3, 1e7, 20_000)  # a - 1
+    order = 1 + excess
+    logs = excess * (order * rho - epsilon) - np.log(excess) - order * np.log1p(1 / excess)
+    return math.exp(min(float(logs.min()), 0.0))
+
+
+def concentrated_noise(epsilon: float, delta: float) -> float:
+    """The noise of a Gaussian for a distance of 1 that is (epsilon, delta)-private, rounded up."""
+    low, high = 1e-3, 1e6
+    while high / low > 1 + 1e-9:
+        middle = math.sqrt(low * high)
+        private = concentrated_delta(1 / (2 * middle**2), epsilon) <= delta
+        low, high = (low, middle) if private else (middle, high)
+    return high
+
+
+def check_enough(population, num_users: int) -> None:
+    """Raises ValueError where there are fewer users than the guarantee is for."""
+    if population.num_users < num_users:
+        raise ValueError(
+            f"the population has {population.num_users} users, fewer than num_users = {num_users}, "
+            "for which the privacy was computed; lower num_users."
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ShuffledSumParams:
+    """The params of `ShuffledSum`: a pytree.
+
+    Attributes:
+      columns: int32[k, l], the vectors in steps of the grid.
+      noise: float32[], the deviation of a user's noise before it is rounded, in steps.
+      variance: float64[], of a user's noise, in units.
+      steps: float64[], of the grid, for a unit.
+      scales: float64[l], the quadratic form of the mean vector.
+      linear: float64[l].
+      constant: float64[].
+      diagonal: float64[], of W, where it is constant.
+      form: "u" or "v", static.
+    """
+
+    columns: jax.Array | np.ndarray
+    noise: jax.Array | np.ndarray
+    variance: jax.Array | np.ndarray
+    steps: jax.Array | np.ndarray
+    scales: jax.Array | np.ndarray
+    linear: jax.Array | np.ndarray
+    constant: jax.Array | np.ndarray
+    diagonal: jax.Array | np.ndarray
+    form: str = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_words(self) -> int:
+        """One for each coordinate."""
+        return self.columns.shape[-1]
+
+    def from_bits(self, words, value):
+        """The sum of one user's messages.
+
+        Args:
+          words: uint32[l].
+          value: int32[] in [0, k).
+
+        Returns:
+          int32[l].
+        """
+        noise = jnp.rint(jnp.asarray(self.noise) * standard_normal(words)).astype(jnp.int32)
+        return jnp.asarray(self.columns)[value] + noise
+
+    def privatize(self, key, value):
+        """The sum of one user's messages, its words drawn from `key`; see `from_bits`."""
+        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        return self.from_bits(words, jnp.asarray(value, jnp.int32))
+
+    def tally(self, reports, mask):
+        """The sum of the masked users' messages, and how many users.
+
+        Returns:
+          {"sum": int32[l], "users": int32[]}.
+        """
+        kept = jnp.where(mask[:, None], reports, np.int32(0))
+        return {
+            "sum": jnp.sum(kept, axis=0, dtype=jnp.int32),
+            "users": jnp.sum(mask, dtype=jnp.int32),
+        }
+
+    @in_float64
+    def estimate(self, tally):
+        """The estimated statistic, float[].
+
+        Args:
+          tally: {"sum": Count[l], "users": Count[]}.
+        """
+        scales, linear, constant, diagonal, variance, steps = (
+            jnp.asarray(x).astype(jnp.float64)
+            for x in (
+                self.scales,
+                self.linear,
+                self.constant,
+                self.diagonal,
+                self.variance,
+                self.steps,
+            )
+        )
+        n = tally["users"].f64()
+        mean = tally["sum"].f64() / (steps * n)
+        found = dot(scales, mean**2) - variance * jnp.sum(scales) / n
+        found = found + 2 * dot(linear, mean) + constant
+        return found if self.form == "v" else (n * found - diagonal) / (n - 1)
+
+    @in_float64
+    def sample_tally(self, key, counts: Count, inputs=None):
+        """A tally drawn at once, in O(k l) steps for any number of users.
+
+        The sum of the rounded noises is drawn as one rounded Gaussian number of their variance.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the number of users with each value.
+          inputs: unused; values are bins.
+        """
+        del inputs
+        users = counts.sum()
+        deviation = jnp.asarray(self.noise).astype(jnp.float64)
+        total = users.f64() * (deviation**2 + 1 / 12)
+        words = jax.random.bits(jax.random.fold_in(key, 0), (self.num_words,), jnp.uint32)
+        normal = standard_normal(words).astype(jnp.float64)
+        noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)
+        exact = dot(jnp.asarray(self.columns).astype(jnp.float64).T, counts.f64())
+        return {"sum": Count.from_float(exact + noise), "users": users}
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly."""
+        del num_users
+        return 1000.0 + 2.0 * num_bins * self.num_words

@@ -1,0 +1,499 @@
+"""Statistics of pairs from linear queries, in two rounds."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._queries import LinearProtocol
+from .._spec import check_choice, check_counts, check_int, check_probabilities
+from .._x64 import in_float64
+from ..linear import FactorizedQueries
+from ..linear._encoded import EncodedProtocol, covariance_form
+from ..linear._tails import Tail, tail_of
+from ..population import Population
+from ..random import Count
+from ._exact import Form
+from ._one_step import require_linear
+from ._protocol import PairwiseProtocol
+from ._rounds import (
+    Averages,
+    RoundsOutcome,
+    averages,
+    broadcast,
+    check_groups,
+    check_scalar,
+    check_shares,
+    clipped,
+    group_sizes,
+    mean_square,
+    scalar_mean,
+    scalar_randomizer,
+    scalar_round,
+    square_of_target,
+    squared_range,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TwoRound(PairwiseProtocol):
+    """Two rounds: the answers to the linear queries W, and then every user's own answer.
+
+    The first round estimates `z = W h`, a query for each value, by any protocol for linear queries.
+    All are told z, and in the second round users answer with a randomized number, f(v) = z_v; the
+    mean of z_v over users with histogram h is `h^T W h`. What f is exactly, and who answers:
+
+    ==========  =====================================  ===========================================
+    `sharing`   who                                    f(v) for the U-form; for the V-form
+    ==========  =====================================  ===========================================
+    "users"     a random group answers in each round,  z_v; `((n - 1) z_v + W_vv) / n`
+                with the full epsilon
+    "budget"    everyone answers in both, with         `(n z_v - W_vv) / (n - 1)`; z_v
+                shares of epsilon
+    ==========  =====================================  ===========================================
+
+    With the default queries, `FactorizedQueries`, it is the protocol of Ghazi et al.: z_v is `<y,
+    R_v>` with y the mean of randomized columns of L, `W = R^T L`. ("White-box": they broadcast y.)
+
+    Formal guarantees:
+      * Privacy: users who answer once have the full epsilon; those who answer twice the sum of the
+        two that are realised.
+      * Bias: none if the queries' answers have none, but for clipping where `tau` is given, the
+        rounding of numbers to 24 bits and, with "users", for groups of fewer than two users, whose
+        probability is at most 1e-9.
+      * Variance, for `tau` given, unbiased queries on vectors with a covariance `a I + b x x^T`,
+        and but for what clipping takes: exact. With "budget", `PrivUnitG` and Laplace noise it is
+        `s**2 C**2 |R h|**2 / n + 8 tau**2 / (eps_2**2 n)`, s**2 C**2 the variance of an entry of a
+        report. Otherwise a proven bound, which for other queries takes the largest error of an
+        answer, and with `tau=None` is tight as the groups grow.
+
+    Edge cases:
+      ==================================  ====================================================
+      kernel of several averages          ValueError
+      fewer users than groups need        ValueError with the number ("users")
+      `tau` below the answers             clipped, biased; `variance` bounds the effect
+      ==================================  ====================================================
+
+    Args:
+      kernel: the statistic, or a symmetric matrix W.
+      epsilon: privacy parameter.
+      num_values: as in `PairwiseProtocol`.
+      form: "u" or "v".
+      queries: makes the `LinearProtocol` of the first round from W and its epsilon.
+      sharing: "users" or "budget", what the rounds share.
+      share: that of the first round, between 0 and 1.
+      scalar: "bit" or "laplace", how numbers are randomized.
+      tau: the bound that numbers are clipped to. None for half of the range of f, which all users
+        know, so that nothing is clipped.
+
+    Raises:
+      ValueError: an argument is out of range, or the kernel does not fit.
+      TypeError: an argument is of the wrong kind.
+
+    Example:
+      >>> import jax, jaxdp
+      >>> from jaxdp.pairwise import GiniDiversity
+      >>> from jaxdp.pairwise import TwoRound
+      >>> protocol = TwoRound(GiniDiversity(), epsilon=2.0, num_values=3)
+      >>> users = jaxdp.Population.from_histogram([6000, 3000, 1000])
+      >>> bool(abs(jaxdp.run(protocol, users, jax.random.key(0)) - 0.54) < 0.2)
+      True
+
+    References:
+      Ghazi et al. (2023), Section 1.2.
+    """
+
+    kernel: Any
+    epsilon: float
+    num_values: int | tuple[int, ...] | None = None
+    form: Form = "u"
+    queries: Callable[..., LinearProtocol] = FactorizedQueries
+    sharing: str = "users"
+    share: float = 0.5
+    scalar: str = "bit"
+    tau: float | None = None
+
+    def __post_init__(self):
+        self._check_statistic()
+        require_linear(self)
+        check_choice("sharing", self.sharing, ("users", "budget"))
+        check_shares("share", self.shares, 2)
+        object.__setattr__(self, "tau", check_scalar(self.scalar, self.tau))
+        scalar_randomizer(self.scalar, self.epsilon)
+        if not callable(self.queries):
+            raise TypeError(
+                f"queries must be a callable such as FactorizedQueries, got {self.queries!r}."
+            )
+        protocol = self.protocol
+        if not isinstance(protocol, LinearProtocol) or protocol.num_queries != self.num_bins:
+            raise TypeError(
+                f"queries must make a LinearProtocol with a query for each of the {self.num_bins} "
+                f"values, got {type(protocol).__name__}."
+            )
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Those of the two rounds."""
+        return (self.share, 1 - self.share)
+
+    @property
+    def protocol(self) -> LinearProtocol:
+        """The protocol of the first round."""
+        epsilon = self.epsilon * (self.share if self.sharing == "budget" else 1.0)
+        return self.queries(self.matrices()[0], epsilon)
+
+    @property
+    def scalar_randomizer(self):
+        """What users of the second round run on their number, scaled to [-1, 1]."""
+        epsilon = self.epsilon * (1 - self.share if self.sharing == "budget" else 1.0)
+        return scalar_randomizer(self.scalar, epsilon)
+
+    def build(self, word_bits: int = 32) -> "TwoRoundParams":
+        """The params."""
+        queries = self.protocol.build(word_bits)
+        if hasattr(queries, "play"):
+            raise TypeError("queries must make a non-interactive protocol.")
+        return TwoRoundParams(
+            queries,
+            self.scalar_randomizer.build(word_bits),
+            np.diagonal(self.matrices()[0]).copy(),
+            None if self.tau is None else np.asarray(self.tau, np.float32),
+            self.share if self.sharing == "users" else None,
+            self.form,
+        )
+
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter: the sum of the rounds'; for "users" the larger."""
+        both = self.protocol.exact_epsilon(), self.scalar_randomizer.exact_epsilon()
+        return max(both) if self.sharing == "users" else sum(both)
+
+    def variance(self, counts, inputs=None) -> np.ndarray:
+        """The mean squared error for given users, float64[]; exact or a bound, as above.
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
+        counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
+        return self._error(counts, int(counts.sum()), drawn=False)
+
+    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
+        """The mean squared error about the population's statistic, independent users, float64[].
+
+        Exact, or a bound, as `variance`.
+
+        Args:
+          probabilities: float[k], of each value.
+          num_users: n.
+        """
+        p = self._check_bins(check_probabilities(probabilities), None)
+        return self._error(p, check_int("num_users", num_users, low=4), drawn=True)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """A proven bound on the mean squared error over all data sets of a size."""
+        return float(self._error(None, check_int("num_users", num_users, low=4), drawn=False))
+
+    def check_population(self, population) -> None:
+        """Raises unless values are bins and the groups have enough users."""
+        super(TwoRound, self).check_population(population)
+        if self.sharing == "users":
+            check_groups(population.num_users, self.shares)
+        self.protocol.check_population(population)
+
+    def _error(self, users: np.ndarray | None, num_users: int, drawn: bool) -> np.ndarray:
+        """The error for counts, probabilities, or any users at all."""
+        n = float(num_users)
+        if num_users < 4:
+            raise ValueError(f"num_users must be at least 4 for a prediction, got {num_users}.")
+        sizes, weights = np.full((2, 1), n), np.ones(1)
+        if self.sharing == "users":
+            check_groups(num_users, self.shares)
+            sizes, weights = group_sizes(num_users, self.shares)
+        model = _Model(self, users, n, drawn)
+        split, noise = weights @ model.split(sizes), weights @ model.noise(sizes)
+        found = (np.sqrt(split) + np.sqrt(noise)) ** 2 if model.biased else split + noise
+        found += weights @ (model.scalar(sizes) / sizes[1])
+        if self.tau is not None:
+            second, excess = (weights @ x for x in model.clipping(sizes))
+            found = (np.sqrt(found + weights @ (excess / sizes[1])) + np.sqrt(second)) ** 2
+        if model.biased and users is not None and not drawn:
+            found = min(found, self._error(None, num_users, drawn=False))
+        return np.asarray(found)
+
+
+class _Answers(NamedTuple):
+    """How an estimate of W h by vectors errs.
+
+    Attributes:
+      decoder: R, float64[k, l], a row for each query.
+      seen: `R L`, float64[k, k], a column for each value, less any offset.
+      isotropic: a, and
+      along: b of the covariance `a I + b x x^T` of a report.
+      tail: of a report, or None.
+    """
+
+    decoder: np.ndarray
+    seen: np.ndarray
+    isotropic: float
+    along: float
+    tail: Tail | None
+
+
+@functools.lru_cache(maxsize=32)
+def _answers(protocol: LinearProtocol) -> _Answers | None:
+    """Of a protocol on vectors, unbiased and with a covariance of that form; None for others."""
+    if not isinstance(protocol, EncodedProtocol):
+        return None
+    code, workload = protocol.code(), protocol.workload.values
+    form = covariance_form(code.randomizer)
+    error = np.abs(protocol.contributions()[0] - workload).max()
+    if form is None or error > 1e-6 * np.abs(workload).max():
+        return None
+    columns = code.columns.astype(np.float64)
+    decoder = np.eye(columns.shape[1]) if code.decoder is None else code.decoder
+    return _Answers(decoder, decoder @ columns.T, *form, tail_of(code.randomizer))
+
+
+class _Model:
+    """The parts of the error of `TwoRound`, for given sizes of the groups, float64[2, m]."""
+
+    def __init__(self, spec: TwoRound, users: np.ndarray | None, n: float, drawn: bool):
+        self.spec, self.users, self.n, self.drawn = spec, users, n, drawn
+        self.matrix = spec.matrices()[0]
+        self.own = np.diagonal(self.matrix)
+        self.raw: Averages | None = None
+        if users is not None:
+            self.raw = averages(self.matrix, self.own, users, drawn)
+        self.protocol = spec.protocol
+        self.answers = _answers(self.protocol)
+        self.biased = self.answers is None
+        self.split_users = spec.sharing == "users"
+        if self.split_users:  # the factors of z and of the diagonal in f
+            self.factors = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
+        else:
+            self.factors = (n / (n - 1), -1 / (n - 1)) if spec.form == "u" else (1.0, 0.0)
+
+    def split(self, sizes: np.ndarray) -> np.ndarray:
+        """The error without any noise: that of who joins which group, and of who is drawn."""
+        step, own = self.factors
+        target = square_of_target(self.spec.form, self.n)
+        if self.split_users:
+            terms = [(step, ("T", 0, 1)), (own, ("d", 1))]
+            products = mean_square(terms, sizes) - (0.0 if self.drawn else target)
+        else:
+            products = target if self.drawn else np.zeros((7, 1))
+        if self.raw is None or self.users is None:
+            half = float(np.ptp(self.matrix)) / 2
+            return np.abs(products).sum(axis=0) * half**2
+        middle = self.raw.pair
+        centred = averages(self.matrix - middle, self.own - middle, self.users, self.drawn)
+        return np.maximum(centred.of(products), 0.0)
+
+    def noise(self, sizes: np.ndarray) -> np.ndarray:
+        """What the noise of the answers adds."""
+        a, b = sizes
+        square = self.factors[0] ** 2
+        if self.answers is None:
+            return square * self._worst(a)
+        r, seen = self.answers.decoder, self.answers.seen
+        if self.users is None:
+            largest = np.sum(r**2, axis=1).max()
+            across, along = largest, np.square(seen).max()
+        else:
+            share = self.users / self.users.sum()
+            norms, whole = share @ np.sum(r**2, axis=1), np.sum((share @ r) ** 2)
+            apart = whole if self.drawn else (self.n * whole - norms) / (self.n - 1)
+            across = norms / b + (1 - 1 / b) * apart
+            along = self._column_squares(seen, b)
+        return square * (self.answers.isotropic * across + self.answers.along * along) / a
+
+    def scalar(self, sizes: np.ndarray) -> np.ndarray:
+        """The noise of one number of the second round."""
+        unit, (a, _) = float(self.spec.scalar_randomizer.worst_case_variance(1)), sizes
+        if self.spec.tau is not None:
+            exact = self.spec.scalar == "bit" and self.raw is not None and not self.biased
+            square = self._square_of_answers(a) if exact else 0.0
+            return unit * self.spec.tau**2 - square + np.zeros_like(a)
+        if self.answers is None or self.answers.tail is None:
+            high, low, _ = self._ranges(float(a.min()))
+            wide = (high.max() - low.min()) / 2 + np.sqrt(high.size * self._worst(a))
+            return unit * (self.factors[0] * wide) ** 2
+        return unit * np.array([squared_range(*self._ranges(x)) for x in a])
+
+    def clipping(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on what clipping takes, averaged over users: of f, and of f**2."""
+        tau, found = self.spec.tau, []
+        assert tau is not None
+        for a in sizes[0]:
+            high, low, tails = self._ranges(a)
+            size = np.maximum(np.abs(high), np.abs(low))
+            if self.answers is None or self.answers.tail is None:
+                spread = self.factors[0] ** 2 * float(self._worst(np.array([a]))[0])
+                spread = spread + np.array([tail.variance for tail in tails])
+                each = np.where(size <= tau, spread, np.inf)
+                both = each, each + 2 * tau * np.sqrt(each)
+            else:
+                both = clipped(size, tau, tails)
+            share = np.ones_like(size) if self.users is None else self.users
+            held = [x[share > 0] for x in both]
+            weights = share[share > 0] / share.sum()
+            found.append([x.max() if self.users is None else weights @ x for x in held])
+        return tuple(np.array(found).T)
+
+    def _worst(self, a: np.ndarray) -> np.ndarray:
+        """The largest mean squared error of an answer."""
+        return np.array([self.protocol.worst_case_variance(int(x)) for x in a])
+
+    def _ranges(self, a: float):
+        """Bounds on the means of f, and the tails of the rest, by value."""
+        step, own = self.factors
+        width = np.ptp(self.matrix, axis=1)
+        if self.users is None:
+            highs, lows, sampling = self.matrix.max(axis=1), self.matrix.min(axis=1), 0.0 * width
+        else:
+            highs = lows = self.matrix @ self.users / self.users.sum()
+            random = self.split_users or self.drawn
+            sampling = width**2 / (4 * a) if random else 0.0 * width  # Hoeffding's lemma
+        slack = abs(step) * width / max(self.n - 1, 1.0) if self.split_users else 0.0
+        tail = self.answers.tail if self.answers is not None else None
+        if tail is None:
+            tails = [Tail(step**2 * s, 0.0) for s in sampling]
+        else:
+            assert self.answers is not None
+            norms = np.linalg.norm(self.answers.decoder, axis=1)
+            tails = [
+                Tail(step**2 * (r**2 * tail.variance / a + s), abs(step) * r * tail.scale / a)
+                for r, s in zip(norms, sampling, strict=True)
+            ]
+        return step * highs + own * self.own + slack, step * lows + own * self.own - slack, tails
+
+    def _square_of_answers(self, a: np.ndarray) -> np.ndarray:
+        """The mean square of what users of the second round answer, before it is randomized."""
+        raw, answers, n = self.raw, self.answers, self.n
+        assert raw is not None
+        assert answers is not None
+        assert self.users is not None
+        share = self.users / self.users.sum()
+        squares = share @ np.square(answers.seen) @ share
+        if self.split_users:
+            step, own = self.factors
+            slopes = raw.shared * (1 - 1 / a) + raw.same / a
+        else:
+            step, own = (1.0, 0.0) if self.spec.form == "u" else (1 - 1 / n, 1 / n)
+            slopes = raw.shared * (1 - 1 / (n - 1)) + raw.same / (n - 1)
+        loop = share @ np.diagonal(answers.seen) ** 2
+        if self.split_users and not self.drawn:
+            squares = (n * squares - loop) / (n - 1)
+        elif not self.split_users and self.drawn:
+            squares = (1 - 1 / n) * squares + loop / n
+        norms = share @ np.sum(answers.decoder**2, axis=1)
+        noise = (answers.isotropic * norms + answers.along * squares) / a
+        mean = step**2 * slopes + 2 * step * own * raw.own_in + own**2 * raw.own_same
+        return mean + self.factors[0] ** 2 * noise
+
+    def _column_squares(self, seen: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """The mean over users i of the first round of `(h_B^T M e_i)**2`, M = `seen`."""
+        users, n = self.users, self.n
+        assert users is not None
+        total = users.sum()
+        share, diagonal = users / total, np.diagonal(seen)
+        whole, squares = share @ seen, share @ np.square(seen)  # over j, by i
+        if self.drawn:
+            apart, same, mixed = share @ whole**2, share @ squares, share @ (whole * diagonal)
+        else:
+            others = n * whole - diagonal
+            rest = n * squares - diagonal**2
+            same, mixed = share @ rest / (n - 1), share @ (others * diagonal) / (n - 1)
+            apart = share @ (others**2 - rest) / ((n - 1) * (n - 2))
+        if self.split_users:
+            return (1 - 1 / b) * apart + same / b
+        pairs = (n - 1) * (n - 2) * apart + (n - 1) * same
+        return (pairs + 2 * (n - 1) * mixed + share @ diagonal**2) / n**2 + 0 * b
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TwoRoundParams:
+    """The params of `TwoRound`: a pytree.
+
+    Attributes:
+      queries: the params of the first round.
+      scalar: the params of the randomizer of numbers in [-1, 1].
+      diagonal: float64[k], of W.
+      tau: float32[], the clipping bound; or None for the range.
+      share: of the users in the first round; None if everyone is in both; static.
+      form: "u" or "v", static.
+    """
+
+    queries: Any
+    scalar: Any
+    diagonal: jax.Array | np.ndarray
+    tau: jax.Array | np.ndarray | None
+    share: float | None = dataclasses.field(metadata={"static": True})
+    form: Form = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_words(self) -> int:
+        """Those of the first round."""
+        return self.queries.num_words
+
+    @property
+    def lazy_words(self) -> bool:
+        """Whether `from_bits` reads words one by one."""
+        return getattr(self.queries, "lazy_words", False)
+
+    def from_bits(self, words, value):
+        """What a user of the first round reports.
+
+        Args:
+          words: uint32[num_words].
+          value: int32[] in [0, k).
+        """
+        return self.queries.from_bits(words, value)
+
+    @property
+    def sample_tally(self):
+        """That of the first round, if it has one."""
+        return self.queries.sample_tally
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds that drawing both rounds' tallies takes, roughly."""
+        first = getattr(self.queries, "tally_cost", lambda n, k: 0.0)
+        return first(num_users, num_bins) + 300.0 * num_bins
+
+    def play(self, key, population: Population, collect) -> RoundsOutcome:
+        """Both rounds.
+
+        Args:
+          key: the trial's key.
+          population: the users.
+          collect: runs a round; see `jaxdp.engine`.
+
+        Returns:
+          Broadcast "values", "middle", "tau": what f is. Tallies "queries" and "numbers".
+        """
+        first = second = population
+        if self.share is not None:
+            first, second = population.split(key, (self.share, 1 - self.share))
+        queries = collect(self.queries, first, 0)
+        told = self._broadcast(queries, population.size)
+        numbers = collect(scalar_round(self.scalar, told), second, 1)
+        return RoundsOutcome(told, {"queries": queries, "numbers": numbers})
+
+    @in_float64
+    def _broadcast(self, tally, num_users: Count):
+        answers, n = self.queries.estimate(tally), num_users.f64()
+        own = jnp.asarray(self.diagonal).astype(jnp.float64)
+        if self.share is None and self.form == "u":
+            answers = (n * answers - own) / (n - 1)
+        elif self.share is not None and self.form == "v":
+            answers = ((n - 1) * answers + own) / n
+        return broadcast(answers, self.tau)
+
+    def estimate(self, outcome: RoundsOutcome):
+        """The estimated statistic, float[]."""
+        return scalar_mean(self.scalar, outcome.broadcasts, outcome.tallies["numbers"])

@@ -1,0 +1,15 @@
+"""Pairwise statistics in the shuffle model."""
+
+from jaxdp.pairwise import GiniMeanDifference
+from jaxdp.pairwise._shuffled import ShuffledSum
+from tests.contracts.case import Case
+
+CASES = (
+    Case(
+        "shuffled-sum",
+        lambda e: ShuffledSum(GiniMeanDifference(), e, 1e-6, num_users=1000, num_values=5),
+        counts=(400, 0, 100, 300, 200),
+        finite=False,
+        variant=True,
+    ),
+)

@@ -1,0 +1,37 @@
+"""The experiment `bell-fig4`, on a table of its form."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from experiments import bell_fig4
+from experiments.bell_fig4 import EXPERIMENT, cells, cells_of, figure
+
+TABLE = np.array([[40, 3, 7], [5, 30, 9], [1, 12, 60]])
+
+
+def test_cells_and_their_predictions(monkeypatch):
+    """Ties, and what is predicted: more matchings are worse at small epsilon, all pairs worst."""
+    small = cells_of(TABLE, dataclasses.replace(EXPERIMENT.settings, epsilons=(0.5,)))
+    assert len(small) == 2 * 2 * 5
+    errors = {cell.labels: float(cell.protocol.variance(TABLE)) for cell in small}
+    for first in (0, 5, 10, 15):
+        line = list(errors.values())[first : first + 5]
+        assert line == sorted(line)
+    monkeypatch.delenv("JAXDP_DATA", raising=False)
+    with pytest.raises(ValueError, match="JAXDP_DATA"):
+        cells(EXPERIMENT.quick)
+    monkeypatch.setattr(bell_fig4, "load_tripadvisor", lambda path: {"table_all": TABLE})
+    monkeypatch.setenv("JAXDP_DATA", "folder")
+    assert len(cells(EXPERIMENT.quick)) == 2 * 2 * 3
+
+
+@pytest.mark.slow
+def test_rows_and_figure():
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("matplotlib")
+    rows = [row for cell in cells_of(TABLE, EXPERIMENT.quick) for row in cell.rows()]
+    for row in rows:
+        assert 0.4 < row["rmse"] / row["predicted_rmse"] < 2
+    assert len(figure(pa.Table.from_pylist(rows)).axes) == 2

@@ -1,0 +1,112 @@
+"""The ranking of protocols for statistics of pairs: its order, errors, refusals, simulations."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp._ranking import whole_users
+from jaxdp.linear._best import ORACLES
+from jaxdp.pairwise import AUC, GiniMeanDifference, KendallTau
+from jaxdp.pairwise._best import StatisticRanking, best
+
+USERS = np.array([500, 100, 300, 100])
+
+
+@pytest.fixture(scope="module")
+def ranking() -> StatisticRanking:
+    return best(GiniMeanDifference(), 1000, 1.0, 4, 3, USERS)
+
+
+def test_the_best_comes_first_and_all_are_there(ranking):
+    errors = [entry.error for entry in ranking.entries]
+    assert errors == sorted(errors)
+    assert ranking.protocol is ranking.entries[0].protocol
+    assert {entry.rounds for entry in ranking.entries} == {1, 2, 3}
+    names = {entry.name for entry in ranking.entries}
+    assert names >= {f"OracleStatistic, {name}" for name in ORACLES if name != "KRR"} | {
+        "QuantizedRR",
+        "OneReport, PrivUnit",
+        "OneReport, PrivUnitG, fitted",
+        "TwoReport",
+        "TwoRound",
+        "OneStep",
+        "ThreeRound",
+    }
+    assert ranking.refused == ()
+
+
+def test_errors_are_the_protocols_own_predictions(ranking):
+    for entry in ranking.entries:
+        assert entry.error == entry.protocol.variance(USERS)
+        assert entry.protocol.exact_epsilon() <= 1.0
+    assert str(ranking).splitlines()[2].split("|")[-2].strip() == "1.000"
+
+
+def test_fewer_rounds_are_a_part_of_the_ranking(ranking):
+    single = best(GiniMeanDifference(), 1000, 1.0, 4, 1, USERS)
+    expected = [(entry.name, entry.error) for entry in ranking.entries if entry.rounds == 1]
+    assert [(entry.name, entry.error) for entry in single.entries] == expected
+
+
+def test_without_a_histogram_errors_are_those_of_the_worst_data():
+    ranking = best(1 - np.eye(4), 100, 1.0)  # of the shapes above, so all is compiled
+    for entry in ranking.entries:
+        assert entry.error == entry.protocol.worst_case_variance(100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"kernel": np.ones((2, 3))}, "matrix"),
+        ({"num_users": 1}, "num_users"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"num_values": None}, "num_values"),
+        ({"rounds": 4}, "rounds"),
+        ({"histogram": [1, 2]}, "histogram"),
+        ({"form": "w"}, "form"),
+        ({"kernel": AUC(), "num_values": (2, 2)}, "histogram"),
+    ],
+)
+def test_bad_input(arguments, name):
+    given = {"kernel": GiniMeanDifference(), "num_users": 10, "epsilon": 1.0, "num_values": 3}
+    with pytest.raises(ValueError, match=name):
+        best(**(given | arguments))
+
+
+KERNELS = {
+    "gini": (GiniMeanDifference(), 6),
+    "kendall": (KendallTau(), (3, 3)),
+    "diversity": (1 - np.eye(5), None),
+    "random": (np.triu(np.sin(np.arange(25)).reshape(5, 5)) * 2, None),
+    "auc": (AUC(class_sizes=(500, 500)), (2, 3)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "num_users", "epsilon"),
+    list(itertools.product(KERNELS, (1000, 50_000, 10**6), (0.5, 3.0))),
+)
+def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
+    """Simulated, the winner is below every other within 7 standard errors of the difference."""
+    kernel, num_values = KERNELS[name]
+    if name == "random":
+        kernel = np.asarray(kernel) + np.asarray(kernel).T
+    size = len(kernel) if num_values is None else int(np.prod(num_values))
+    users = whole_users(np.arange(1, size + 1), num_users, size)
+    if name == "auc":
+        kernel = AUC(class_sizes=(int(users[:3].sum()), int(users[3:].sum())))
+    ranking = best(kernel, num_users, epsilon, num_values, 3, users)
+    population = jaxdp.Population.from_histogram(users)
+    winner = None
+    for i, entry in enumerate(ranking.entries):
+        trials = jaxdp.simulate(
+            entry.protocol, population, jax.random.fold_in(key, i), num_trials=300
+        )
+        squares = np.square(trials.errors).ravel()
+        winner = squares if winner is None else winner
+        stderr = np.sqrt((winner.var() + squares.var()) / 300)
+        assert winner.mean() < squares.mean() + 7 * stderr

@@ -1,0 +1,76 @@
+"""The bilinear AUC: factors, exact errors, the published numbers."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.factorization import gamma2
+from jaxdp.pairwise._bilinear_auc import BilinearAUC, sign_factors
+from tests import stats
+from tests.pairwise.test_hierarchical_auc import APART, UNIFORM
+
+
+@pytest.mark.parametrize("d", [2, 3, 8, 65])
+def test_factors_are_exact_and_shortest(d):
+    left, right = sign_factors(d)
+    place = np.arange(d)
+    signs = np.sign(place[:, None] - place) / 2
+    np.testing.assert_allclose(left.T @ right, signs, atol=1e-12)
+    squares = np.concatenate([np.sum(x**2, axis=0) for x in (left, right)])
+    np.testing.assert_allclose(squares, squares[0])
+    if d == 8:
+        certified = gamma2(signs)
+        assert certified.lower <= squares[0] * (1 + 1e-6)
+        assert squares[0] <= certified.upper * (1 + 1e-6)
+
+
+def test_errors_are_the_published_ones():
+    """d = 64, epsilon = 1, 4,000 and 6,000 users: at most 0.007, and 0.0015 on uniform scores."""
+    spec = BilinearAUC(64, 1.0)
+    worst = spec.worst_case_variance(10_000, 6000)
+    assert 0.0065 < worst <= 0.007
+    assert 0.0013 < float(spec.variance(UNIFORM)) <= 0.0015
+    assert float(spec.variance(APART)) == pytest.approx(worst, rel=1e-6)
+    assert worst < spec.worst_case_variance(10_000)
+
+
+def test_the_variance_is_that_of_moments_of_reports():
+    """From the covariance of each value's report, summed user by user."""
+    spec = BilinearAUC(3, 2.0)
+    counts = np.array([3, 1, 2, 1, 4, 2])
+    columns = spec.build().columns.astype(np.float64)
+    means, covariances = zip(*(spec.randomizer.moments(c) for c in columns), strict=True)
+    sides = []
+    for part in (slice(0, 3), slice(3, 6)):
+        n = counts[part].sum()
+        mean = counts[part] @ np.array(means)[part] / n
+        sides.append((mean, np.tensordot(counts[part], np.array(covariances)[part], 1) / n**2))
+    (low, of_low), (high, of_high) = sides
+    expected = low @ of_high @ low + high @ of_low @ high + np.sum(of_low * of_high)
+    assert float(spec.variance(counts)) == pytest.approx(expected, rel=1e-5)
+    assert 0.5 + low @ high == pytest.approx(float(spec.truth(counts)), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_population_errors(key):
+    """Independent users: the mean of 4,000 trials, and their variance within a quarter."""
+    spec = BilinearAUC(3, 4.0)
+    p = np.array([0.2, 0.1, 0.1, 0.1, 0.2, 0.3])
+    population = jaxdp.Population.from_distribution(p, 500)
+    trials = jaxdp.simulate(
+        spec, population, key, num_trials=4000, method="tally", truth="population"
+    )
+    expected = float(spec.population_variance(p, 500))
+    errors = trials.errors.ravel()
+    stats.check_mean(errors, 0.0, variance=1.3 * expected)
+    stats.check_variance(errors, expected, mean=0.0, kurtosis=6.0)
+    stats.must_fail(stats.check_variance, 1.5 * errors, expected, mean=0.0, kurtosis=6.0)
+
+
+def test_bad_populations():
+    spec = BilinearAUC(4, 1.0)
+    with pytest.raises(ValueError, match="both labels"):
+        spec.variance([1, 2, 3, 4, 0, 0, 0, 0])
+    with pytest.raises(ValueError, match="2 \\* num_scores = 8"):
+        jaxdp.run(spec, jaxdp.Population.from_histogram([5, 5, 5]), jax.random.key(0))

@@ -1,0 +1,122 @@
+"""ThreeRound: the printed constants, and errors within their bounds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.bounds._interactive import three_round_mse
+from jaxdp.engine import outcome
+from jaxdp.pairwise import KendallTau
+from jaxdp.pairwise._three_round import ThreeRound
+from jaxdp.projections import hull
+from tests import stats
+
+W = np.array([[0.3, 1.0, -0.4], [1.0, 0.0, 0.6], [-0.4, 0.6, 0.9]])
+PAPER: Any = ThreeRound(W, 1.0, form="v", variant="paper")
+COUNTS = np.array([900, 400, 700])
+
+
+def test_the_papers_constant():
+    """Both numbers' Laplace noise is 2176 |W|**2 / (eps**2 n), the rest is of second order."""
+    for epsilon in (0.5, 1.0):
+        spec = ThreeRound(3 * W, epsilon, form="v", variant="paper")
+        n = 10**9
+        golden = 2176 * 9 / (epsilon**2 * n)
+        assert golden < spec.worst_case_variance(n) < 1.002 * golden
+        assert spec.variance(COUNTS * 10**6) == pytest.approx(golden / 2, rel=2e-3)
+    assert PAPER.tau is None
+    assert float(PAPER.build().tau) == 4 * PAPER.norm == 4.0
+
+
+def test_privacy_adds_up():
+    vector, scalar = PAPER.randomizer.exact_epsilon(), PAPER.scalar_randomizer.exact_epsilon()
+    assert 0.2499 < vector <= 0.25
+    assert PAPER.exact_epsilon() == 2 * vector + 2 * scalar <= 1
+    assert 0.9999 < ThreeRound(W, 1.0).exact_epsilon() <= 1
+
+
+@pytest.mark.slow
+def test_paper_errs_as_predicted(key):
+    """400 trials; the bound is tight here, so that it is tested from both sides."""
+    users = jaxdp.Population.from_histogram(COUNTS)
+    trials = jaxdp.simulate(PAPER, users, key, num_trials=400, method="tally")
+    bound, truth = PAPER.variance(COUNTS), PAPER.truth(COUNTS)
+    stats.check_mean(trials.estimates, truth, variance=bound)
+    stats.check_variance(trials.estimates, bound, mean=truth, kurtosis=4)
+    stats.must_fail(stats.check_variance, trials.estimates, 3 * bound, mean=truth, kurtosis=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["u", "v"])
+@pytest.mark.parametrize("method", ["tally", "per_user"])
+def test_tuned_errs_within_its_bound(form, method, key):
+    spec, users = ThreeRound(W, 1.0, form=form), jaxdp.Population.from_histogram(COUNTS)
+    trials = jaxdp.simulate(spec, users, key, num_trials=1000, method=method)
+    bound, truth = spec.variance(COUNTS), spec.truth(COUNTS)
+    stats.check_mean(trials.estimates, truth, variance=bound)
+    about: Any = dict(mean=truth, kurtosis=6, at_most=True)
+    stats.check_variance(trials.estimates, bound, **about)
+    stats.must_fail(stats.check_variance, trials.estimates, bound / 8, **about)
+
+
+def test_what_is_broadcast(key):
+    """mu is in the hull, and the estimate is what the transcript says."""
+    spec: Any = ThreeRound(W, 1.0)
+    users = jaxdp.Population.from_histogram(COUNTS)
+    found = outcome(spec, users, key, method="tally")
+    told, factor = found.broadcasts, spec.factor
+    center = factor.signs * told["center"]
+    again = hull(center, factor.columns.T.astype(float), tol=1e-12, float64=True)
+    np.testing.assert_allclose(again.point, center, atol=1e-4)
+    answers = factor.columns @ (told["center"] + factor.signs * told["mean"])
+    numbers = told["numbers"]
+    np.testing.assert_allclose(
+        numbers["middle"] + numbers["tau"] * numbers["values"], answers, atol=1e-5
+    )
+    groups = [found.tallies[name]["users"].numpy().sum() for name in ("center", "mean")]
+    minus, plus = found.tallies["numbers"].numpy()
+    assert sum(groups) + minus + plus == 2000
+    scale = numbers["tau"] * spec.scalar_randomizer.magnitude / (plus + minus)
+    expected = numbers["middle"] + scale * (plus - minus) - told["constant"] + factor.shift
+    estimate = jaxdp.run(spec, users, key, method="tally")
+    assert estimate == pytest.approx(expected, abs=1e-5)
+
+
+def test_bounds_are_ordered():
+    every: Any = ({}, {"tau": 4.0}, {"form": "v"})
+    for options in every:
+        spec = ThreeRound(W, 1.0, **options)
+        assert spec.variance(COUNTS) <= spec.worst_case_variance(2000)
+        given, drawn = spec.variance(COUNTS), spec.population_variance(COUNTS / 2000, 2000)
+        assert given < drawn < 2 * given
+    assert PAPER.variance(COUNTS) <= PAPER.worst_case_variance(2000)
+    assert PAPER.variance(COUNTS) < PAPER.population_variance(COUNTS / 2000, 2000)
+
+
+def test_bounds_without_the_matrix():
+    """`bounds.three_round_mse` of the norms is that of the worst data, or more."""
+    n, factor = 10**6, PAPER.factor
+    options: Any = dict(num_values=3, num_users=n, epsilon=1.0, rank=factor.signs.size)
+    alone = three_round_mse(PAPER.norm, factor.radius**2, **options)
+    assert alone == pytest.approx(PAPER.worst_case_variance(n), rel=1e-6)
+    spec = ThreeRound(W, 1.0)
+    norm = float(np.abs(spec.factor.matrix).max())
+    alone = three_round_mse(norm, spec.factor.radius**2, variant="tuned", **options)
+    assert spec.worst_case_variance(n) < alone < 3 * spec.worst_case_variance(n)
+
+
+def test_bad_input():
+    for make, name in (
+        (lambda: ThreeRound(W, 1.0, variant="paper"), "form"),
+        (lambda: ThreeRound(W, 1.0, variant="theirs"), "variant"),
+        (lambda: ThreeRound(W, 1.0, shares=(0.5, 0.5)), "shares"),  # pyright: ignore
+        (lambda: ThreeRound(W, 1.0, shares=(0.5, 0.5, 0.5)), "shares"),
+        (lambda: ThreeRound(KendallTau("b"), 1.0, num_values=(2, 2)), "linear"),
+        (lambda: ThreeRound(W, 1.0, tau=-1.0), "tau"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=name):
+            make()
+    with pytest.raises(ValueError, match="num_users"):
+        ThreeRound(W, 1.0).check_population(jaxdp.Population.from_histogram([30, 20, 10]))
