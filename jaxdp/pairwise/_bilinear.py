@@ -219,7 +219,10 @@ def worst_case_variance(
     steepest = float(np.linalg.norm(form.slopes(reports.means), axis=1).max())
     noise = float(reports.largest().max())
     linear = 4 * noise * steepest**2 / n
-    degenerate = 2 * float(reports.squares(form.weights).max())  # by Cauchy-Schwarz for a pair
+    # With E = |D|, `tr(D S D T) <= tr(E S E S)**(1/2) tr(E T E T)**(1/2)` for covariances S and T,
+    # by Cauchy-Schwarz; not so with D itself, which may vanish on each and not between them.
+    values, vectors = np.linalg.eigh(form.weights)
+    degenerate = 2 * float(reports.squares((vectors * np.abs(values)) @ vectors.T).max())
     if own is None:
         return linear + degenerate / (n * (n - 1))
     third = float(np.linalg.norm(own.third, axis=1).max())

@@ -96,8 +96,7 @@ class TwoRound(PairwiseProtocol):
 
     Example:
       >>> import jax, jaxdp
-      >>> from jaxdp.pairwise import GiniDiversity
-      >>> from jaxdp.pairwise import TwoRound
+      >>> from jaxdp.pairwise import GiniDiversity, TwoRound
       >>> protocol = TwoRound(GiniDiversity(), epsilon=2.0, num_values=3)
       >>> users = jaxdp.Population.from_histogram([6000, 3000, 1000])
       >>> bool(abs(jaxdp.run(protocol, users, jax.random.key(0)) - 0.54) < 0.2)

@@ -118,6 +118,7 @@ def test_auc_is_scaled_by_its_classes():
     assert 0.5 + t / (4 * 6 * 7) == pytest.approx(AUC().of_counts(counts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["u", "v"])
 def test_protocols_are_above_the_lower_bound(form):
     """All users alike is not the worst for randomized response, but worse than the bound."""

@@ -1,10 +1,12 @@
 """Upper and lower sample complexities are public here too, in both models, for any workload."""
 
 import numpy as np
+import pytest
 
 from jaxdp import bounds
 
 
+@pytest.mark.slow
 def test_lower_bounds_are_below_upper_bounds_for_a_rectangular_workload():
     matrix = np.array([[1.0, 0.0, 0.5], [1.0, -1.0, 0.25]])
     epsilon, error = 0.5, 0.05

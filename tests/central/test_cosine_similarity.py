@@ -122,6 +122,7 @@ def test_large_matrices_are_projected_one_by_one_with_equal_results(rng):
     np.testing.assert_allclose(together.point[1], bounded_diagonal(x[1], max_steps=2).point)
 
 
+@pytest.mark.slow
 def test_the_frobenius_split_is_the_same_set_but_not_the_same_average(rng):
     x = rng.standard_normal((N, N)) * 2
     with jax.enable_x64(True):
@@ -193,6 +194,7 @@ def test_recall_counts_common_neighbours(rng):
         neighbor_recall(truth, estimate[:3, :3], 2)
 
 
+@pytest.mark.slow
 def test_recall_improves_with_the_projection(rng):
     """Items in tight clusters: the projection finds more of the neighbours than the noise does."""
     v = vectors(rng, 5, 4).repeat(6, axis=0) + 0.05 * rng.standard_normal((30, 4))

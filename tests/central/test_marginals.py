@@ -177,6 +177,7 @@ def test_errors_have_the_predicted_size(name, rng):
         assert errors.sum() <= raw.sum() + float(np.mean(found.gap))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "factor"), [(0.1, 5), (0.3, 9)])
 def test_odd_marginals_of_sparse_data_gain_much(deviation, factor, rng):
     """n = 10, k = 3: the summed squared error falls by 5 at 0.1 and by 9 at 0.3 noise per entry."""
@@ -225,6 +226,7 @@ def test_conjunctions_and_tables_of_exact_answers():
         np.testing.assert_allclose(shares, [[law @ h for h in has]] * 2, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_consistency_tells_released_moments_from_noise():
     spec = Marginals(N, 2, 0.1, 1e-6, sparsity=2)
     release = spec.release(population(spec), jax.random.key(0))

@@ -18,6 +18,7 @@ from jaxdp.central._perturb_and_project import PerturbAndProject
 from jaxdp.projections import box, frobenius_ball, l2_ball, psd
 from jaxdp.projections._bounded_diagonal import bounded_diagonal
 from tests import stats
+from tests.marks import slow
 
 N = 8
 
@@ -79,7 +80,7 @@ def test_golden_projection_and_the_average_that_is_not_it():
     assert float(mean.gap) == math.inf
 
 
-@pytest.mark.parametrize("noise", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("noise", [slow(0.1), 1.0, slow(10.0)])
 def test_gap_bounds_the_distance_from_the_projection(noise, rng):
     v = vectors(rng)
     x = v @ v.T + noise * rng.standard_normal((N, N))
@@ -175,6 +176,7 @@ def test_delta_is_the_divergence_along_the_worst_change():
     assert 0.99 * MECHANISM.delta < MECHANISM.exact_delta() <= MECHANISM.delta
 
 
+@pytest.mark.slow
 def test_releases_in_batches_equal_single_ones(rng, key):
     """The float64 block holds for what is batched after it was traced, too."""
     mechanism = dataclasses.replace(MECHANISM, method="average")

@@ -25,6 +25,9 @@ EXHAUSTIVE = {
 }
 """Tests that take long to compile: by default on the exemplars, with `-m slow` on the others."""
 
+DEAR = {"hierarchical-auc", "hierarchical-prefix", "pairs-krr", "two-round"}
+"""Protocols that take long to compile and whose own tests enumerate their errors."""
+
 
 def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
     """Whether a contract of a member is tested with `-m slow` only."""
@@ -33,7 +36,8 @@ def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
         return True
     if test == "test_unbiased_with_the_predicted_variance" and case not in RANDOMIZERS:
         # A protocol is simulated on one path. Randomizers have exact tests of their laws.
-        return case not in EXEMPLARS and case.has_law and params["method"] == "per_user"
+        other_path = case not in EXEMPLARS and case.has_law and params["method"] == "per_user"
+        return other_path or case.name in DEAR
     if test == "test_bits_do_not_depend_on_devices_or_blocks" and params["kind"] != "histogram":
         return case.name != "laplace"
     return test in EXHAUSTIVE and case not in EXEMPLARS

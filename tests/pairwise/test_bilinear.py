@@ -100,6 +100,16 @@ def test_the_worst_case_of_isotropic_reports_is_attained(rng):
         assert variance(form, reports, counts) <= worst * (1 + 1e-12)
 
 
+def test_the_worst_case_holds_where_a_form_vanishes_on_each_report():
+    """Noises along (1, 1) and (1, -1): x^2 - y^2 is 0 on both, but not between them."""
+    directions = np.array([[1.0, 1.0], [1.0, -1.0]])
+    covariances = directions[:, :, None] * directions[:, None, :]
+    reports = Reports(np.zeros((2, 2)), covariances=covariances)
+    form = Form(np.diag([1.0, -1.0]), np.zeros(2), 0.0)
+    found = variance(form, reports, np.array([3, 3]))
+    assert 0 < found <= worst_case_variance(form, reports, 6)
+
+
 def test_matrices_and_combinations_of_forms(rng):
     means = rng.normal(size=(4, 2))
     forms = [Form(np.diag(rng.normal(size=2)), rng.normal(size=2), 0.5) for _ in range(2)]

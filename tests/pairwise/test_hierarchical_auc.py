@@ -236,6 +236,7 @@ def test_the_walk_is_equation_10(threshold, discarded, ties):
     assert found == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [

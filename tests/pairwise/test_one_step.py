@@ -16,6 +16,7 @@ from jaxdp.pairwise._one_step import OneStep, conditional_error
 from jaxdp.pairwise._rounds import check_groups, clipped, group_sizes, squared_range
 from jaxdp.randomizers import PrivUnitG
 from tests import stats
+from tests.marks import slow
 
 W = np.array([[0.3, 1.0, -0.4], [1.0, 0.0, 0.6], [-0.4, 0.6, 0.9]])
 
@@ -51,7 +52,7 @@ def split_moments(spec, values, first, n):
     return expected, linear + square + cross, answered
 
 
-@pytest.mark.parametrize("form", ["u", "v"])
+@pytest.mark.parametrize("form", [slow("u"), "v"])
 def test_error_is_that_of_every_split(form):
     """Six users: all groups A of each size; with the error of one term left out as the control."""
     spec = OneStep(W, 1.0, form=form, tau=3.0)
@@ -71,7 +72,7 @@ def test_error_is_that_of_every_split(form):
         assert numbers[0] == pytest.approx(answered.mean(), rel=1e-6)
 
 
-@pytest.mark.parametrize("form", ["u", "v"])
+@pytest.mark.parametrize("form", ["u", slow("v")])
 def test_error_for_independent_users(form):
     """The errors of all samples of five users, by their probability."""
     spec = OneStep(W[:2, :2], 1.0, form=form, tau=3.0)
