@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 
 import jaxdp
+from experiments._data import data_folder
 from jaxdp.central import Marginals
 from jaxdp.data import load_msnbc, load_mushrooms, load_retail
 
@@ -31,12 +31,7 @@ def users(data: str, num_features: int, sparsity: int | None, num_users: int, se
     if data == "synthetic":
         rows, counts = (rng.random((500, num_features)) < 0.15).astype(np.float32), np.ones(500)
     else:
-        folder = os.environ.get("JAXDP_DATA")
-        if not folder:
-            raise ValueError(
-                f"the environment variable JAXDP_DATA must name the folder with the data {data!r}; "
-                "see jaxdp.data."
-            )
+        folder = data_folder(f"the data {data!r}")
         loaders = {"msnbc": load_msnbc, "mushrooms": load_mushrooms}
         found = loaders[data](folder) if data in loaders else load_retail(folder, num_features)
         rows, counts = found["rows"], found["counts"]

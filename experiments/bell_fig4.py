@@ -25,12 +25,11 @@ The tables are read from `tripadvisor_tables.npz` in the folder that the environ
 `JAXDP_DATA` names; they may not be redistributed.
 """
 
-import os
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._data import data_folder
 from jaxdp.data import load_tripadvisor
 from jaxdp.pairwise import AllPairs, KendallTau, PairSampling
 from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
+FILE = "tripadvisor_tables.npz"
 PERMUTATIONS = (1, 2, 5, 10)
 DELTA = 1e-8
 STATISTICS = {"tau_a": "a", "tau_b": "b"}
@@ -48,13 +48,7 @@ ALL = "all pairs"
 
 def read_table() -> np.ndarray:
     """The reviews by rooms and cleanliness, "not rated" lowest: int64[6, 6]."""
-    folder = os.environ.get("JAXDP_DATA")
-    if not folder:
-        raise ValueError(
-            "JAXDP_DATA must name the folder that holds tripadvisor_tables.npz; set the "
-            "environment variable."
-        )
-    return load_tripadvisor(pathlib.Path(folder) / "tripadvisor_tables.npz")["table_all"]
+    return load_tripadvisor(data_folder(FILE) / FILE)["table_all"]
 
 
 def protocols(shape: Any, num_users: int, statistic: str, noise: str, epsilon: float):

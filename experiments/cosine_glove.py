@@ -11,14 +11,13 @@ JAXDP_DATA names.
 
 import dataclasses
 import functools
-import os
-import pathlib
 import zlib
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from experiments._data import data_folder
 from jaxdp.central import CosineSimilarity, neighbor_recall
 from jaxdp.data import load_glove
 from jaxdp.sweep import Experiment, Settings
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
+FILE = "glove6b100d_top10k_f16.npz"
 DELTA = 1e-6
 NEIGHBORS = 10
 SENSITIVITIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -36,13 +36,7 @@ METHODS = ("X_ii = 1", "X_ii <= 1", "average")
 @functools.lru_cache(maxsize=1)
 def vectors(num_words: int) -> np.ndarray:
     """The first vectors, scaled to length 1: float64[num_words, 100]."""
-    folder = os.environ.get("JAXDP_DATA")
-    if not folder:
-        raise ValueError(
-            "JAXDP_DATA must name the folder that holds glove6b100d_top10k_f16.npz; set the "
-            "environment variable."
-        )
-    found = load_glove(pathlib.Path(folder) / "glove6b100d_top10k_f16.npz")
+    found = load_glove(data_folder(FILE) / FILE)
     rows = found["vectors"][:num_words].astype(np.float64)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 

@@ -9,10 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from .._spec import check_choice, check_int
-from ..projections import CorrelationProjection, IntersectionProjection, frobenius_ball, psd
-from ..projections._bounded_diagonal import bounded_diagonal
-from ..projections._correlation import _newton, _point
-from ..projections._inputs import symmetrize
+from ..projections import (
+    IntersectionProjection,
+    bounded_diagonal,
+    correlation,
+    frobenius_ball,
+    psd,
+)
 from ._convex_set import ConvexSet, Projection
 
 
@@ -91,7 +94,7 @@ class CosineSet(ConvexSet):
         """The nearest point, by Newton's method on the dual."""
         enough = max(0.5 * tol**2, 8.0 * float(jnp.finfo(x.dtype).eps))
         if self.diagonal == "one":
-            found = _correlation(x, enough, max_steps)
+            found = correlation(x, tol=enough, max_steps=max_steps)
         else:
             found = bounded_diagonal(x, tol=enough, max_steps=max_steps)
         return IntersectionProjection(
@@ -127,16 +130,6 @@ def unit_entries(x: jax.Array) -> jax.Array:
 
 def _on_diagonal(x: jax.Array) -> jax.Array:
     return jnp.eye(x.shape[-1], dtype=bool)
-
-
-@jax.jit
-def _correlation(x, tol, max_steps):
-    """`jaxdp.projections.correlation` of one matrix, without the batch that slows large ones."""
-    matrix = symmetrize(x)
-    best, steps = _newton(matrix, 1.0 - jnp.diagonal(matrix), tol, max_steps)
-    point = _point(matrix, best.y)
-    converged = best.gap <= tol * jnp.sum(point**2)
-    return CorrelationProjection(point, best.y, best.gap, converged, steps)
 
 
 @functools.lru_cache(maxsize=64)

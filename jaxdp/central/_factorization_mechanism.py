@@ -14,7 +14,7 @@ from .._x64 import dot, in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
 from ..factorization import central_lower_bound, gamma2, gamma_f
 from ..random import ROUND, Count, multinomial, stream
-from ..random._gamma import normal_quantile
+from ..random._gamma import normal_of
 from ..randomizers._params import CountedParams
 from ._strategy import (
     Strategy,
@@ -377,7 +377,6 @@ class FactorizationMechanismParams(CountedParams):
             jnp.asarray(leaf).astype(jnp.float64)
             for leaf in (self.left, self.right, self.shift, self.sigma)
         )
-        users, bits = counts.f64(), words.astype(jnp.float64)
-        uniform = jnp.floor(bits[:, 0] / 2**5) * 2.0**-27 + jnp.floor(bits[:, 1] / 2**6) * 2.0**-53
-        total = dot(right, users) + sigma * normal_quantile(uniform)
+        users = counts.f64()
+        total = dot(right, users) + sigma * normal_of(words)
         return dot(left.T, total) / jnp.sum(users) + shift

@@ -12,7 +12,7 @@ from .._x64 import in_float64
 from ..projections import dykstra
 from ..projections._simplex import project_l1_ball, project_simplex
 from ..random import ROUND, Count, stream
-from ..random._gamma import normal_quantile
+from ..random._gamma import normal_of
 from ..randomizers._params import RandomizerParams
 from . import _subsets
 from ._moment_set import MomentSet, project
@@ -187,10 +187,8 @@ class MarginalsParams(RandomizerParams):
         counts, words = outcome
         users = counts.f64()[0]
         sums = self._change(counts.f64() / users, "marginals", self.noise)
-        bits = words.astype(jnp.float64)
-        uniform = jnp.floor(bits[:, 0] / 2**5) * 2.0**-27 + jnp.floor(bits[:, 1] / 2**6) * 2.0**-53
         scale = jnp.asarray(self.sigma).astype(jnp.float64) / users
-        noisy = sums[1:] + scale * normal_quantile(uniform)
+        noisy = sums[1:] + scale * normal_of(words)
         plain = self._change(_with_one(noisy), self.noise, self.queries)
         zero, done = jnp.zeros_like(users), (jnp.bool_(True), jnp.int32(0))
         if self.method == "moments":

@@ -136,22 +136,16 @@ def covariance_form(randomizer: MeanRandomizer) -> tuple[float, float] | None:
     return None
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class EncodedParams:
-    """The params of the protocols whose users report vectors: a pytree.
+class VectorCodeParams:
+    """Base class of the params of users who report the vector of their value.
 
     Attributes:
       vector: the params of the randomizer of vectors.
       columns: float32[k, l], the vector of each value.
-      decoder: float64[m, l]; None for the identity.
-      offset: float64[m].
     """
 
     vector: Any
     columns: jax.Array | np.ndarray
-    decoder: jax.Array | np.ndarray | None
-    offset: jax.Array | np.ndarray
 
     @property
     def num_words(self) -> int:
@@ -180,6 +174,24 @@ class EncodedParams:
     def privatize(self, key, value):
         """One user's report, its words drawn from `key`; see `from_bits`."""
         return self.vector.privatize(key, jnp.asarray(self.columns)[jnp.asarray(value, jnp.int32)])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class EncodedParams(VectorCodeParams):
+    """The params of the protocols whose users report vectors: a pytree.
+
+    Attributes:
+      vector: the params of the randomizer of vectors.
+      columns: float32[k, l], the vector of each value.
+      decoder: float64[m, l]; None for the identity.
+      offset: float64[m].
+    """
+
+    vector: Any
+    columns: jax.Array | np.ndarray
+    decoder: jax.Array | np.ndarray | None
+    offset: jax.Array | np.ndarray
 
     def tally(self, reports, mask):
         """The sum of the masked reports and the number of users; as the randomizer's."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._spec import check_counts, check_epsilon, check_int, check_probabilities
 from .._x64 import in_float64
-from ..linear._encoded import covariance_form, radius_of
+from ..linear._encoded import VectorCodeParams, covariance_form, radius_of
 from ..random import Count
 from ..randomizers import PrivUnitG
 from ._auc import AUC
@@ -202,7 +202,7 @@ def _radius(num_scores: int) -> float:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class BilinearAUCParams:
+class BilinearAUCParams(VectorCodeParams):
     """The params of `BilinearAUC`: a pytree.
 
     Attributes:
@@ -212,21 +212,6 @@ class BilinearAUCParams:
 
     vector: Any
     columns: jax.Array | np.ndarray
-
-    @property
-    def num_words(self) -> int:
-        """Those of the randomizer."""
-        return self.vector.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return getattr(self.vector, "lazy_words", False)
-
-    @property
-    def fixed_bits(self) -> int:
-        """The grid of the sums of reports."""
-        return self.vector.fixed_bits
 
     def _held(self, value):
         """The label and the vector of a user."""

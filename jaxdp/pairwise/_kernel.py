@@ -213,6 +213,14 @@ class Kernel(abc.ABC):
         with jax.enable_x64(True):
             return float(self.link(jnp.asarray(means, jnp.float64), jnp.float64(num_users)))
 
+    def slopes(self, means: np.ndarray, num_users: float) -> np.ndarray:
+        """The derivatives of the statistic in the averages, float64[m]; 1 if it is linear."""
+        if self.is_linear:
+            return np.ones(1)
+        with jax.enable_x64(True):
+            point, n = jnp.asarray(means), jnp.float64(num_users)
+            return np.asarray(jax.grad(self.link)(point, n))
+
     def _on(self, points: np.ndarray, f: Callable) -> np.ndarray:
         """One of the functions on all pairs of rows."""
         return np.concatenate([block for _, block in _blocks(self, points, f)])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._x64 import dot, in_float64
+from ..linear._encoded import VectorCodeParams
 from ..random import Count
 from ._exact import Form
 
@@ -30,7 +31,7 @@ def linked(links: tuple[Link, ...], single: bool, averages, num_users):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class OneReportParams:
+class OneReportParams(VectorCodeParams):
     """The params of `OneReport`: a pytree.
 
     Average j of the m is estimated by the diagonal quadratic form `scales[j]` of the reports, plus
@@ -57,34 +58,6 @@ class OneReportParams:
     links: tuple[Link, ...] = dataclasses.field(metadata={"static": True})
     single: bool = dataclasses.field(metadata={"static": True})
     form: Form = dataclasses.field(metadata={"static": True})
-
-    @property
-    def num_words(self) -> int:
-        """Those of the randomizer."""
-        return self.vector.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return getattr(self.vector, "lazy_words", False)
-
-    @property
-    def fixed_bits(self) -> int:
-        """The grid of the sums."""
-        return self.vector.fixed_bits
-
-    def from_bits(self, words, value):
-        """One user's report, that of the vector of the value.
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k).
-        """
-        return self.vector.from_bits(words, jnp.asarray(self.columns)[value])
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
-        return self.vector.privatize(key, jnp.asarray(self.columns)[jnp.asarray(value, jnp.int32)])
 
     def tally(self, reports, mask):
         """The sum of the masked reports, for the U-form that of their squares, and the users.

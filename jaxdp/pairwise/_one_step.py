@@ -1,87 +1,34 @@
 """Statistics of pairs in two rounds: a plug-in estimate, and one step that corrects it."""
 
 import dataclasses
-import functools
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_counts, check_int, check_probabilities
-from .._x64 import dot, in_float64
-from ..factorization import signed
-from ..linear._encoded import EncodedLawParams, radius_of
+from ..linear._encoded import EncodedLawParams
 from ..linear._tails import Tail, tail_of
-from ..population import Population
-from ..random import Count
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._exact import Form
-from ._protocol import PairwiseProtocol
+from ._one_step_params import OneStepParams, weights_of
 from ._rounds import (
     Averages,
-    RoundsOutcome,
     averages,
-    broadcast,
     check_groups,
     check_scalar,
     check_shares,
     clipped,
     group_sizes,
     mean_square,
-    scalar_mean,
     scalar_randomizer,
-    scalar_round,
     square_of_target,
     squared_range,
 )
-
-
-class SignedFactor(NamedTuple):
-    """`W = columns^T diag(signs) columns + shift`, a column for each value.
-
-    Attributes:
-      columns: float32[k, l], the column of each value.
-      signs: float64[l] of +-1.
-      shift: the constant.
-      radius: the largest norm of a column.
-    """
-
-    columns: np.ndarray
-    signs: np.ndarray
-    shift: float
-    radius: float
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """W less the shift, as built; float64[k, k]."""
-        columns = self.columns.astype(np.float64)
-        return (columns * self.signs) @ columns.T
-
-
-@functools.lru_cache(maxsize=32)
-def signed_factor(protocol: PairwiseProtocol, shift: bool = True) -> SignedFactor:
-    """The signed factorization of least norm of the protocol's matrix, or of it less a constant."""
-    found = signed(protocol.matrices()[0], shift=shift)
-    left, signs = np.asarray(found.left), np.asarray(found.signs)
-    kept = np.linalg.norm(left, axis=1) > 1e-6 * np.linalg.norm(left)
-    kept[0] |= not kept.any()
-    columns = left[kept].T.astype(np.float32)
-    constant = 0.0 if found.shift is None else float(found.shift)
-    return SignedFactor(columns, signs[kept].astype(np.float64), constant, radius_of(columns))
-
-
-def require_linear(protocol: PairwiseProtocol) -> None:
-    """Raises unless the statistic is itself an average over pairs."""
-    if not protocol.kernel.is_linear:
-        raise ValueError(
-            f"kernel must be linear for {type(protocol).__name__}, but {protocol.kernel!r} is a "
-            "function of several averages; estimate each of them, or use QuantizedRR."
-        )
+from ._rounds_protocol import RoundsProtocol
+from ._signed_factor import SignedFactor, require_linear, signed_factor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class OneStep(PairwiseProtocol):
+class OneStep(RoundsProtocol):
     """Two rounds: some users report vectors, the others one number that corrects their error.
 
     With `W = L^T D L + c`, D = diag(+-1), users of a random group A report randomized columns of L
@@ -196,39 +143,6 @@ class OneStep(PairwiseProtocol):
         """The realised privacy parameter: the larger of those of the two groups."""
         return max(self.randomizer.exact_epsilon(), self.scalar_randomizer.exact_epsilon())
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error for given users, float64[]; the split is part of it.
-
-        With `tau`: exact but for clipping, whose effect is bounded. Without: a proven bound.
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: None; values are bins.
-        """
-        counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
-        return self._error(counts, int(counts.sum()), drawn=False)
-
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """The mean squared error about the population's statistic, independent users, float64[].
-
-        Exact, or a bound, as `variance`.
-
-        Args:
-          probabilities: float[k], of each value.
-          num_users: n.
-        """
-        p = self._check_bins(check_probabilities(probabilities), None)
-        return self._error(p, check_int("num_users", num_users, low=4), drawn=True)
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """A proven bound on the mean squared error over all data sets of a size.
-
-        Every average of `variance` is replaced by the largest that it can be: of W less the middle
-        of its range at most its square, of columns C**2.
-        """
-        n = check_int("num_users", num_users, low=4)
-        return float(self._error(None, n, drawn=False))
-
     def check_population(self, population) -> None:
         """Raises unless values are bins and the groups have enough users, but not too many."""
         super(OneStep, self).check_population(population)
@@ -236,7 +150,6 @@ class OneStep(PairwiseProtocol):
         self.randomizer.check_total(population)
 
     def _error(self, users: np.ndarray | None, num_users: int, drawn: bool) -> np.ndarray:
-        """The error for counts, probabilities, or any users at all."""
         check_groups(num_users, (self.share, 1 - self.share))
         groups = group_sizes(num_users, (self.share, 1 - self.share))
         noise, scalar = conditional_error(self, users, float(num_users), groups.sizes, drawn)
@@ -264,7 +177,7 @@ class OneStep(PairwiseProtocol):
     def _answers(self, users, num_users: float, a: float):
         """Bounds on the means of what users of B answer, and the tails of the rest, by value."""
         factor, matrix = self.factor, self.factor.matrix
-        step, own = _weights(self.form, num_users, a)
+        step, own = weights_of(self.form, num_users, a)
         tail = tail_of(self.randomizer)
         assert tail is not None
         diagonal = np.diagonal(matrix)
@@ -287,12 +200,6 @@ class OneStep(PairwiseProtocol):
 
 def _weighted(share: np.ndarray, values: np.ndarray) -> float:
     return float(np.sum(share[share > 0] * values[share > 0]))
-
-
-def _weights(form: Form, num_users, a):
-    """The factors of g and of d in what users of B answer."""
-    scale, extra = (1.0, 0.0) if form == "u" else (1 - 1 / num_users, 1 / num_users)
-    return scale * a / (a + 1), scale / (a + 1) + extra
 
 
 def conditional_error(
@@ -322,7 +229,7 @@ def conditional_error(
     columns = factor.columns.astype(np.float64)
     diagonal = np.diagonal(matrix)
     a, b = sizes
-    step, own = _weights(protocol.form, n, a)
+    step, own = weights_of(protocol.form, n, a)
     terms = [
         (2 * step, ("T", 0, 1)),
         (-step * (1 - 1 / a), ("U", 0)),
@@ -375,100 +282,3 @@ def _square_of_answers(raw: Averages, step, own, a, noise) -> np.ndarray:
     """The mean square of what users of B answer, before it is randomized."""
     slopes = raw.shared * (1 - 1 / a) + raw.same / a + noise / a
     return 4 * step**2 * slopes + 4 * step * own * raw.own_in + own**2 * raw.own_same
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class OneStepParams:
-    """The params of `OneStep`: a pytree.
-
-    Attributes:
-      vectors: the params of the first round.
-      scalar: the params of the randomizer of numbers in [-1, 1].
-      signs: float64[l], the diagonal of D.
-      diagonal: float64[k], of W less the shift.
-      shift: float64[], c.
-      noise: float64[], the variance of an entry of a report.
-      tau: float32[], the clipping bound; or None for the range.
-      share: of the users in the first round, static.
-      form: "u" or "v", static.
-    """
-
-    vectors: EncodedLawParams
-    scalar: Any
-    signs: jax.Array | np.ndarray
-    diagonal: jax.Array | np.ndarray
-    shift: jax.Array | np.ndarray
-    noise: jax.Array | np.ndarray
-    tau: jax.Array | np.ndarray | None
-    share: float = dataclasses.field(metadata={"static": True})
-    form: Form = dataclasses.field(metadata={"static": True})
-
-    @property
-    def num_words(self) -> int:
-        """Those of the first round."""
-        return self.vectors.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return self.vectors.lazy_words
-
-    def from_bits(self, words, value):
-        """What a user of the first round reports, float32[l + 1].
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k).
-        """
-        return self.vectors.from_bits(words, value)
-
-    @property
-    def sample_tally(self):
-        """That of the first round."""
-        return self.vectors.sample_tally
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds that drawing both rounds' tallies takes, roughly."""
-        return self.vectors.tally_cost(num_users, num_bins) + 300.0 * num_bins
-
-    def play(self, key, population: Population, collect) -> RoundsOutcome:
-        """Both rounds.
-
-        Args:
-          key: the trial's key.
-          population: the users.
-          collect: runs a round; see `jaxdp.engine`.
-
-        Returns:
-          Broadcast "mean" float32[l], y; "values", "middle", "tau": what g is; "square" float32[],
-          the term in y alone; "users", a. Tallies "vectors" and "numbers".
-        """
-        first, second = population.split(key, (self.share, 1 - self.share))
-        vectors = collect(self.vectors, first, 0)
-        told = self._broadcast(vectors, population.size)
-        numbers = collect(scalar_round(self.scalar, told), second, 1)
-        return RoundsOutcome(told, {"vectors": vectors, "numbers": numbers})
-
-    @in_float64
-    def _broadcast(self, tally, num_users: Count):
-        a, n = jnp.maximum(tally["users"].f64(), 2.0), num_users.f64()
-        step, own = _weights(self.form, n, a)
-        columns, signs, diagonal, noise = (
-            jnp.asarray(x).astype(jnp.float64)
-            for x in (self.vectors.columns, self.signs, self.diagonal, self.noise)
-        )
-        unit = jnp.asarray(self.vectors.vector.unit).astype(jnp.float64)
-        mean = tally["sum"].f64() * (unit / a)
-        values = 2 * step * dot(columns, signs * mean) + own * diagonal
-        square = step * (jnp.sum(signs * mean**2) - noise * jnp.sum(signs) / a)
-        found = {"mean": mean.astype(jnp.float32), "square": square.astype(jnp.float32)}
-        return broadcast(values, self.tau) | found
-
-    @in_float64
-    def estimate(self, outcome: RoundsOutcome):
-        """The estimated statistic, float[]."""
-        told, numbers = outcome.broadcasts, outcome.tallies["numbers"]
-        mean = scalar_mean(self.scalar, told, numbers)
-        square, shift = (jnp.asarray(x).astype(jnp.float64) for x in (told["square"], self.shift))
-        return mean - square + shift

@@ -4,8 +4,6 @@ import dataclasses
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_counts, check_int, check_probabilities
@@ -246,11 +244,7 @@ class OracleStatistic(PairwiseProtocol):
         `noise(W, d)` is the variance of `c^T W c + d^T c` less the pairs of users with themselves.
         """
         pairs = float(num_pairs(num_users, self.form))
-        slopes = np.ones(1)
-        if not self.kernel.is_linear:
-            with jax.enable_x64(True):
-                point, n = jnp.asarray(means / pairs), jnp.float64(num_users)
-                slopes = np.asarray(jax.grad(self.kernel.link)(point, n))
+        slopes = self.kernel.slopes(means / pairs, num_users)
         weights, rows = (np.tensordot(slopes, x, axes=1) for x in self._forms()[:2])
         linear = self._slope(weights, rows, num_users)
         bias = self.kernel.linked(means / pairs, num_users) - truth

@@ -4,7 +4,6 @@ import abc
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_choice, check_counts, check_int, check_probabilities
@@ -138,12 +137,7 @@ class PairsProtocol(PairwiseProtocol):
         if self.form == "v":
             weight = (n - 1) / n
             found = weight * found + self._diagonals()[:, 0] / n
-        slopes = np.ones(1)
-        if not self.kernel.is_linear:
-            with jax.enable_x64(True):
-                gradient = jax.grad(self.kernel.link)(jnp.asarray(found), jnp.float64(n))
-                slopes = np.asarray(gradient)
-        slopes = weight * slopes
+        slopes = weight * self.kernel.slopes(found, n)
         bias = self.kernel.linked(found, n) - float(truth)
         return (means @ slopes)[index], noise.variances(slopes)[index], bias
 

@@ -4,8 +4,6 @@ import dataclasses
 import math
 from fractions import Fraction
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._spec import FrozenArray, check_choice, check_counts, check_epsilon, check_int
@@ -302,11 +300,7 @@ class QuantizedRR:
         """
         pairs = float(num_pairs(num_users, self.form))
         means = means / pairs
-        slopes = np.ones(1)
-        if not self.kernel.is_linear:
-            with jax.enable_x64(True):
-                point, n = jnp.asarray(means), jnp.float64(num_users)
-                slopes = np.asarray(jax.grad(self.kernel.link)(point, n))
+        slopes = self.kernel.slopes(means, num_users)
         weights, linear = (
             np.sum([s * part for s, part in zip(slopes, parts, strict=True)], axis=0)
             for parts in zip(*forms, strict=True)

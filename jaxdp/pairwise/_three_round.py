@@ -4,44 +4,33 @@ import dataclasses
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_choice, check_counts, check_int, check_probabilities
-from .._x64 import dot, in_float64
+from .._spec import check_choice
 from ..linear._encoded import EncodedLawParams
 from ..linear._tails import Tail, tail_of
-from ..population import Population
-from ..projections import hull, symmetric_polytope
-from ..random import Count
 from ..randomizers._binary import BinaryResponse
 from ..randomizers._laplace import Laplace
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._exact import Form
-from ._one_step import SignedFactor, require_linear, signed_factor
-from ._protocol import PairwiseProtocol
 from ._rounds import (
-    RoundsOutcome,
     averages,
-    broadcast,
     check_groups,
     check_scalar,
     check_shares,
     clipped,
     group_sizes,
     mean_square,
-    scalar_mean,
-    scalar_round,
     square_of_target,
     squared_range,
 )
-
-_TOL = 1e-9
+from ._rounds_protocol import RoundsProtocol
+from ._signed_factor import SignedFactor, require_linear, signed_factor
+from ._three_round_params import ThreeRoundParams
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ThreeRound(PairwiseProtocol):
+class ThreeRound(RoundsProtocol):
     """Three rounds: a rough mean vector, a vector across it, and numbers (Theorem 24).
 
     With `W = L^T R`, `R = D L`: the first round estimates `mu` near `R h` by the projection
@@ -178,30 +167,6 @@ class ThreeRound(PairwiseProtocol):
         vector, scalar = self.randomizer.exact_epsilon(), self.scalar_randomizer.exact_epsilon()
         return 2 * vector + 2 * scalar if self.variant == "paper" else max(vector, scalar)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """A proven bound on the mean squared error for given users, float64[].
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: None; values are bins.
-        """
-        counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
-        return self._error(counts, int(counts.sum()), drawn=False)
-
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """A proven bound on the mean squared error about the population's statistic, float64[].
-
-        Args:
-          probabilities: float[k], of each value.
-          num_users: n.
-        """
-        p = self._check_bins(check_probabilities(probabilities), None)
-        return self._error(p, check_int("num_users", num_users, low=4), drawn=True)
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """A proven bound on the mean squared error over all data sets of a size."""
-        return float(self._error(None, check_int("num_users", num_users, low=4), drawn=False))
-
     def check_population(self, population) -> None:
         """Raises unless values are bins and the groups have enough users, but not too many."""
         super(ThreeRound, self).check_population(population)
@@ -210,7 +175,6 @@ class ThreeRound(PairwiseProtocol):
         self.randomizer.check_total(population)
 
     def _error(self, users: np.ndarray | None, num_users: int, drawn: bool) -> np.ndarray:
-        """The bound for counts, probabilities, or any users at all."""
         if num_users < 4:
             raise ValueError(f"num_users must be at least 4 for a prediction, got {num_users}.")
         if self.variant == "paper":
@@ -338,132 +302,3 @@ def _tuned_error(spec: ThreeRound, users, n: float, sizes: np.ndarray, drawn: bo
         each, _ = clipped(np.maximum(np.abs(high), np.abs(low)), spec.tau, tails)
         lost[i] = each.max() if users is None else share[share > 0] @ each[share > 0]
     return total + unit * taus / third, lost
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ThreeRoundParams:
-    """The params of `ThreeRound`: a pytree.
-
-    Attributes:
-      vectors: the params of the first two rounds.
-      scalar: the params of the randomizer of numbers in [-1, 1].
-      signs: float64[l], the diagonal of D.
-      diagonal: float64[k], of W less the shift.
-      shift: float64[], what was taken out of W.
-      norm: float32[], `|W|`.
-      tau: float32[], the clipping bound; or None for the range.
-      shares: of the users in each round, static.
-      variant: static.
-      form: static.
-    """
-
-    vectors: EncodedLawParams
-    scalar: Any
-    signs: jax.Array | np.ndarray
-    diagonal: jax.Array | np.ndarray
-    shift: jax.Array | np.ndarray
-    norm: jax.Array | np.ndarray
-    tau: jax.Array | np.ndarray | None
-    shares: tuple[float, float, float] = dataclasses.field(metadata={"static": True})
-    variant: str = dataclasses.field(metadata={"static": True})
-    form: Form = dataclasses.field(metadata={"static": True})
-
-    @property
-    def num_words(self) -> int:
-        """Those of the first round."""
-        return self.vectors.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return self.vectors.lazy_words
-
-    def from_bits(self, words, value):
-        """What a user of the first round reports, float32[l + 1].
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k).
-        """
-        return self.vectors.from_bits(words, value)
-
-    @property
-    def sample_tally(self):
-        """That of the first round."""
-        return self.vectors.sample_tally
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds that drawing all rounds' tallies takes, roughly."""
-        return 2 * self.vectors.tally_cost(num_users, num_bins) + 800.0 * num_bins
-
-    def play(self, key, population: Population, collect) -> RoundsOutcome:
-        """All rounds.
-
-        Args:
-          key: the trial's key.
-          population: the users.
-          collect: runs a round; see `jaxdp.engine`.
-
-        Returns:
-          Broadcasts "center" float32[l], D mu; "mean" float32[l], y; and the numbers asked, each
-          with "values", "middle", "tau": "numbers" and, in "paper", "alone", those of mu only.
-          Tallies of the same names.
-        """
-        groups = (population,) * 3
-        if self.variant == "tuned":
-            groups = population.split(key, self.shares)
-        first = collect(self.vectors, groups[0], 0)
-        center = self._center(first)
-        second = collect(self.vectors, groups[1], 1)
-        told = {"center": center} | self._numbers(center, second, population.size)
-        tallies = {"center": first, "mean": second}
-        tallies["numbers"] = collect(scalar_round(self.scalar, told["numbers"]), groups[2], 2)
-        if self.variant == "paper":
-            tallies["alone"] = collect(scalar_round(self.scalar, told["alone"]), population, 3)
-        return RoundsOutcome(told, tallies)
-
-    def _mean(self, tally):
-        """The mean of reports, float64[l]; inside an x64 block."""
-        unit = jnp.asarray(self.vectors.vector.unit).astype(jnp.float64)
-        return tally["sum"].f64() * (unit / jnp.maximum(tally["users"].f64(), 1.0))
-
-    @in_float64
-    def _center(self, tally):
-        vertices = jnp.asarray(self.vectors.columns).astype(jnp.float64).T
-        project = symmetric_polytope if self.variant == "paper" else hull
-        point = project(self._mean(tally), vertices, tol=_TOL).point
-        return (jnp.asarray(self.signs).astype(jnp.float64) * point).astype(jnp.float32)
-
-    @in_float64
-    def _numbers(self, center, tally, num_users: Count):
-        n = num_users.f64()
-        center, columns, signs, own = (
-            jnp.asarray(x).astype(jnp.float64)
-            for x in (center, self.vectors.columns, self.signs, self.diagonal)
-        )
-        mean = self._mean(tally)
-        alone, along = dot(columns, center), dot(columns, signs * mean)
-        constant = jnp.sum(mean * center)
-        told = {"mean": mean.astype(jnp.float32)}
-        if self.variant == "paper":
-            numbers = broadcast(along - constant, self.tau)
-            return told | {"alone": broadcast(alone, self.norm), "numbers": numbers}
-        if self.form == "u":
-            step, extra = jnp.ones_like(n), jnp.zeros_like(n)
-        else:
-            step, extra = 1 - 1 / n, 1 / n
-        numbers = broadcast(step * (alone + along) + extra * own, self.tau)
-        return told | {"constant": (step * constant).astype(jnp.float32), "numbers": numbers}
-
-    @in_float64
-    def estimate(self, outcome: RoundsOutcome):
-        """The estimated statistic, float[]."""
-        told, tallies = outcome.broadcasts, outcome.tallies
-        found = scalar_mean(self.scalar, told["numbers"], tallies["numbers"])
-        if self.variant == "paper":
-            return found + scalar_mean(self.scalar, told["alone"], tallies["alone"])
-        constant, shift = (
-            jnp.asarray(x).astype(jnp.float64) for x in (told["constant"], self.shift)
-        )
-        return found - constant + shift

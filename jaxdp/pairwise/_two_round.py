@@ -5,42 +5,34 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._queries import LinearProtocol
-from .._spec import check_choice, check_counts, check_int, check_probabilities
-from .._x64 import in_float64
+from .._spec import check_choice
 from ..linear import FactorizedQueries
 from ..linear._encoded import EncodedProtocol, covariance_form
 from ..linear._tails import Tail, tail_of
-from ..population import Population
-from ..random import Count
 from ._exact import Form
-from ._one_step import require_linear
-from ._protocol import PairwiseProtocol
 from ._rounds import (
     Averages,
-    RoundsOutcome,
     averages,
-    broadcast,
     check_groups,
     check_scalar,
     check_shares,
     clipped,
     group_sizes,
     mean_square,
-    scalar_mean,
     scalar_randomizer,
-    scalar_round,
     square_of_target,
     squared_range,
 )
+from ._rounds_protocol import RoundsProtocol
+from ._signed_factor import require_linear
+from ._two_round_params import TwoRoundParams
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TwoRound(PairwiseProtocol):
+class TwoRound(RoundsProtocol):
     """Two rounds: the answers to the linear queries W, and then every user's own answer.
 
     The first round estimates `z = W h`, a query for each value, by any protocol for linear queries.
@@ -170,32 +162,6 @@ class TwoRound(PairwiseProtocol):
         both = self.protocol.exact_epsilon(), self.scalar_randomizer.exact_epsilon()
         return max(both) if self.sharing == "users" else sum(both)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error for given users, float64[]; exact or a bound, as above.
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: None; values are bins.
-        """
-        counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
-        return self._error(counts, int(counts.sum()), drawn=False)
-
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """The mean squared error about the population's statistic, independent users, float64[].
-
-        Exact, or a bound, as `variance`.
-
-        Args:
-          probabilities: float[k], of each value.
-          num_users: n.
-        """
-        p = self._check_bins(check_probabilities(probabilities), None)
-        return self._error(p, check_int("num_users", num_users, low=4), drawn=True)
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """A proven bound on the mean squared error over all data sets of a size."""
-        return float(self._error(None, check_int("num_users", num_users, low=4), drawn=False))
-
     def check_population(self, population) -> None:
         """Raises unless values are bins and the groups have enough users."""
         super(TwoRound, self).check_population(population)
@@ -204,7 +170,6 @@ class TwoRound(PairwiseProtocol):
         self.protocol.check_population(population)
 
     def _error(self, users: np.ndarray | None, num_users: int, drawn: bool) -> np.ndarray:
-        """The error for counts, probabilities, or any users at all."""
         n = float(num_users)
         if num_users < 4:
             raise ValueError(f"num_users must be at least 4 for a prediction, got {num_users}.")
@@ -412,87 +377,3 @@ class _Model:
             return (1 - 1 / b) * apart + same / b
         pairs = (n - 1) * (n - 2) * apart + (n - 1) * same
         return (pairs + 2 * (n - 1) * mixed + share @ diagonal**2) / n**2 + 0 * b
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class TwoRoundParams:
-    """The params of `TwoRound`: a pytree.
-
-    Attributes:
-      queries: the params of the first round.
-      scalar: the params of the randomizer of numbers in [-1, 1].
-      diagonal: float64[k], of W.
-      tau: float32[], the clipping bound; or None for the range.
-      share: of the users in the first round; None if everyone is in both; static.
-      form: "u" or "v", static.
-    """
-
-    queries: Any
-    scalar: Any
-    diagonal: jax.Array | np.ndarray
-    tau: jax.Array | np.ndarray | None
-    share: float | None = dataclasses.field(metadata={"static": True})
-    form: Form = dataclasses.field(metadata={"static": True})
-
-    @property
-    def num_words(self) -> int:
-        """Those of the first round."""
-        return self.queries.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return getattr(self.queries, "lazy_words", False)
-
-    def from_bits(self, words, value):
-        """What a user of the first round reports.
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k).
-        """
-        return self.queries.from_bits(words, value)
-
-    @property
-    def sample_tally(self):
-        """That of the first round, if it has one."""
-        return self.queries.sample_tally
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds that drawing both rounds' tallies takes, roughly."""
-        first = getattr(self.queries, "tally_cost", lambda n, k: 0.0)
-        return first(num_users, num_bins) + 300.0 * num_bins
-
-    def play(self, key, population: Population, collect) -> RoundsOutcome:
-        """Both rounds.
-
-        Args:
-          key: the trial's key.
-          population: the users.
-          collect: runs a round; see `jaxdp.engine`.
-
-        Returns:
-          Broadcast "values", "middle", "tau": what f is. Tallies "queries" and "numbers".
-        """
-        first = second = population
-        if self.share is not None:
-            first, second = population.split(key, (self.share, 1 - self.share))
-        queries = collect(self.queries, first, 0)
-        told = self._broadcast(queries, population.size)
-        numbers = collect(scalar_round(self.scalar, told), second, 1)
-        return RoundsOutcome(told, {"queries": queries, "numbers": numbers})
-
-    @in_float64
-    def _broadcast(self, tally, num_users: Count):
-        answers, n = self.queries.estimate(tally), num_users.f64()
-        own = jnp.asarray(self.diagonal).astype(jnp.float64)
-        if self.share is None and self.form == "u":
-            answers = (n * answers - own) / (n - 1)
-        elif self.share is not None and self.form == "v":
-            answers = ((n - 1) * answers + own) / n
-        return broadcast(answers, self.tau)
-
-    def estimate(self, outcome: RoundsOutcome):
-        """The estimated statistic, float[]."""
-        return scalar_mean(self.scalar, outcome.broadcasts, outcome.tallies["numbers"])

@@ -5,8 +5,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..randomizers._gaussian import Gaussian
@@ -49,10 +47,7 @@ class Statistic:
         """The form that the statistic is to first order about these averages."""
         if self.kernel.is_linear:
             return self.forms[0]
-        with jax.enable_x64(True):
-            point, n = jnp.asarray(means), jnp.float64(num_users)
-            slopes = np.asarray(jax.grad(self.kernel.link)(point, n))
-        return Form.combined(self.forms, slopes)
+        return Form.combined(self.forms, self.kernel.slopes(means, num_users))
 
 
 def mean_squared_error(statistic: Statistic, counts: np.ndarray, kind: Kind, truth: float) -> float:

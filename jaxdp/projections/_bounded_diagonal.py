@@ -5,14 +5,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_int
-from ._correlation import CorrelationProjection, _hessian
+from ._correlation import LARGE, CorrelationProjection, _hessian
 from ._inputs import check_square, check_tolerance, in_precision
 from ._spectral import recompose
 
 _SUFFICIENT = 1e-4  # of the slope, for a step to be taken
 _MAX_HALVINGS = 20
 _MAX_CG_STEPS = 200
-_LARGE = 128  # matrices of this size are worked on one after the other
 _PATIENCE = 3  # steps without a smaller gap, after which rounding is taken to blame
 
 
@@ -85,8 +84,7 @@ def _solve(x, tol, max_steps):
     def one(matrix):
         return _newton(matrix, tol, max_steps)
 
-    # products of batches of large matrices are several times slower on a CPU than in turn
-    return jax.vmap(one)(x) if x.shape[-1] < _LARGE else jax.lax.map(one, x)
+    return jax.vmap(one)(x) if x.shape[-1] < LARGE else jax.lax.map(one, x)
 
 
 def _evaluate(matrix, y):

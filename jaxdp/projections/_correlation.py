@@ -14,6 +14,7 @@ from ._spectral import divided_differences, recompose
 _SUFFICIENT = 1e-4  # of the slope, for a step to be taken
 _MAX_HALVINGS = 20
 _MAX_CG_STEPS = 200
+LARGE = 128  # from here on matrices are solved in turn: XLA's batched products are slow on a CPU
 _PATIENCE = 3  # steps without a smaller gap, after which rounding is taken to blame
 
 
@@ -139,7 +140,9 @@ def _solve(x, dual, tol, max_steps):
         enough = tol * jnp.sum(jax.lax.stop_gradient(point) ** 2)
         return CorrelationProjection(point, best.y, best.gap, best.gap <= enough, num_steps)
 
-    return jax.vmap(one)(x, dual)
+    if x.shape[-1] < LARGE:
+        return jax.vmap(one)(x, dual)
+    return jax.lax.map(lambda pair: one(*pair), (x, dual))
 
 
 def _evaluate(matrix, y):

@@ -10,7 +10,7 @@ from jax.scipy.special import ndtri
 from .._spec import MAX_USERS
 from .._x64 import in_float64
 from ._binomial import count_operand
-from ._rejection import uniforms, until_accepted
+from ._rejection import fraction, uniforms, until_accepted
 
 _NEAR = 0.04  # |y| up to which the series of `_log_accept` is summed
 _NUM_TERMS = 12  # the first one left out is below 1e-16 of the sum
@@ -110,6 +110,11 @@ def normal_quantile(u: jax.Array) -> jax.Array:
     upper = u >= 0.5
     tail = jnp.where(upper, (1 - u) - 2.0**-54, u + 2.0**-54)
     return jnp.where(upper, -1.0, 1.0) * ndtri(tail)
+
+
+def normal_of(words: jax.Array) -> jax.Array:
+    """A standard normal of 53 bits for every pair of words, uint32[..., 2]; in a float64 block."""
+    return normal_quantile(fraction(words[..., 0], words[..., 1]))
 
 
 def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:

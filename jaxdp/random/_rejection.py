@@ -40,6 +40,11 @@ def uniforms(key: jax.Array, index: jax.Array, attempt: Any) -> jax.Array:
         (key[0], key[1]),
         (jnp.broadcast_to(attempt * np.uint32(2) + half, shape), jnp.broadcast_to(index, shape)),
     )
+    return fraction(high, low)
+
+
+def fraction(high: jax.Array, low: jax.Array) -> jax.Array:
+    """The uniform of 53 bits, float64[...], that two words uint32[...] stand for."""
     whole = (high >> np.uint32(5)).astype(jnp.float64) * 2.0**26
     return (whole + (low >> np.uint32(6)).astype(jnp.float64)) * 2.0**-53
 

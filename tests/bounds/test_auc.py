@@ -1,5 +1,6 @@
 """Bounds on the error of the hierarchical AUC."""
 
+import dataclasses
 import itertools
 import math
 
@@ -62,7 +63,7 @@ def test_rates():
         ratio = tight_hierarchical_auc_mse(second, num_groups=groups or 20)
         ratio /= tight_hierarchical_auc_mse(first, num_groups=groups or 10)
         assert 3.5 < ratio < 4.6
-    tenth = first._replace(num_negative=10**7, num_positive=10**7)
+    tenth = dataclasses.replace(first, num_negative=10**7, num_positive=10**7)
     assert hierarchical_auc_mse(tenth) / hierarchical_auc_mse(first) == pytest.approx(10, rel=0.2)
 
 
@@ -70,9 +71,9 @@ def test_bad_settings():
     good = AUCSetting(10, 10, 3, 4.0)
     for field, value in (("num_negative", 0), ("height", 0), ("count_variance", -1.0)):
         with pytest.raises(ValueError, match=field):
-            hierarchical_auc_mse(good._replace(**{field: value}))
+            hierarchical_auc_mse(dataclasses.replace(good, **{field: value}))
     with pytest.raises(ValueError, match="discarded"):
-        hierarchical_auc_mse(good._replace(discarded="all"))
+        hierarchical_auc_mse(dataclasses.replace(good, discarded="all"))
     with pytest.raises(ValueError, match="threshold"):
         hierarchical_auc_mse(good, 1.0)
     with pytest.raises(ValueError, match="rule"):

@@ -102,6 +102,7 @@ def test_bounded_diagonal_is_feasible_and_its_gap_is_true(precision, rng):
         assert np.asarray(found.converged)[:2].all()
 
 
+@pytest.mark.slow
 def test_bounded_diagonal_on_the_edges(rng):
     inside = 0.5 * np.eye(N)
     x = np.stack([inside, -np.eye(N), 5.0 * np.eye(N), np.zeros((N, N))])

@@ -149,6 +149,7 @@ def test_the_same_channel_written_out(found):
     assert fixed != found
 
 
+@pytest.mark.slow
 def test_an_objective_is_what_is_lowered(found):
     """For users who mostly hold one value, the channel for them has less variance there."""
     users = np.array([90] + [1] * 15)

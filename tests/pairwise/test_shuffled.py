@@ -10,14 +10,16 @@ from scipy.special import ndtr
 
 import jaxdp
 from jaxdp.accounting import gaussian_delta, shuffle_epsilon
-from jaxdp.pairwise import GiniDiversity, GiniMeanDifference, KendallTau, QuantizedRR
-from jaxdp.pairwise._shuffled import (
+from jaxdp.pairwise import (
+    GiniDiversity,
+    GiniMeanDifference,
+    KendallTau,
+    QuantizedRR,
     ShuffledReports,
     ShuffledSum,
-    concentrated_delta,
-    concentrated_noise,
     local_epsilon,
 )
+from jaxdp.pairwise._shuffled_sum import concentrated_delta, concentrated_noise
 from tests import stats
 
 COUNTS = np.array([400, 0, 100, 300, 200])

@@ -47,6 +47,7 @@ def test_counts_of_groups_add_up(kind, key):
     assert all(np.all(group.counts().numpy() >= 0) for group in groups)
 
 
+@pytest.mark.slow
 def test_groups_of_numbers_count_their_own_rows(key):
     x = np.arange(30, dtype=np.float32)
     groups = Population.from_values(x).split(key, [0.5, 0.5])

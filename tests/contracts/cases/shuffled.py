@@ -1,7 +1,6 @@
 """Pairwise statistics in the shuffle model."""
 
-from jaxdp.pairwise import GiniMeanDifference
-from jaxdp.pairwise._shuffled import ShuffledSum
+from jaxdp.pairwise import GiniMeanDifference, ShuffledSum
 from tests.contracts.case import Case
 
 CASES = (

@@ -1,174 +1,26 @@
-"""Statistics of pairs in the shuffle model: amplified reports, and a secure sum of vectors."""
+"""Vector sums by split and mix: users send shares of noisy vectors through a shuffler."""
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_counts, check_epsilon, check_int, check_probabilities, check_real
+from .._spec import check_counts, check_int, check_probabilities, check_real
 from .._x64 import dot, in_float64
-from ..accounting import shuffle_epsilon
 from ..random import Count, standard_normal
 from ._exact import Form, num_pairs
 from ._protocol import PairwiseProtocol
 from ._quadratic_factor import best_factor
+from ._shuffled_reports import check_enough
 
 _BITS = 12  # of a coordinate, at least: columns are rounded to 2**-13 of the largest
 _SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid
 _SECURITY = 100.0  # the part of delta that is not left to the messages' security
 _MAX_STEPS = 2.0**15
-
-
-def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
-    """The largest privacy parameter of reports that shuffling amplifies to (epsilon, delta).
-
-    The inverse of `jaxdp.accounting.shuffle_epsilon`.
-
-    Args:
-      epsilon: of the shuffled reports, > 0.
-      num_users: n, how many reports are shuffled together.
-      delta: in (0, 1).
-
-    Returns:
-      epsilon0, at least `epsilon`; at most 30.
-
-    Example:
-      >>> from jaxdp.pairwise import local_epsilon
-      >>> round(local_epsilon(epsilon=0.1, num_users=10**6, delta=1e-8), 2)
-      4.81
-    """
-    low = check_epsilon(epsilon)
-    n, delta = check_int("num_users", num_users, low=1), check_real("delta", delta, low=0, high=1)
-    high = max(30.0, low)
-    if low >= 30 or shuffle_epsilon(high, n, delta) <= epsilon:
-        return high
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        private = shuffle_epsilon(middle, n, delta) <= epsilon
-        low, high = (middle, high) if private else (low, middle)
-    return low
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShuffledReports:
-    """A protocol whose users' reports pass a shuffler: the same estimates, more privacy.
-
-    A shuffler forgets who sent what. Tallies do not depend on that, so estimates and their errors
-    are those of the protocol, and all that changes is the guarantee: that of the multiset of the
-    reports. `ShuffledReports.calibrated` goes the other way, from a central guarantee to the
-    protocol with the reports that yield it.
-
-    Formal guarantees:
-      * Privacy: (`exact_epsilon()`, `delta`)-DP in the value of one user for whoever sees the
-        shuffled reports, and epsilon-LDP as before towards the shuffler. Proven for every
-        randomizer, and for sequences of groups whose randomizers depend on earlier groups' reports.
-        Where different groups of users answer different questions, `group_size` must be the
-        smallest group: reports hide among those of the same question only. Where a user answers
-        more than one question, wrap each round, and compose.
-      * Estimate and errors: those of the protocol.
-
-    Args:
-      protocol: the spec of any protocol with pure local privacy, one report a user.
-      num_users: how many users there are at least.
-      delta: in (0, 1).
-      group_size: how many reports are shuffled together; None for `num_users`.
-
-    Raises:
-      ValueError: an argument is out of range.
-
-    Example:
-      >>> import functools
-      >>> from jaxdp.pairwise import GiniDiversity, QuantizedRR, ShuffledReports
-      >>> make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
-      >>> shuffled = ShuffledReports.calibrated(make, 0.25, num_users=10**5, delta=1e-6)
-      >>> shuffled.protocol.epsilon > 4, shuffled.exact_epsilon() <= 0.25
-      (True, True)
-
-    References:
-      Feldman, McMillan, Talwar (2021), Hiding among the clones.
-    """
-
-    protocol: Any
-    num_users: int
-    delta: float
-    group_size: int | None = None
-
-    def __post_init__(self):
-        n = check_int("num_users", self.num_users, low=1)
-        object.__setattr__(self, "delta", check_real("delta", self.delta, low=0.0, high=1.0))
-        if self.group_size is not None:
-            check_int("group_size", self.group_size, low=1, high=n)
-        delta = getattr(self.protocol, "exact_delta", lambda: 0.0)
-        if not hasattr(self.protocol, "exact_epsilon") or delta() > 0:
-            raise TypeError(
-                "protocol must be the spec of a protocol with pure local privacy, got "
-                f"{self.protocol!r}."
-            )
-
-    @classmethod
-    def calibrated(
-        cls,
-        make: Callable[..., Any],
-        epsilon: float,
-        num_users: int,
-        delta: float,
-        group_size: int | None = None,
-    ) -> "ShuffledReports":
-        """The protocol whose shuffled reports are (epsilon, delta)-private.
-
-        Args:
-          make: makes the protocol's spec from the keyword epsilon.
-          epsilon: of the shuffled reports.
-          num_users: as in the class.
-          delta: as in the class.
-          group_size: as in the class.
-        """
-        together = num_users if group_size is None else group_size
-        protocol = make(epsilon=local_epsilon(epsilon, together, delta))
-        return cls(protocol, num_users, delta, group_size)
-
-    def build(self, word_bits: int = 32):
-        """The params of the protocol."""
-        return self.protocol.build(word_bits)
-
-    def local_epsilon(self) -> float:
-        """The realised local privacy parameter of a report."""
-        return self.protocol.exact_epsilon()
-
-    def exact_epsilon(self) -> float:
-        """The privacy parameter of the shuffled reports, at `delta`."""
-        together = self.num_users if self.group_size is None else self.group_size
-        return shuffle_epsilon(self.protocol.exact_epsilon(), together, self.delta)
-
-    def exact_delta(self) -> float:
-        """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
-        return self.delta
-
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """That of the protocol."""
-        return self.protocol.variance(counts, inputs)
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """That of the protocol."""
-        return self.protocol.worst_case_variance(num_users)
-
-    def truth(self, counts, inputs=None) -> np.ndarray:
-        """That of the protocol."""
-        return self.protocol.truth(counts, inputs)
-
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
-        """That of the protocol."""
-        return self.protocol.population_truth(probabilities, num_users, inputs)
-
-    def check_population(self, population) -> None:
-        """Raises ValueError unless it fits the protocol and has `num_users` users."""
-        self.protocol.check_population(population)
-        check_enough(population, self.num_users)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -430,15 +282,6 @@ def concentrated_noise(epsilon: float, delta: float) -> float:
         private = concentrated_delta(1 / (2 * middle**2), epsilon) <= delta
         low, high = (low, middle) if private else (middle, high)
     return high
-
-
-def check_enough(population, num_users: int) -> None:
-    """Raises ValueError where there are fewer users than the guarantee is for."""
-    if population.num_users < num_users:
-        raise ValueError(
-            f"the population has {population.num_users} users, fewer than num_users = {num_users}, "
-            "for which the privacy was computed; lower num_users."
-        )
 
 
 @jax.tree_util.register_dataclass
