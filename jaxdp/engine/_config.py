@@ -54,7 +54,8 @@ def prepare(protocol: Any, population: Any, key: Any) -> Any:
         )
     check_key(key)
     if hasattr(protocol, "check_population") and not is_traced(population):
-        protocol.check_population(population)
+        with jax.ensure_compile_time_eval():  # concrete users are checked inside jit too
+            protocol.check_population(population)
     return params
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import (
     ASSIGN,
     DRAWS,
@@ -86,7 +86,7 @@ class GroupSource(_Derived):
         word = words(stream(self.key, ASSIGN), start, size, 1)[:, 0]
         return values, mask & self._member(word)
 
-    @in_float64
+    @compiled_in_float64
     def counts(self) -> Count:
         if self.base.num_values is None:
             users = Count.of(lax.iota(jnp.uint32, self.base.counts().shape[0]))
@@ -152,7 +152,7 @@ class PairSource(_Derived):
             return tuple(jnp.asarray(b) for b in bins)
         return tuple(jax.tree.map(lambda rows, b=b: rows[b], self.base.inputs) for b in bins)
 
-    @in_float64
+    @compiled_in_float64
     def counts(self) -> Count:
         """The table of pairs (first value, second value), flat, Count[k * k]."""
         k = self.base.num_values

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import DRAWS, POPULATION, Count, multinomial, stream, words, words_at
 from ._source import Source, values_of
 
@@ -91,7 +91,7 @@ class DistributionSource(Source):
         """The realised probabilities, float64[k]; only inside an x64 block."""
         return self.weights.f64() / 2.0**_BITS
 
-    @in_float64
+    @compiled_in_float64
     def counts(self) -> Count:
         key = jax.random.fold_in(self.stream(DRAWS), 0)
         return multinomial(key, self.size, self.weights.f64())

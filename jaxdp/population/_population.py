@@ -1,6 +1,7 @@
 """The users of a simulation."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import MAX_USERS, check_counts, check_int, is_traced
+from .._x64 import one_program
 from ..random import Count
 from ._derived import GroupSource, PairSource, ShuffledSource
 from ._distribution import DistributionSource, _integer_weights
@@ -205,7 +207,7 @@ class Population:
         Returns:
           A pytree with the leading axes of `users`.
         """
-        return self.source.at(Count.of(users))
+        return _values_at(self.source, Count.of(users))
 
     def block(self, start: Count, size: int) -> tuple[Any, jax.Array]:
         """The values of consecutive users, and who of them belongs to the population.
@@ -217,7 +219,7 @@ class Population:
         Returns:
           A pytree of values with `size` rows, and bool[size].
         """
-        return self.source.block(Count.of(start), size, Count.zeros(), False)
+        return _values_of_block(self.source, Count.of(start), size)
 
     def counts(self, key: jax.Array | None = None) -> Count:
         """The number of users with each value, Count[k]; flat, whatever the shape given.
@@ -321,7 +323,8 @@ class Population:
             )
         if is_traced(inputs):
             return
-        smallest, largest = map(float, _extremes(inputs))
+        with jax.ensure_compile_time_eval():  # values that a trace closes over
+            smallest, largest = map(float, _extremes(inputs))
         if smallest < low or largest > high:
             bad = smallest if smallest < low else largest
             raise ValueError(
@@ -335,12 +338,23 @@ class Population:
         inputs = self.inputs
         if is_traced(inputs):
             return
-        worst, norm = _longest(inputs)
+        with jax.ensure_compile_time_eval():
+            worst, norm = _longest(inputs)
         if float(norm) > radius * (1 + 1e-6):
             raise ValueError(
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
                 f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
             )
+
+
+@one_program
+def _values_at(source: Source, users: Count):
+    return source.at(users)
+
+
+@functools.partial(one_program, static_argnums=2)
+def _values_of_block(source: Source, start: Count, size: int):
+    return source.block(start, size, Count.zeros(), False)
 
 
 @jax.jit

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import ASSIGN, Count, binomial, mul_32x32, stream, words
 from ._derived import _Derived
 from ._source import Source
@@ -48,7 +48,7 @@ class RoundSource(_Derived):
         joined, _ = mul_32x32(word, jnp.uint32(self.num_rounds))
         return values, mask & (joined == jnp.asarray(self.round).astype(jnp.uint32))
 
-    @in_float64
+    @compiled_in_float64
     def counts(self) -> Count:
         """The number of users of this round with each value, Count[k].
 
@@ -58,7 +58,7 @@ class RoundSource(_Derived):
         """
         return self._share(self.base.counts())
 
-    @in_float64
+    @compiled_in_float64
     def drawn_size(self) -> Count:
         """The number of users of this round, Count[], drawn as `counts` would be.
 

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._x64 import one_program
 from ..random import Count
 
 
@@ -112,8 +114,7 @@ class ArraySource(Source):
     def counts(self) -> Count:
         if self.num_values is None:
             return Count.of(jnp.ones(self.rows, jnp.int32))
-        one = jnp.ones(self.rows, jnp.int32)
-        return Count.of(jax.ops.segment_sum(one, self.values, self.num_values))
+        return _histogram(self.values, self.num_values)
 
     @property
     def rows(self) -> int:
@@ -131,6 +132,11 @@ class ArraySource(Source):
     def partition_specs(self, spec: jax.P) -> "ArraySource":
         whole: ArraySource = jax.tree.map(lambda _: jax.P(), self)
         return dataclasses.replace(whole, values=jax.tree.map(lambda _: spec, self.values))
+
+
+@functools.partial(one_program, static_argnums=1)
+def _histogram(values: jax.Array, num_values: int) -> Count:
+    return Count.of(jax.ops.segment_sum(jnp.ones_like(values), values, num_values))
 
 
 @jax.tree_util.register_dataclass

@@ -1,11 +1,14 @@
 """Balls of the Euclidean norm, and boxes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import is_traced
+from .._x64 import one_program
 from ._inputs import check_array, check_radius
 
 
@@ -138,6 +141,7 @@ def box(x: ArrayLike, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> jax
     return jnp.clip(x, min=bounds[0], max=bounds[1])
 
 
+@functools.partial(one_program, static_argnames="axes")
 def _shrink(x, radius, axes):
     """x·min(1, r/‖x‖) over the axes; the radius has the shape of the other axes."""
     radius = jnp.expand_dims(radius, axes)

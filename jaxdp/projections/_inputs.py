@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import is_traced
-from .._x64 import in_float64
+from .._x64 import in_float64, one_program
 
 Result = TypeVar("Result")
 
@@ -38,10 +38,15 @@ def check_array(name: str, value: Any, axes: str, ndim: int) -> jax.Array:
         raise ValueError(f"{name} must have at least one entry in {axes}, got {value.shape}.")
     real = jax.dtypes.canonicalize_dtype(value.dtype)
     array = jnp.asarray(value, real if real in (np.float32, np.float64) else jnp.result_type(float))
-    if not is_traced(array) and not bool(jnp.all(jnp.isfinite(array))):
+    if not is_traced(array) and not bool(_all_finite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}.")
     return array
+
+
+@one_program
+def _all_finite(array: jax.Array) -> jax.Array:
+    return jnp.all(jnp.isfinite(array))
 
 
 def check_square(name: str, value: Any) -> jax.Array:
@@ -52,6 +57,7 @@ def check_square(name: str, value: Any) -> jax.Array:
     return symmetrize(array)
 
 
+@one_program
 def symmetrize(matrix: jax.Array) -> jax.Array:
     """The symmetric part, without overflow."""
     return 0.5 * matrix + 0.5 * jnp.swapaxes(matrix, -1, -2)

@@ -8,7 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .._spec import MAX_USERS
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
 from ._rejection import search, uniforms, until_accepted
@@ -61,20 +61,20 @@ def binomial(key: jax.Array, n: Any, p: Any) -> Count:
     References:
       Hörmann (1993), The generation of binomial random variates, algorithm BTRS.
     """
-    return _binomial(key, n, p)
+    return _binomial(key, count_operand("n", n), float_operand("p", p, high=1.0))
 
 
-@in_float64
+@compiled_in_float64
 def _binomial(key, n, p):
-    trials, p = count_operand("n", n), float_operand("p", p, high=1.0)
+    trials, p = n.f64(), p.astype(jnp.float64)
     shape = jnp.broadcast_shapes(trials.shape, p.shape)
     trials, p = jnp.broadcast_to(trials, shape), jnp.broadcast_to(p, shape)
     index = jnp.arange(trials.size, dtype=jnp.uint32).reshape(shape)
     return Count.from_float(draw_binomial(jax.random.key_data(key), index, trials, p))
 
 
-def count_operand(name: str, value: Any) -> jax.Array:
-    """A Count, or integers, as float64; concrete values are checked."""
+def count_operand(name: str, value: Any) -> Count:
+    """A Count, or integers, as a Count; concrete values are checked."""
     count = Count.of(value)
     if not isinstance(count.lo, Tracer):
         concrete = count.numpy()
@@ -83,16 +83,17 @@ def count_operand(name: str, value: Any) -> jax.Array:
                 f"{name} must be in [0, 2**53], got values from {concrete.min()} to "
                 f"{concrete.max()}; larger totals are not exact in float64."
             )
-    return count.f64()
+    return count
 
 
-def float_operand(name: str, value: Any, *, high: float) -> jax.Array:
-    """An array as float64; concrete values are checked to be in [0, high]."""
-    if not isinstance(value, Tracer):
-        value = np.asarray(value, np.float64)
-        if not np.all((value >= 0) & (value <= high)):
-            raise ValueError(f"{name} must be in [0, {high:g}], got {value}.")
-    return jnp.asarray(value).astype(jnp.float64)
+def float_operand(name: str, value: Any, *, high: float) -> jax.Array | np.ndarray:
+    """An array of floats; a concrete one is checked to be in [0, high], and becomes float64."""
+    if isinstance(value, Tracer):
+        return value
+    value = np.asarray(value, np.float64)
+    if not np.all((value >= 0) & (value <= high)):
+        raise ValueError(f"{name} must be in [0, {high:g}], got {value}.")
+    return value
 
 
 @jax.jit

@@ -1,11 +1,14 @@
 """Exact 64-bit integers in a 32-bit program."""
 
 import dataclasses
+import functools
 from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from .._x64 import one_program
 
 _LOW = 0xFFFFFFFF
 
@@ -33,7 +36,7 @@ class Count:
     lo: jax.Array
 
     @classmethod
-    def of(cls, value: Any) -> Self:
+    def of(cls, value: Any) -> "Count":
         """A Count of a Python int, an int32 or uint32 array, a NumPy integer array, or a Count."""
         if isinstance(value, Count):
             return cls(value.hi, value.lo)
@@ -42,7 +45,7 @@ class Count:
                 return cls(jnp.zeros(value.shape, jnp.int32), value)
             if value.dtype != jnp.int32:
                 raise TypeError(f"value must be int32 or uint32, got {value.dtype}.")
-            return cls(value >> 31, value.astype(jnp.uint32))
+            return _widened(value)
         array = np.asarray(value)
         if not np.issubdtype(array.dtype, np.integer):
             raise TypeError(f"value must be of integers, got dtype {array.dtype}.")
@@ -58,18 +61,9 @@ class Count:
         return cls(jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.uint32))
 
     @classmethod
-    def from_float(cls, value: jax.Array) -> Self:
+    def from_float(cls, value: jax.Array) -> "Count":
         """A Count of whole-number floats; float32 below 2**63, float64 inside an x64 block."""
-        scale = jnp.array(2.0**32, value.dtype)
-        magnitude = jnp.abs(value)
-        high = jnp.floor(magnitude / scale)
-        low = magnitude - high * scale
-        positive = cls(high.astype(jnp.int32), low.astype(jnp.uint32))
-        negative = -positive
-        return cls(
-            jnp.where(value < 0, negative.hi, positive.hi),
-            jnp.where(value < 0, negative.lo, positive.lo),
-        )
+        return _from_float(value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,19 +76,16 @@ class Count:
         return self.lo.ndim
 
     def __add__(self, other: Any) -> "Count":
-        other = Count.of(other)
-        lo = self.lo + other.lo
-        return Count(self.hi + other.hi + (lo < self.lo).astype(jnp.int32), lo)
+        return _add(self, Count.of(other))
 
     def __neg__(self) -> "Count":
-        return Count(~self.hi, ~self.lo) + Count.of(np.int64(1))
+        return _negative(self)
 
     def __sub__(self, other: Any) -> "Count":
-        return self + (-Count.of(other))
+        return _difference(self, Count.of(other))
 
     def __lt__(self, other: Any) -> jax.Array:
-        other = Count.of(other)
-        return (self.hi < other.hi) | ((self.hi == other.hi) & (self.lo < other.lo))
+        return _less(self, Count.of(other))
 
     def __ge__(self, other: Any) -> jax.Array:
         return ~(self < other)
@@ -104,10 +95,7 @@ class Count:
 
     def times(self, factor: Any) -> "Count":
         """The product with a uint32 array or an int in [0, 2**32), modulo 2**64."""
-        factor = jnp.asarray(factor, jnp.uint32)
-        high, lo = mul_32x32(self.lo, factor)
-        hi = self.hi.astype(jnp.uint32) * factor + high
-        return Count(hi.astype(jnp.int32), lo)
+        return _times(self, jnp.asarray(factor, jnp.uint32))
 
     def reshape(self, *shape: Any) -> "Count":
         """The same numbers in another shape."""
@@ -122,24 +110,15 @@ class Count:
             for a in sorted((a % self.ndim for a in axis), reverse=True):
                 total = total.sum(a)
             return total
-        front: Count = jax.tree.map(lambda limb: jnp.moveaxis(limb, axis, 0), self)
-        while front.shape[0] > 2**16:  # so many terms of 16 bits add up below 2**32
-            fold = -(-front.shape[0] // 2**16)
-            pad = [(0, fold * 2**16 - front.shape[0])] + [(0, 0)] * (front.ndim - 1)
-            padded = jax.tree.map(lambda limb, pad=pad: jnp.pad(limb, pad), front)
-            rows = padded.reshape(2**16, fold, *front.shape[1:])
-            front = from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(rows)))
-        return from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(front)))
+        return _sum(self, axis)
 
     def f64(self) -> jax.Array:
         """The value as float64, exact up to 2**53; only inside `jax.enable_x64(True)`."""
-        return self.hi.astype(jnp.float64) * 4294967296.0 + self.lo.astype(jnp.float64)
+        return _f64(self)
 
     def f32(self) -> jax.Array:
         """The value rounded to float32."""
-        low = self.lo.astype(jnp.int32)  # to the nearest multiple of 2**32: nothing cancels
-        high = self.hi - (low >> 31)
-        return high.astype(jnp.float32) * np.float32(2.0**32) + low.astype(jnp.float32)
+        return _f32(self)
 
     def numpy(self) -> np.ndarray:
         """The value as a NumPy int64 array."""
@@ -147,6 +126,77 @@ class Count:
 
     def __int__(self) -> int:
         return int(self.numpy())
+
+
+@one_program
+def _widened(value: jax.Array) -> Count:
+    return Count(value >> 31, value.astype(jnp.uint32))
+
+
+@one_program
+def _from_float(value: jax.Array) -> Count:
+    scale = jnp.array(2.0**32, value.dtype)
+    magnitude = jnp.abs(value)
+    high = jnp.floor(magnitude / scale)
+    low = magnitude - high * scale
+    positive = Count(high.astype(jnp.int32), low.astype(jnp.uint32))
+    negative = -positive
+    return Count(
+        jnp.where(value < 0, negative.hi, positive.hi),
+        jnp.where(value < 0, negative.lo, positive.lo),
+    )
+
+
+@one_program
+def _add(a: Count, b: Count) -> Count:
+    lo = a.lo + b.lo
+    return Count(a.hi + b.hi + (lo < a.lo).astype(jnp.int32), lo)
+
+
+@one_program
+def _negative(a: Count) -> Count:
+    return Count(~a.hi, ~a.lo) + Count.of(np.int64(1))
+
+
+@one_program
+def _difference(a: Count, b: Count) -> Count:
+    return a + (-b)
+
+
+@one_program
+def _less(a: Count, b: Count) -> jax.Array:
+    return (a.hi < b.hi) | ((a.hi == b.hi) & (a.lo < b.lo))
+
+
+@one_program
+def _times(a: Count, factor: jax.Array) -> Count:
+    high, lo = mul_32x32(a.lo, factor)
+    hi = a.hi.astype(jnp.uint32) * factor + high
+    return Count(hi.astype(jnp.int32), lo)
+
+
+@functools.partial(one_program, static_argnums=1)
+def _sum(a: Count, axis: int) -> Count:
+    front: Count = jax.tree.map(lambda limb: jnp.moveaxis(limb, axis, 0), a)
+    while front.shape[0] > 2**16:  # so many terms of 16 bits add up below 2**32
+        fold = -(-front.shape[0] // 2**16)
+        pad = [(0, fold * 2**16 - front.shape[0])] + [(0, 0)] * (front.ndim - 1)
+        padded = jax.tree.map(lambda limb, pad=pad: jnp.pad(limb, pad), front)
+        rows = padded.reshape(2**16, fold, *front.shape[1:])
+        front = from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(rows)))
+    return from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(front)))
+
+
+@one_program
+def _f64(a: Count) -> jax.Array:
+    return a.hi.astype(jnp.float64) * 4294967296.0 + a.lo.astype(jnp.float64)
+
+
+@one_program
+def _f32(a: Count) -> jax.Array:
+    low = a.lo.astype(jnp.int32)  # to the nearest multiple of 2**32: nothing cancels
+    high = a.hi - (low >> 31)
+    return high.astype(jnp.float32) * np.float32(2.0**32) + low.astype(jnp.float32)
 
 
 def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -207,9 +257,9 @@ class Fixed:
     bits: int = dataclasses.field(metadata={"static": True})
 
     @classmethod
-    def of(cls, value: jax.Array, bits: int) -> Self:
+    def of(cls, value: jax.Array, bits: int) -> "Fixed":
         """The nearest fixed-point numbers to a float32 array."""
-        return cls(Count.from_float(jnp.rint(value * np.float32(2.0**bits))), bits)
+        return _fixed(value, bits)
 
     def __add__(self, other: "Fixed") -> "Fixed":
         return Fixed(self.units + other.units, self.bits)
@@ -217,3 +267,8 @@ class Fixed:
     def f64(self) -> jax.Array:
         """The value as float64; only inside `jax.enable_x64(True)`."""
         return self.units.f64() / 2.0**self.bits
+
+
+@functools.partial(one_program, static_argnums=1)
+def _fixed(value: jax.Array, bits: int) -> Fixed:
+    return Fixed(Count.from_float(jnp.rint(value * np.float32(2.0**bits))), bits)

@@ -1,5 +1,6 @@
 """Exact gamma draws, and normal draws in float64."""
 
+import functools
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 from jax.scipy.special import ndtri
 
 from .._spec import MAX_USERS
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64, one_program
 from ._binomial import count_operand
 from ._rejection import fraction, uniforms, until_accepted
 
@@ -55,12 +56,12 @@ def gamma(key: jax.Array, shape: Any) -> jax.Array:
     References:
       Marsaglia, Tsang (2000), A simple method for generating gamma variables.
     """
-    return _gamma(key, shape)
+    return _gamma(key, count_operand("shape", shape))
 
 
-@in_float64
+@compiled_in_float64
 def _gamma(key, shape):
-    shape = count_operand("shape", shape)
+    shape = shape.f64()
     index = jnp.arange(shape.size, dtype=jnp.uint32).reshape(shape.shape)
     return draw_gamma(jax.random.key_data(key), index, shape)
 
@@ -102,21 +103,25 @@ def _log_accept(y: jax.Array) -> jax.Array:
     return 3 * jnp.where(near, small**4 * series, direct)
 
 
+@one_program
 def normal_quantile(u: jax.Array) -> jax.Array:
     """The standard normal quantile at `u + 2**-54`, for `u` in [0, 1) a multiple of 2**-53.
 
     Exactly odd around 1/2, and never infinite: within 8.3 standard deviations.
     """
     upper = u >= 0.5
-    tail = jnp.where(upper, (1 - u) - 2.0**-54, u + 2.0**-54)
+    # Not `(1 - u) - 2**-54`: XLA adds the constants up first, to 1.
+    tail = jnp.where(upper, 1 - u, u) + jnp.where(upper, -(2.0**-54), 2.0**-54)
     return jnp.where(upper, -1.0, 1.0) * ndtri(tail)
 
 
+@one_program
 def normal_of(words: jax.Array) -> jax.Array:
     """A standard normal of 53 bits for every pair of words, uint32[..., 2]; in a float64 block."""
     return normal_quantile(fraction(words[..., 0], words[..., 1]))
 
 
+@functools.partial(one_program, static_argnums=1)
 def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Standard normal draws of 53 bits, for noise that is added to totals; in a float64 block.
 

@@ -8,7 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .._spec import MAX_USERS
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ._binomial import SEARCH_BELOW, count_operand
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
@@ -47,14 +47,15 @@ def hypergeometric(key: jax.Array, good: Any, bad: Any, draws: Any) -> Count:
     References:
       Stadlober (1990), The ratio of uniforms approach for generating discrete random variates.
     """
+    good, bad = count_operand("good", good), count_operand("bad", bad)
+    draws = count_operand("draws", draws)
+    _check_draws(draws, "good + bad", good, bad)
     return _hypergeometric(key, good, bad, draws)
 
 
-@in_float64
+@compiled_in_float64
 def _hypergeometric(key, good, bad, draws):
-    good, bad = count_operand("good", good), count_operand("bad", bad)
-    draws = count_operand("draws", draws)
-    _check_draws(draws, good, bad, "good + bad")
+    good, bad, draws = good.f64(), bad.f64(), draws.f64()
     shape = jnp.broadcast_shapes(good.shape, bad.shape, draws.shape)
     good, bad, draws = (jnp.broadcast_to(x, shape) for x in (good, bad, draws))
     index = jnp.arange(good.size, dtype=jnp.uint32).reshape(shape)
@@ -90,26 +91,31 @@ def multivariate_hypergeometric(key: jax.Array, counts: Any, draws: Any) -> Coun
     References:
       Devroye (1986), Non-uniform random variate generation, Section XI.1.4.
     """
+    counts, draws = count_operand("counts", counts), count_operand("draws", draws)
+    _check_draws(draws, "the sum of counts", counts)
     return _multivariate(key, counts, draws)
 
 
-@in_float64
+@compiled_in_float64
 def _multivariate(key, counts, draws):
-    counts, draws = count_operand("counts", counts), count_operand("draws", draws)
-    _check_draws(draws, counts[..., 1:].sum(-1), counts[..., 0], "the sum of counts")
+    counts, draws = counts.f64(), draws.f64()
     batch = jnp.broadcast_shapes(draws.shape, counts.shape[:-1])
     draws = jnp.broadcast_to(draws, batch)
     counts = jnp.broadcast_to(counts, (*batch, counts.shape[-1]))
     return Count.from_float(_draw_multivariate(jax.random.key_data(key), counts, draws))
 
 
-def _check_draws(draws: jax.Array, some: jax.Array, others: jax.Array, name: str) -> None:
-    if any(isinstance(x, Tracer) for x in (draws, some, others)):
+def _check_draws(draws: Count, name: str, *kinds: Count) -> None:
+    """Raises ValueError if concrete draws exceed the sum of two kinds, or of all in a row."""
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves((draws, kinds))):
         return
-    if not np.all(_is_total(some, others)):
-        raise ValueError(f"{name} must be at most 2**53, got {np.max(some + others):.0f}.")
-    if np.any(draws > some + others):
-        raise ValueError(f"draws must be at most {name} = {some + others}, got {draws}.")
+    numbers = [kind.numpy() for kind in kinds]
+    rows = numbers[0] if len(kinds) == 1 else np.stack(np.broadcast_arrays(*numbers), axis=-1)
+    total, rounded = rows.sum(axis=-1), rows.sum(axis=-1, dtype=np.float64)
+    if np.any((total > MAX_USERS) | (rounded > 2 * MAX_USERS)):  # int64 may have wrapped
+        raise ValueError(f"{name} must be at most 2**53, got {np.max(rounded):.0f}.")
+    if np.any(draws.numpy() > total):
+        raise ValueError(f"draws must be at most {name} = {total}, got {draws.numpy()}.")
 
 
 def _is_total(some: jax.Array, others: jax.Array) -> jax.Array:

@@ -8,7 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .._spec import MAX_USERS
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ._binomial import count_operand, draw_binomial, float_operand
 from ._count import Count
 from ._splitting import split_binary
@@ -47,22 +47,22 @@ def multinomial(key: jax.Array, n: Any, weights: Any) -> Count:
     References:
       Devroye (1986), Non-uniform random variate generation, Section XI.1.4.
     """
-    return _multinomial(key, n, weights)
-
-
-@in_float64
-def _multinomial(key, n, weights):
     total = count_operand("n", n)
     weights = float_operand("weights", weights, high=_MAX_WEIGHT)
     if weights.ndim == 0 or weights.shape[-1] == 0:
         raise ValueError(f"weights must have an axis of cells, got shape {weights.shape}.")
+    if isinstance(weights, np.ndarray) and not isinstance(total.lo, Tracer):
+        if np.any((weights.max(axis=-1) == 0) & (total.numpy() > 0)):
+            raise ValueError("weights must not be all 0 where n > 0: no cell can take the users.")
+    return _multinomial(key, total, weights)
+
+
+@compiled_in_float64
+def _multinomial(key, n, weights):
+    total, weights = n.f64(), weights.astype(jnp.float64)
     batch = jnp.broadcast_shapes(total.shape, weights.shape[:-1])
     total = jnp.broadcast_to(total, batch)
     weights = jnp.broadcast_to(weights, (*batch, weights.shape[-1]))
-    largest = jnp.max(weights, axis=-1, keepdims=True)
-    if not isinstance(largest, Tracer) and not isinstance(total, Tracer):
-        if np.any((largest[..., 0] == 0) & (total > 0)):
-            raise ValueError("weights must not be all 0 where n > 0: no cell can take the users.")
     return Count.from_float(_draw(jax.random.key_data(key), total, weights))
 
 

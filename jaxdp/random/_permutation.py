@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ._count import Count
 from ._rejection import uniforms
 
@@ -45,13 +45,12 @@ def permute(key: jax.Array, ids: Any, n: Any) -> Count:
     References:
       Black and Rogaway (2002), Ciphers with arbitrary finite domains.
     """
-    return _permute(key, ids, n)
+    return _permute(key, Count.of(ids), Count.of(n))
 
 
-@in_float64
+@compiled_in_float64
 def _permute(key, ids, n):
-    data = jax.random.key_data(key)
-    return Count.from_float(_images(data, Count.of(ids).f64(), Count.of(n).f64()))
+    return Count.from_float(_images(jax.random.key_data(key), ids.f64(), n.f64()))
 
 
 @jax.jit

@@ -1,11 +1,14 @@
 """Random words: a pure function of (stream key, user, word)."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdp_kernels.threefry_words import threefry2x32, threefry_words
 
+from .._x64 import one_program
 from ._count import Count
 
 POPULATION = 0
@@ -62,6 +65,11 @@ def words(key: jax.Array, first_user: Count, num_users: int, num_words: int) -> 
       >>> bool((mine == jax.random.bits(key, (5, 4))[3:]).all())
       True
     """
+    return _words(key, first_user, num_users, num_words)
+
+
+@functools.partial(one_program, static_argnums=(2, 3))
+def _words(key, first_user, num_users, num_words):
     start = first_user.times(num_words)
     flat = threefry_words(
         jax.random.key_data(key),
@@ -82,6 +90,11 @@ def words_at(key: jax.Array, users: Count, num_words: int) -> jax.Array:
     Returns:
       uint32[..., num_words].
     """
+    return _words_at(key, users, num_words)
+
+
+@functools.partial(one_program, static_argnums=2)
+def _words_at(key, users, num_words):
     data = jax.random.key_data(key)
     start = users.times(num_words)
     word = jnp.arange(num_words, dtype=jnp.uint32).reshape((1,) * users.ndim + (num_words,))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_epsilon, check_int, check_real
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
 from ._mean import MeanRandomizer
@@ -226,7 +226,7 @@ class BinaryResponseParams(CountedParams):
         """
         return (words[0] < self._threshold(value)).astype(jnp.int32)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """The estimated mean of the users' values, float[]."""
         reports = tally.f64()
@@ -234,7 +234,7 @@ class BinaryResponseParams(CountedParams):
         half = 2.0 ** (self.word_bits - 1)
         return signed * (half / jnp.asarray(self.scale).astype(jnp.float64))
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law: one binomial for each distinct input.
 

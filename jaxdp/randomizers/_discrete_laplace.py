@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._spec import check_epsilon, check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import IndependentUsersParams
@@ -305,7 +305,7 @@ class DiscreteLaplaceParams(IndependentUsersParams):
         noise = jnp.where(word < np.uint32(2 ** (self.word_bits - 1)), size, -size)
         return jnp.clip(jnp.clip(value.astype(jnp.int32), 0, d) + noise, 0, d)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """The estimated mean of the users' integers, float[]."""
         reports = tally.f64()
@@ -319,7 +319,7 @@ class DiscreteLaplaceParams(IndependentUsersParams):
         point = jnp.concatenate([one - 2 * tails[:1], tails - jnp.append(tails[1:], zero)])
         return point, jnp.concatenate([one - tails[:1], tails])
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law: one multinomial for each integer of the range.
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count, multinomial
 from ._params import IndependentUsersParams
 
@@ -84,7 +84,7 @@ class FiniteChannelParams(IndependentUsersParams):
         following = jnp.pad(cumulative, ((0, 0), (0, 1)), constant_values=2.0**self.word_bits)
         return (following - padded) / 2.0**self.word_bits
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """Unbiased counts of the users' values, float[k].
 
@@ -95,7 +95,7 @@ class FiniteChannelParams(IndependentUsersParams):
             raise ValueError(NO_DECODER)
         return dot(joined(self.decoder), tally.f64())
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law: the sum of a multinomial for each value.
 

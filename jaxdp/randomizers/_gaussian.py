@@ -10,7 +10,7 @@ import numpy as np
 from jaxdp_kernels.standard_normal import standard_normal
 
 from .._spec import check_choice, check_counts, check_epsilon, check_int, check_real
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
 from ..random import Count
 from ..random._gamma import normal
@@ -202,7 +202,7 @@ class GaussianParams(SumParams):
         noise = standard_normal(words[0 : self.dim])
         return into_ball(value, self.radius) + self.sigma * noise
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: the sum of the values and sqrt(n) sigma N(0, I).
 

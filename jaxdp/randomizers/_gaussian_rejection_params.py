@@ -10,7 +10,7 @@ from jax.scipy.special import ndtr, ndtri
 
 from jaxdp_kernels.standard_normal import standard_normal
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, binomial, multinomial
 from ..random._gamma import normal
 from ..random._rejection import uniforms
@@ -100,14 +100,14 @@ class GaussianRejectionParams(SumParams):
         kept = mask & (reports[:, -1] > 0)
         return {**sums, "active": jnp.sum(kept, dtype=jnp.int32)}
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated mean of the users' vectors, float[dim]."""
         size = tally["users"] if self._pure else tally["active"]
         unit, gain = (jnp.asarray(x).astype(jnp.float64) for x in (self.unit, self.gain))
         return tally["sum"].f64() * (unit * gain) / jnp.maximum(size.f64(), 1.0)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: one number a user and one vector a value.
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxdp_kernels.fwht import fwht
 
 from .._spec import check_epsilon, check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
@@ -200,7 +200,7 @@ class HadamardBitParams(IndependentUsersParams):
         p = jnp.asarray(self.true).astype(jnp.float64) / 2.0**self.word_bits
         return p, jnp.full_like(p, 0.5)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """Unbiased counts of the users' values, float[k]."""
         p, _ = self.probabilities()
@@ -208,7 +208,7 @@ class HadamardBitParams(IndependentUsersParams):
         signed = fwht(reports[..., 0, :] - reports[..., 1, :])
         return signed[..., : self.num_values] / (2 * p - 1)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law, in O(D log D) draws for any number of users.
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxdp_kernels.fwht import fwht
 
 from .._spec import check_epsilon, check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
@@ -299,7 +299,7 @@ class HadamardResponseParams(IndependentUsersParams):
         rows = jnp.pad(values, room).reshape(-1, self.num_blocks).T
         return jnp.pad(rows, ((0, 0), (1, 0)))
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """Unbiased counts of the users' values, float[k]."""
         batch = tally.shape[:-1]
@@ -307,7 +307,7 @@ class HadamardResponseParams(IndependentUsersParams):
         values = jnp.swapaxes(signed[..., 1:], -1, -2).reshape(*batch, -1)
         return values[..., : self.num_values] / self._share()
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law, in O(K log K) draws for any number of users.
 

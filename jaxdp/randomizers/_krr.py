@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_epsilon, check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, binomial, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import IndependentUsersParams
@@ -184,14 +184,14 @@ class KRRParams(IndependentUsersParams):
         keep = jnp.asarray(self.keep).astype(jnp.float64)
         return keep / space, (space - keep) / ((self.num_values - 1) * space)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """Unbiased counts of the users' values, float[k]."""
         p, q = self.probabilities()
         reports = tally.f64()
         return (reports - jnp.sum(reports, axis=-1, keepdims=True) * q) / (p - q)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law, in O(k) draws for any number of users.
 

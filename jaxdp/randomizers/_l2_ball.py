@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, direction
 from ._exact import exp_lower, log_upper
@@ -185,7 +185,7 @@ class L2BallParams(VectorParams):
         length = jnp.sqrt(jnp.sum(normals * normals))
         return normals * (jnp.where(turn, np.float32(1), np.float32(-1)) / length)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: O(1) scalars for a user, a vector for an input.
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_counts, check_epsilon, check_int, is_traced
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count
 from ..random._gamma import gamma
 from ._mean import (
@@ -222,7 +222,7 @@ class LaplaceParams(SumParams):
         noise = jnp.where(words >> np.uint32(31) == 0, magnitude, -magnitude)
         return self._inside(value) + self.scale * noise
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: for each entry the difference of two gammas.
 

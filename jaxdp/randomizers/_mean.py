@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_counts, check_real
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, Fixed
 from ._params import RandomizerParams
 from ._randomizer import Randomizer
@@ -107,7 +107,7 @@ class SumParams(RandomizerParams):
         kept = jnp.where(keep, self.summands(reports), np.float32(0))
         return {"sum": jnp.sum(kept, axis=0), "users": jnp.sum(mask, dtype=jnp.int32)}
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated mean of the users' values, float[...]."""
         unit = jnp.asarray(self.unit).astype(jnp.float64)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
 
 
@@ -75,7 +75,7 @@ class IndependentUsersParams(CountedParams):
           float64[num_reports].
         """
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
         """The tally of users drawn independently from a distribution: one multinomial.
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, embed, point
 from ._sphere import Solution, solve
@@ -155,7 +155,7 @@ class PrivUnitParams(VectorParams):
         normals = normals * (across / jnp.sqrt(jnp.sum(normals * normals)))
         return jnp.append(*point(head, last, along, normals))
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: O(1) scalars for a user, a vector for an input.
 

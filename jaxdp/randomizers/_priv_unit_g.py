@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
 from ..random._normal import truncated_normal
 from ._cap import embed, point
@@ -135,7 +135,7 @@ class PrivUnitGParams(VectorParams):
         head, last = embed(value, jnp.asarray(self.radius))
         return jnp.append(*point(head, last, self._along(words), standard_normal(words[2:])))
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: a scalar for a user, a vector for an input.
 

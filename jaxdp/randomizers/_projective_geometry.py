@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._spec import check_epsilon, check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
 from ._butterfly import thin
 from ._exact import exp_lower, log_upper
@@ -323,7 +323,7 @@ class ProjectiveGeometryResponseParams(IndependentUsersParams):
         inside = jnp.zeros(self.num_points).at[self.hyperplane].set(1.0)
         return correlate(numbers, jnp.broadcast_to(inside, numbers.shape))
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """Unbiased counts of the users' values, float[k]."""
         reports = tally.f64()
@@ -332,7 +332,7 @@ class ProjectiveGeometryResponseParams(IndependentUsersParams):
         support = jnp.rint(self._correlate(reports)[..., : self.num_values])  # whole numbers
         return (support - users * q) / (p - q)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law, in O(k s + K) draws for any number of users.
 

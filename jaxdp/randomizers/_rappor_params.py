@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, binomial, multinomial
 from ._params import RandomizerParams
 
@@ -85,7 +85,7 @@ class RapporParams(RandomizerParams):
         """The realised f / 2, p and q as float64; only inside an x64 block."""
         return jnp.asarray(self.law).astype(jnp.float64) / 2.0**self.word_bits
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """Unbiased counts of the users' values, float[k].
 
@@ -103,7 +103,7 @@ class RapporParams(RandomizerParams):
         matrix = (high + low).reshape((1,) * (seen.ndim - 1) + high.shape)
         return jnp.sum(matrix * seen[..., None, :], axis=-1)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law, in C (k + 4 B) draws.
 

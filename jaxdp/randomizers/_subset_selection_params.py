@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, binomial, multinomial, multivariate_hypergeometric
 from ._support import SupportParams
 
@@ -131,7 +131,7 @@ class SubsetSelectionParams(SupportParams):
         support = lax.map(count, bits).T.reshape(-1)[: self.num_values].astype(jnp.int32)
         return {"support": support, "users": jnp.sum(mask, dtype=jnp.int32)}
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law, in k sequential steps of 3d draws.
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from .._spec import check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ._params import RandomizerParams
 from ._randomizer import Randomizer, check_bins
 
@@ -109,7 +109,7 @@ class SupportParams(RandomizerParams):
     def probabilities(self) -> tuple[jax.Array, jax.Array]:
         """The realised (p, q) as float64; only inside an x64 block."""
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """Unbiased counts of the users' values, float[k].
 

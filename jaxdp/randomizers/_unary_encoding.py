@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_choice, check_epsilon, check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
 from ._support import SupportOracle, SupportParams
@@ -199,7 +199,7 @@ class UnaryEncodingParams(SupportParams):
         ones = jnp.sum(reports & mask[:, None], axis=0, dtype=jnp.int32)
         return {"support": ones, "users": jnp.sum(mask, dtype=jnp.int32)}
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: two binomials for each bit.
 

@@ -67,6 +67,7 @@ def test_normal_draws(key):
     stats.check_mean(x[0] * x[1], 0.0, variance=1.0)
     stats.must_fail(stats.check_cdf, x.ravel() + 0.06, distributions.norm.cdf)
     np.testing.assert_allclose(ends[:2], [-8.2924, 8.2924], rtol=1e-4)
+    assert ends[1] == -ends[0]
     assert ends[2] == -ends[3] > 0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from jaxdp.random._normal import standard_normal, truncated_normal
+from jaxdp.random._normal import truncated_normal
 from tests import stats
 
 TAILS = (0.4999, 0.3, 1e-3, 6e-8, 1e-12, 0.0)
@@ -62,8 +62,10 @@ def finite_blocks(function) -> bool:
 
 @pytest.mark.slow
 def test_no_word_leads_to_an_infinity():
-    """Each map is of one word, so all of its values can be looked at."""
-    assert finite_blocks(standard_normal)
+    """Each map is of one word, so all of its values can be looked at.
+
+    Those of `standard_normal` are, in its own tests.
+    """
     for tail in (0.4999, 6e-8, 1e-12):
         for high in (False, True):
             args = jnp.asarray(high), jnp.float32(tail)

@@ -137,6 +137,7 @@ def test_worst_case_is_at_zero(rng):
         assert spec.variance([4, 3, 2, 1], x) <= spec.worst_case_variance(10) * (1 + 1e-7)
 
 
+@pytest.mark.slow  # by default at a trillion: `tests/engine/test_large_totals.py`
 def test_sampled_tally_at_a_trillion_users(key):
     spec = BinaryResponse(1.0)
     x, counts = np.float32([-1.0, 0.25, 0.75]), np.array([10**12, 10**11, 7])

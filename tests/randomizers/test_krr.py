@@ -120,6 +120,7 @@ def test_law_of_one_report(key):
     stats.must_fail(stats.check_multinomial, seen, moved)
 
 
+@pytest.mark.slow  # by default at a trillion: `tests/engine/test_large_totals.py`
 def test_sampled_tally_at_a_trillion_users(key):
     """Mean and variance of each report's count: those of independent users with the channel."""
     krr = KRR(3, 1.0)

@@ -1,5 +1,6 @@
 """PrivUnit and PrivUnitG: constants against scipy, optimality, and the laws of their reports."""
 
+import dataclasses
 import math
 
 import jax
@@ -235,34 +236,45 @@ def test_covariance(make, dim, key):
     check_covariance(make(dim, 2.0), value, key, 10**6)
 
 
-def count_infinite(params, value, key, num_users: int) -> int:
-    """How many of the reports of so many users of one input are not finite, block by block."""
+def scan_reports(params, value, key, num_users: int) -> tuple[int, np.ndarray]:
+    """How many of the decoded reports of one input are not finite, and the means of blocks."""
     block = min(num_users, 2**16)
 
     @jax.jit
-    def count(params, value, key):
+    def scan(params, value, key):
         def in_block(number):
             users = Count.of(number).times(block) + Count.of(jnp.arange(block, dtype=jnp.uint32))
             words = UserWords.of_user(key, users, params.num_words)
             axes = UserWords(None, 0, words.num_words)  # pyright: ignore[reportArgumentType]
-            reports = jax.vmap(params.from_bits, (axes, None))(words, value)
-            return jnp.sum(~jnp.isfinite(reports).all(axis=1), dtype=jnp.int32)
+            reports = params.decode(jax.vmap(params.from_bits, (axes, None))(words, value))
+            return jnp.sum(~jnp.isfinite(reports), dtype=jnp.int32), jnp.mean(reports, axis=0)
 
-        return jnp.sum(jax.lax.map(in_block, jnp.arange(num_users // block, dtype=jnp.uint32)))
+        return jax.lax.map(in_block, jnp.arange(num_users // block, dtype=jnp.uint32))
 
-    return int(count(params, jnp.asarray(value, jnp.float32), key))
+    infinite, means = scan(params, jnp.asarray(value, jnp.float32), key)
+    return int(infinite.sum()), np.asarray(means, np.float64)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [PrivUnit, PrivUnitG])
-def test_a_billion_reports_are_finite(make, key):
+def test_a_billion_reports_are_finite_and_unbiased(make, key):
     """2**30 reports with one coordinate across: where a normal near 0 is scaled to a given length.
 
-    Beside this, all words are enumerated for the maps of one word that reports are made of, in
-    `tests/random/test_normal.py`.
+    Power 0.999 for a bias of 0.0004 deviations. Beside this, all words are enumerated for the maps
+    of one word that reports are made of, in `tests/random/test_normal.py` and
+    `tests/kernels/test_standard_normal.py`.
     """
-    params = make(1, 4.0).build()
-    assert count_infinite(params, [0.6], key, 2**30) == 0
+    spec, value = make(1, 4.0), [0.6]
+    params = spec.build()
+    mean, covariance = spec.moments(value)
+    expected = {"mean": mean, "variance": covariance[0] / 2**16}
+    infinite, means = scan_reports(params, value, key, 2**30)
+    assert infinite == 0
+    stats.check_mean(means, **expected)
+    stats.must_fail(stats.check_mean, means + 4e-4 * np.sqrt(covariance[0]), **expected)
+
+    biased = dataclasses.replace(params, keep=np.uint32(int(params.keep) * 0.99))
+    stats.must_fail(stats.check_mean, scan_reports(biased, value, key, 2**25)[1], **expected)
 
     class Broken(type(params)):
         def from_bits(self, words, value):
@@ -270,7 +282,9 @@ def test_a_billion_reports_are_finite(make, key):
 
     jax.tree_util.register_dataclass(Broken)
     fields = {name: getattr(params, name) for name in params.__dataclass_fields__}
-    assert count_infinite(Broken(**fields), [0.6], key, 2**25) > 0  # 32 are expected
+    infinite, means = scan_reports(Broken(**fields), value, key, 2**25)
+    assert infinite > 0  # 32 are expected
+    stats.must_fail(stats.check_mean, means, **expected)
 
 
 MAKERS = {

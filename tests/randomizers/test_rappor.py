@@ -1,5 +1,6 @@
 """RAPPOR: filters, both randomizations, rounds, and the least-squares decoder."""
 
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdp
 from jaxdp.random import Count
 from jaxdp.randomizers._bloom import BloomDesign, bloom_filters, bloom_positions
 from jaxdp.randomizers._rappor import Rappor
@@ -142,6 +144,21 @@ def test_sampled_tally_at_a_billion_users_and_three_rounds(key, rng):
     stats.check_variance(centred, 1.0, mean=0.0, kurtosis=3.1)
     stats.must_fail(stats.check_mean, centred + 0.3, 0.0, variance=1.0)
     stats.must_fail(stats.check_variance, 1.3 * centred, 1.0, mean=0.0, kurtosis=3.1)
+
+
+@pytest.mark.slow
+def test_a_million_users_and_a_thousand_values(key, rng):
+    """Each of 1024 counts; power 0.999 for an offset of 0.23 deviations, a variance off by 0.44."""
+    spec = Rappor(1024, 4.0, num_bits=128, num_cohorts=16)
+    counts = rng.multinomial(10**6, rng.dirichlet(np.ones(1024)))
+    population = jaxdp.Population.from_histogram(counts)
+    estimates = jaxdp.simulate(spec, population, key, num_trials=3000, method="tally").estimates
+    errors = (estimates - counts) / np.sqrt(spec.variance(counts))
+    check = functools.partial(stats.check_variance, variance=1.0, mean=0.0, kurtosis=3.1)
+    stats.check_mean(errors, 0.0, variance=1.0)
+    check(errors)
+    stats.must_fail(stats.check_mean, errors + 0.25, 0.0, variance=1.0)
+    stats.must_fail(check, 1.25 * errors)
 
 
 def test_values_that_filters_do_not_tell_apart():
