@@ -313,9 +313,15 @@ def _admm(matrix, level, tol, *, max_steps, priced):
 
     rows, cols = jnp.full(num_rows, 1.0 / num_rows), jnp.full(num_cols, 1.0 / num_cols)
     zero = jnp.zeros_like(matrix)
-    target = zero if priced else jnp.clip(zero, matrix - level, matrix + level)
+    # The best constant matrix is a first answer, and in a coarse approximation the last one.
+    low, high = jnp.min(matrix), jnp.max(matrix)
+    if priced:
+        constant, fits = jnp.where(level > 1, (low + high) / 2, 0.0), True
+    else:
+        constant, fits = jnp.clip(0.0, high - level, low + level), high - low <= 2 * level
+    target = jnp.full_like(matrix, constant)
+    upper = jnp.where(fits, jnp.abs(constant) + price(target), jnp.inf)
     values = jnp.linalg.svd(matrix / jnp.sqrt(num_rows * num_cols), compute_uv=False)
-    upper = jnp.where(jnp.any(target != 0), jnp.inf, price(target))
     # The largest entry alone is a witness, and the best one more often than one would think.
     one_row, one_col = locate(jnp.abs(matrix))
     lower, dual = lower_bound(jnp.sign(one_row @ matrix @ one_col) * jnp.outer(one_row, one_col))

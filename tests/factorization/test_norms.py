@@ -212,6 +212,16 @@ def test_a_high_price_makes_zeta_exact():
     np.testing.assert_allclose(result.upper, fz.gamma2(stack).upper, rtol=2e-5)
 
 
+def test_a_constant_matrix_is_the_best_coarse_approximation():
+    """Of prefix sums, 1/2 everywhere: found exactly, and at once where alpha allows for it."""
+    prefix = workloads.prefix(24)
+    priced, close = fz.zeta(prefix, weight=2.0), fz.gamma2_approx(prefix, 0.6)
+    np.testing.assert_allclose([priced.upper, priced.alpha, close.upper], [1.5, 0.5, 0.4])
+    assert close.num_steps == 0
+    fz.certify(prefix, priced)
+    fz.certify(prefix, close)
+
+
 def test_zeta_from_users_is_zeta_from_the_weight():
     by_users = fz.zeta(workloads.prefix(6), num_users=9, epsilon=0.5)
     by_weight = fz.zeta(workloads.prefix(6), weight=1.5)
