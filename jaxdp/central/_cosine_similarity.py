@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from .._spec import check_choice, check_int, check_key, is_traced
 from ..projections._inputs import check_array
 from ._cosine_set import CosineSet
+from ._gaussian_privacy import GaussianPrivacy
 from ._perturb_and_project import (
     PerturbAndProject,
     PerturbAndProjectParams,
@@ -26,7 +27,7 @@ _COPIES = 12  # n x n matrices that a projection holds at once
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CosineSimilarity:
+class CosineSimilarity(GaussianPrivacy):
     """The matrix of cosine similarities of n vectors, released by a trusted curator.
 
     For unit vectors, the rows of V, Gaussian noise is added to V V^T and the sum projected on a
@@ -118,11 +119,6 @@ class CosineSimilarity:
             float64=self.float64,
         )
 
-    @property
-    def sigma(self) -> float:
-        """The standard deviation of the noise before it is symmetrised."""
-        return self.mechanism.sigma
-
     @staticmethod
     def row_sensitivity(num_items: int) -> float:
         """The largest distance of two similarity matrices that differ in one vector, exact.
@@ -131,18 +127,6 @@ class CosineSimilarity:
           num_items: n, at least 2.
         """
         return math.sqrt(8.0 * (check_int("num_items", num_items, low=2) - 1))
-
-    def exact_epsilon(self) -> float:
-        """The epsilon at which `exact_delta()` holds: `epsilon` itself."""
-        return self.epsilon
-
-    def exact_delta(self, epsilon: float | None = None) -> float:
-        """The smallest delta at which the noisy matrix is (epsilon, delta)-private.
-
-        Args:
-          epsilon: >= 0; the mechanism's own for None.
-        """
-        return self.mechanism.exact_delta(epsilon)
 
     def error_bound(self, complexity: float | None = None) -> float:
         """A bound on `E |V V^T - estimate|_F**2` for all V; see `PerturbAndProject`.

@@ -10,12 +10,12 @@ import numpy as np
 
 from .._queries import AdditiveProtocol, check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
-from .._x64 import dot, in_float64
-from ..accounting import gaussian_delta, gaussian_sigma
+from .._x64 import compiled_in_float64, dot
 from ..factorization import central_lower_bound, gamma2, gamma_f
 from ..random import ROUND, Count, multinomial, stream
 from ..random._gamma import normal_of
 from ..randomizers._params import CountedParams
+from ._gaussian_privacy import GaussianPrivacy
 from ._strategy import (
     Strategy,
     differences_of,
@@ -26,7 +26,7 @@ from ._strategy import (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FactorizationMechanism(AdditiveProtocol):
+class FactorizationMechanism(GaussianPrivacy, AdditiveProtocol):
     """Gaussian noise on a factorization of the workload, added by a trusted curator.
 
     With W = L^T R + u 1^T and the counts c of n users, the answers `W c / n` are estimated by
@@ -140,27 +140,6 @@ class FactorizationMechanism(AdditiveProtocol):
     def sensitivity(self) -> float:
         """The largest Euclidean distance by which one user moves R c; exact, rounded up."""
         return self._strategy().sensitivity
-
-    @property
-    def sigma(self) -> float:
-        """The standard deviation of the noise on R c: the least that is private."""
-        size = self.sensitivity
-        return gaussian_sigma(self.epsilon, self.delta, size) if size > 0 else 0.0
-
-    def exact_epsilon(self) -> float:
-        """The epsilon at which `exact_delta()` holds: `epsilon` itself."""
-        return self.epsilon
-
-    def exact_delta(self, epsilon: float | None = None) -> float:
-        """The smallest delta at which the mechanism is (epsilon, delta)-private.
-
-        Args:
-          epsilon: >= 0; the mechanism's own for None.
-        """
-        if self.sensitivity == 0:
-            return 0.0
-        epsilon = self.epsilon if epsilon is None else epsilon
-        return gaussian_delta(epsilon, self.sensitivity, self.sigma)
 
     def build(self, word_bits: int = 32) -> "FactorizationMechanismParams":
         """The params; the noise needs words of 32 bits."""
@@ -335,7 +314,7 @@ class FactorizationMechanismParams(CountedParams):
         del key, inputs
         return counts
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
         """The counts of users drawn from a distribution.
 
@@ -365,7 +344,7 @@ class FactorizationMechanismParams(CountedParams):
         words = jax.random.bits(stream(key, ROUND + 1), (self.right.shape[-2], 2), jnp.uint32)
         return collect(self, population), words
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, outcome):
         """The noisy answers, float[m].
 

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
 
+from .._features import check_binary_rows, mean_products
 from .._spec import (
     check_choice,
     check_counts,
@@ -15,20 +16,19 @@ from .._spec import (
     check_probabilities,
     check_real,
 )
-from ..accounting import gaussian_delta, gaussian_sigma
+from .._subsets import num_subsets, subsets
 from ..engine import outcome
-from . import _subsets
+from ._marginals_errors import Basis, MarginalsErrors, Method
 from ._marginals_params import MarginalsParams, MarginalsRelease
 from ._marginals_tables import MarginalsConsistency, consistency_of, place_of, table_of
-from ._moment_set import MAX_BYTES, MomentSet, check_order
-from ._parities import marginals_of, marginals_sensitivity, parities_of, parities_sensitivity
+from ._moment_set import MAX_BYTES, check_order
+from ._parities import marginals_of, parities_of
 
-METHODS = ("moments", "flattened", "clip", "largest", "none")
-BASES = ("marginals", "parities")
+BASES, METHODS = get_args(Basis), get_args(Method)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Marginals:
+class Marginals(MarginalsErrors):
     """All marginals of at most k of n binary features, released once by a trusted curator.
 
     Users hold x in {0, 1}^n. For a set U of features the *marginal* y_U is the share of users who
@@ -114,9 +114,9 @@ class Marginals:
     epsilon: float
     delta: float
     sparsity: int | None = None
-    queries: Literal["marginals", "parities"] = "marginals"
-    noise: Literal["marginals", "parities"] | None = None
-    method: Literal["moments", "flattened", "clip", "largest", "none"] = "moments"
+    queries: Basis = "marginals"
+    noise: Basis | None = None
+    method: Method = "moments"
     level: int | None = None
     tol: float = 0.05
     max_steps: int = 4000
@@ -132,7 +132,7 @@ class Marginals:
         check_choice("method", self.method, METHODS)
         object.__setattr__(self, "tol", check_real("tol", self.tol, low=0.0, high=1.0))
         check_int("max_steps", self.max_steps, low=1)
-        needed = 8 * (2**self.order + 8) * _subsets.num_subsets(n, self.order)
+        needed = 8 * (2**self.order + 8) * num_subsets(n, self.order)
         if needed > MAX_BYTES:
             raise ValueError(
                 f"order must be such that the answers fit, got {self.order} of {n} features: they "
@@ -166,50 +166,6 @@ class Marginals:
         if self.sparsity is not None and self.method in ("moments", "flattened"):
             return "marginals"
         return min(BASES, key=lambda noise: float(self._plain_variance(noise).sum()))
-
-    @property
-    def moment_set(self) -> MomentSet:
-        """The set of method "moments": what is noised, projected on it."""
-        basis = "marginals" if self.noise == "marginals" else "parities"
-        return MomentSet(self.num_features, self.order, basis, self.level, self.sparsity)
-
-    @property
-    def num_queries(self) -> int:
-        """N, the number of sets of at most k features, the empty one included."""
-        return _subsets.num_subsets(self.num_features, self.order)
-
-    @property
-    def sensitivity(self) -> float:
-        """How far one user moves m times what is noised, in Euclidean norm; exact.
-
-        For marginals the root of `2 f(t)` if two users can have t features each and none in common,
-        f(a) the number of nonempty sets of at most k out of a; of `f(n)` without a sparsity. For
-        parities twice the root of the largest number of sets, of at most k features, with an odd
-        number out of those in which two users differ.
-        """
-        return self._sensitivity(str(self.noise))
-
-    def _sensitivity(self, noise: str) -> float:
-        find = marginals_sensitivity if noise == "marginals" else parities_sensitivity
-        return find(self.num_features, self.order, self.sparsity) * (1 + 1e-15)
-
-    @property
-    def sigma(self) -> float:
-        """The standard deviation of the noise on sums over the users: the least that is private."""
-        return gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
-
-    def exact_epsilon(self) -> float:
-        """The epsilon at which `exact_delta()` holds: `epsilon` itself."""
-        return self.epsilon
-
-    def exact_delta(self, epsilon: float | None = None) -> float:
-        """The smallest delta at which the mechanism is (epsilon, delta)-private.
-
-        Args:
-          epsilon: >= 0; the mechanism's own for None.
-        """
-        epsilon = self.epsilon if epsilon is None else epsilon
-        return gaussian_delta(epsilon, self.sensitivity, self.sigma)
 
     @property
     def guaranteed_level(self) -> int:
@@ -278,15 +234,7 @@ class Marginals:
 
     def _answers(self, weights: np.ndarray, inputs) -> np.ndarray:
         rows = self._check_rows(inputs)
-        if len(rows) != len(weights):
-            raise ValueError(f"inputs must have a row for each of {len(weights)} counts.")
-        features = np.concatenate([rows, np.ones((len(rows), 1), bool)], axis=1)
-        sets = _subsets.subsets(self.num_features, self.order)
-        marginals = np.empty(len(sets))
-        for start in range(0, len(sets), 256):
-            some = slice(start, start + 256)
-            marginals[some] = weights @ features[:, sets[some]].all(axis=2)
-        return self._from_marginals(marginals)
+        return self._from_marginals(mean_products(weights, rows, subsets(*self._size)))
 
     def _from_marginals(self, marginals: np.ndarray) -> np.ndarray:
         if self.queries == "marginals":
@@ -316,25 +264,7 @@ class Marginals:
         self._check_rows(population.inputs)
 
     def _check_rows(self, inputs) -> np.ndarray:
-        if inputs is None or np.ndim(inputs) != 2 or np.shape(inputs)[1] != self.num_features:
-            raise ValueError(
-                f"inputs must have shape [rows, {self.num_features}], a row of features each, got "
-                f"{None if inputs is None else np.shape(inputs)}."
-            )
-        rows = np.asarray(inputs)
-        wrong = np.flatnonzero(~np.all((rows == 0) | (rows == 1), axis=1))
-        if wrong.size:
-            raise ValueError(f"features must be 0 or 1, got {rows[wrong[0]]} in row {wrong[0]}.")
-        rows = rows == 1
-        if self.sparsity is not None:
-            wrong = np.flatnonzero(rows.sum(axis=1) > self.sparsity)
-            if wrong.size:
-                raise ValueError(
-                    f"sparsity must be at least the features of every user: row {wrong[0]} has "
-                    f"{rows[wrong[0]].sum()}, more than {self.sparsity}; raise it, or drop "
-                    "features of that user."
-                )
-        return rows
+        return check_binary_rows(inputs, self.num_features, self.sparsity)
 
     def index(self, features: Sequence[int]) -> int:
         """The place of a set of features among the answers.
@@ -380,76 +310,6 @@ class Marginals:
           answers: float[N], as released.
         """
         return consistency_of(self._to_marginals(answers), *self._size, self.sparsity)
-
-    def _row_norms(self, noise: str) -> np.ndarray:
-        """The squared norms of the rows of the map from what is noised to the answers."""
-        size = _subsets.sizes(*self._size).astype(np.float64)
-        if noise == self.queries:
-            return (size > 0).astype(np.float64)
-        return (2**size - 1) / 4**size if self.queries == "marginals" else 5**size - 1
-
-    def _plain_variance(self, noise: str) -> np.ndarray:
-        sigma = gaussian_sigma(self.epsilon, self.delta, self._sensitivity(noise))
-        return sigma**2 * self._row_norms(noise)
-
-    def noise_variance(self, num_users: int) -> np.ndarray:
-        """The exact variance of each noisy answer, before any projection, float64[N]."""
-        m = check_int("num_users", num_users, low=1)
-        return self._plain_variance(str(self.noise)) / m**2
-
-    def total_variance(self, num_users: int) -> float:
-        """A bound on the mean squared error summed over all of what is noised, on any data set.
-
-        Exact for "none" if what is noised is what is asked. "moments": the least of
-        `(sigma / m) G`, with the proven `MomentSet.complexity_bound` for G, and of the noise's own
-        `(sigma / m)**2 N`; it is that of the projection itself, without `tol`. "flattened": the
-        projection does not expand the norm that counts an answer once for each entry of the matrix.
-        "largest": 4 times the noise, for the nearest sparse vector is at most as far from the noisy
-        one as the truth. "clip": that of the noise.
-        """
-        m = check_int("num_users", num_users, low=1)
-        scale, number = self.sigma / m, self.num_queries - 1
-        plain = scale**2 * number
-        if self.method == "moments":
-            return min(plain, scale * self.moment_set.complexity_bound())
-        if self.method == "flattened":
-            n, half = self.num_features, self.order // 2
-            rows = _subsets.subsets(n, half)
-            union = _subsets.union if self.noise == "marginals" else _subsets.difference
-            places = _subsets.rank(union(rows[:, None], rows[None], n), n)
-            times = np.bincount(places.ravel())[1:]
-            return scale**2 * float(times.sum() / times.min())
-        return 4 * plain if self.method == "largest" else plain
-
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """A proven bound on the mean squared error of each answer for given users, float64[N].
-
-        Exact for "none"; at most that of the noise for "clip"; else `total_variance` through the
-        change of basis, and the square of the answer's range.
-
-        Args:
-          counts: int[rows], the number of users with each row of features.
-          inputs: unused.
-        """
-        del inputs
-        return self._bounds(int(check_counts(counts).sum()))
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """The largest bound of `variance` over the answers; it holds for every data set."""
-        return float(self._bounds(num_users).max())
-
-    def _bounds(self, num_users: int) -> np.ndarray:
-        noise = self.noise_variance(num_users)
-        if self.method in ("none", "clip"):
-            return noise
-        norms = self._row_norms(str(self.noise))
-        total = self.total_variance(num_users)
-        if self.method == "largest":
-            total = 4 * float(noise.sum())
-            norms = (norms > 0).astype(np.float64)
-            return total * norms
-        span = 1.0 if self.queries == "marginals" else 2.0
-        return np.minimum(total * norms, span**2)
 
 
 @jax.jit

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import in_float64
+from .._subsets import joined, num_subsets, rank, sizes, subsets
+from .._x64 import compiled_in_float64
 from ..projections import dykstra
 from ..projections._simplex import project_l1_ball, project_simplex
 from ..random import ROUND, Count, stream
 from ..random._gamma import normal_of
 from ..randomizers._params import RandomizerParams
-from . import _subsets
 from ._moment_set import MomentSet, project
 from ._parities import marginals_of, parities_of
 
@@ -76,7 +76,7 @@ class MarginalsParams(RandomizerParams):
     @property
     def num_answers(self) -> int:
         """N, the number of sets of at most k features, the empty one included."""
-        return _subsets.num_subsets(self.num_features, self.order)
+        return num_subsets(self.num_features, self.order)
 
     def from_bits(self, words, value):
         """The features: those above 1/2, of which a sparse user keeps the first t.
@@ -106,7 +106,7 @@ class MarginalsParams(RandomizerParams):
         """
         return self._count(reports, mask.astype(jnp.float32)).astype(jnp.int32)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """The tally of users given by how many have each of some rows of features.
 
@@ -131,7 +131,7 @@ class MarginalsParams(RandomizerParams):
         has = jnp.ones((len(reports), 1), bool)
         level, first = has, 0
         for size in range(1, self.order):
-            rows = slice(first + level.shape[1], _subsets.num_subsets(self.num_features, size))
+            rows = slice(first + level.shape[1], num_subsets(self.num_features, size))
             level = level[:, last[0][rows] - first] & features[:, last[1][rows]]
             first, has = rows.start, jnp.concatenate([has, level], axis=1)
         weighted = has.astype(weights.dtype) * weights[:, None]
@@ -146,13 +146,13 @@ class MarginalsParams(RandomizerParams):
     def _last(self) -> tuple[np.ndarray, np.ndarray]:
         """Each set without its last feature, as an index, and 1 + that feature; 0, 0 if empty."""
         n = self.num_features
-        rows = _subsets.subsets(n, self.order)
-        size = _subsets.sizes(n, self.order)
+        rows = subsets(n, self.order)
+        size = sizes(n, self.order)
         place = np.maximum(size - 1, 0)
         index = np.arange(len(rows))
         last = np.where(size > 0, rows[index, place], -1) + 1
         rows[index, place] = n
-        return _subsets.rank(rows, n), last
+        return rank(rows, n), last
 
     def play(self, key, population, collect):
         """One release: the sums over the users, and the words of the curator's noise.
@@ -177,7 +177,7 @@ class MarginalsParams(RandomizerParams):
         """
         return self.release(outcome).answers
 
-    @in_float64
+    @compiled_in_float64
     def release(self, outcome) -> MarginalsRelease:
         """The answers with their certificate.
 
@@ -233,11 +233,9 @@ class MarginalsParams(RandomizerParams):
     def _flatten(self, noisy):
         """Means over the entries of the nearest matrix, clipped; float64[N]."""
         n, half = self.num_features, self.order // 2
-        rows = _subsets.subsets(n, half)
-        union = _subsets.union if self.noise == "marginals" else _subsets.difference
-        pairs = _subsets.rank(union(rows[:, None], rows[None], n), n)
+        pairs = joined(n, half, self.noise)
         most = n if self.sparsity is None else self.sparsity
-        trace = float(_subsets.num_subsets(most, half))
+        trace = float(num_subsets(most, half))
         matrix = _with_one(noisy)[pairs]
         bounded = lambda x: _spectral(x, trace, self.noise == "parities")  # noqa: E731
         if self.sparsity is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._spec import check_int
-from . import _subsets
+from .._subsets import children, joined, rank, with_each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ def place_of(features: Sequence[int], num_features: int, order: int) -> int:
         raise ValueError(
             f"features must be at most {order} distinct numbers, got {tuple(features)}."
         )
-    return int(_subsets.rank(np.array(chosen, np.int64), num_features)) if chosen else 0
+    return int(rank(np.array(chosen, np.int64), num_features)) if chosen else 0
 
 
 def table_of(
@@ -55,15 +55,13 @@ def consistency_of(
     n, k = num_features, order
     if marginals.ndim != 1:
         raise ValueError(f"answers must have shape [N], got {marginals.shape}.")
-    tables = marginals[_subsets.children(n, k)[k]]
+    tables = marginals[children(n, k)[k]]
     cells = _cells(tables.reshape(-1, *[2] * k), k)
-    rows = _subsets.subsets(n, k // 2)
-    pairs = _subsets.rank(_subsets.union(rows[:, None], rows[None], n), n)
     slack = None
     if sparsity is not None:
-        groups = _subsets.with_each(n, k - 1)
+        groups = with_each(n, k - 1)
         slack = float(np.min(marginals[groups] @ np.r_[sparsity, -np.ones(n)]))
-    lowest = float(np.linalg.eigvalsh(marginals[pairs])[0])
+    lowest = float(np.linalg.eigvalsh(marginals[joined(n, k // 2, "marginals")])[0])
     return MarginalsConsistency(float(cells.min()), lowest, slack)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_choice, check_int
+from .._subsets import joined, num_subsets, sizes, with_each
 from .._x64 import in_float64
 from ..projections import IntersectionProjection
 from ..projections._inputs import check_array, check_tolerance
-from . import _subsets
 from ._convex_set import ConvexSet
 from ._moment_matrix import MomentProblem, MomentProjection, project_moments
 
@@ -101,7 +101,7 @@ class MomentSet(ConvexSet):
     @property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """(N,), N the number of nonempty sets of at most k features."""
-        return (_subsets.num_subsets(self.num_features, self.order) - 1,)
+        return (num_subsets(self.num_features, self.order) - 1,)
 
     @property
     def symmetric(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -112,14 +112,14 @@ class MomentSet(ConvexSet):
     def radius(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """A bound on the Euclidean norm of a point: that of a user with all features, or with t."""
         most = self.num_features if self.sparsity is None else self.sparsity
-        return math.sqrt(_subsets.num_subsets(most, self.order) - 1)
+        return math.sqrt(num_subsets(most, self.order) - 1)
 
     @property
     def num_bytes(self) -> int:
         """Roughly the memory that a projection takes."""
         n, degree = self.num_features, _degree(self)
-        total = _subsets.num_subsets(n, degree)
-        groups = 0 if self.sparsity is None else _subsets.num_subsets(n, self.order - 1)
+        total = num_subsets(n, degree)
+        groups = 0 if self.sparsity is None else num_subsets(n, self.order - 1)
         return 8 * (_COPIES * (num_rows(self) ** 2 + groups * (n + 1)) + 16 * total)
 
     @property
@@ -177,8 +177,8 @@ class MomentSet(ConvexSet):
         n, k, t = self.num_features, self.order, self.sparsity
         bounds = [self.radius * math.sqrt(self.shape[0]), _spectral_bound(n, k, t)]
         if t is not None:
-            sizes = range(1, min(k, t) + 1)
-            bounds.append(sum(math.comb(t, s) * _largest(math.comb(n, s)) for s in sizes))
+            each = range(1, min(k, t) + 1)
+            bounds.append(sum(math.comb(t, s) * _largest(math.comb(n, s)) for s in each))
         return min(bounds)
 
 
@@ -195,7 +195,7 @@ def check_order(order, num_features: int) -> int:
 
 def num_rows(spec: MomentSet) -> int:
     """D, the number of rows of the moment matrix."""
-    return _subsets.num_subsets(spec.num_features, _rows_of(spec))
+    return num_subsets(spec.num_features, _rows_of(spec))
 
 
 def _rows_of(spec: MomentSet) -> int:
@@ -232,17 +232,15 @@ def problem_of(spec: MomentSet) -> MomentProblem:
     """The tables of a set, NumPy arrays."""
     n, k, t = spec.num_features, spec.order, spec.sparsity
     degree = _degree(spec)
-    rows = _subsets.subsets(n, _rows_of(spec))
-    union = _subsets.union if spec.basis == "marginals" else _subsets.difference
-    pairs = _subsets.rank(union(rows[:, None], rows[None], n), n).astype(np.int32)
-    size = _subsets.sizes(n, degree)
+    pairs = joined(n, _rows_of(spec), spec.basis).astype(np.int32)
+    size = sizes(n, degree)
     low = np.full(size.size, 0.0 if spec.basis == "marginals" else -1.0)
     high = np.ones(size.size)
     low[0] = 1.0
     groups = np.zeros((0, n + 1), np.int32)
     if t is not None:
         high[size > t] = 0.0
-        groups = _subsets.with_each(n, min(k, t) - 1)
+        groups = with_each(n, min(k, t) - 1)
     center = _center(n, n if t is None else t, spec.basis)[size]
     whitening = np.linalg.inv(np.linalg.cholesky(center[pairs]))
     return MomentProblem(
@@ -274,14 +272,14 @@ def _spectral_bound(n: int, k: int, t: int | None) -> float:
     """The second bound of `complexity_bound`."""
     half = -(-k // 2)
     reach = [math.comb(n if t is None else t, s) for s in range(half + 1)]
-    sizes = [s for s in range(half + 1) if reach[s] > 0]
+    present = [s for s in range(half + 1) if reach[s] > 0]
     variance = 0.0
-    for s in sizes:
+    for s in present:
         total = 0.0
         for other in (s - 1, s, s + 1):
-            if other in sizes and 1 <= s + other <= k:
+            if other in present and 1 <= s + other <= k:
                 splits = math.comb(s + other, s) * (1 if s == other else 2)
                 total += math.comb(n - s, other) * reach[s] * reach[other] / splits**2
         variance = max(variance, total)
-    dimension = sum(math.comb(n, s) for s in sizes)
-    return len(sizes) * math.sqrt(2 * variance * math.log(dimension))
+    dimension = sum(math.comb(n, s) for s in present)
+    return len(present) * math.sqrt(2 * variance * math.log(dimension))

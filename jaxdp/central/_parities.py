@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_int
+from .._subsets import children, num_subsets
 from ..projections._inputs import check_array
-from . import _subsets
 
 
 def parities_from_marginals(answers: ArrayLike, num_features: int, order: int) -> jax.Array:
@@ -77,9 +77,9 @@ def _check(answers, num_features, order):
     n = check_int("num_features", num_features, low=1)
     k = check_int("order", order, low=1, high=n)
     array = check_array("answers", answers, "N", 1)
-    if array.shape[-1] != _subsets.num_subsets(n, k):
+    if array.shape[-1] != num_subsets(n, k):
         raise ValueError(
-            f"answers must have {_subsets.num_subsets(n, k)} entries on the last axis, one for "
+            f"answers must have {num_subsets(n, k)} entries on the last axis, one for "
             f"each set of at most {k} of {n} features, got shape {array.shape}."
         )
     return array, n, k
@@ -98,7 +98,7 @@ def marginals_of(answers: jax.Array, num_features: int, order: int) -> jax.Array
 def _combine(answers, num_features, order, inner, outer):
     """`outer^|U| sum over S in U of inner^|S| answers_S`."""
     parts = []
-    for size, places in enumerate(_subsets.children(num_features, order)):
+    for size, places in enumerate(children(num_features, order)):
         powers = [inner ** bin(b).count("1") * outer**size for b in range(2**size)]
         weights = jnp.asarray(powers, answers.dtype)
         chosen = answers[..., places]
@@ -127,7 +127,7 @@ def marginals_sensitivity(num_features: int, order: int, sparsity: int | None = 
     t = n if sparsity is None else sparsity
 
     def inside(size):
-        return _subsets.num_subsets(size, order) - 1
+        return num_subsets(size, order) - 1
 
     squares = [
         inside(a) + inside(b) - 2 * inside(max(a + b - n, 0))

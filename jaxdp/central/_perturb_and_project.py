@@ -9,12 +9,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_choice, check_epsilon, check_int, check_key, check_real, is_traced
-from .._x64 import in_float64
-from ..accounting import gaussian_delta, gaussian_sigma
+from .._x64 import compiled_in_float64
 from ..projections import IntersectionProjection
 from ..projections._inputs import check_array, check_tolerance, in_precision, symmetrize
 from ..random._gamma import normal
 from ._convex_set import ConvexSet
+from ._gaussian_privacy import GaussianPrivacy
 
 _LARGE = 2**14  # products of batches of larger matrices are slower on a CPU than one by one
 
@@ -42,7 +42,7 @@ class Release:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PerturbAndProject:
+class PerturbAndProject(GaussianPrivacy):
     """Adds Gaussian noise to a target and returns a point of a convex set near the sum.
 
     For a target A, an array computed from the data of all users, and a compact convex set S,
@@ -121,24 +121,6 @@ class PerturbAndProject:
         object.__setattr__(self, "tol", check_tolerance("tol", self.tol))
         check_int("max_steps", self.max_steps, low=1)
 
-    @property
-    def sigma(self) -> float:
-        """The standard deviation of the noise before it is symmetrised: the least possible."""
-        return gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
-
-    def exact_epsilon(self) -> float:
-        """The epsilon at which `exact_delta()` holds: `epsilon` itself."""
-        return self.epsilon
-
-    def exact_delta(self, epsilon: float | None = None) -> float:
-        """The smallest delta at which `noisy` is (epsilon, delta)-private.
-
-        Args:
-          epsilon: >= 0; the mechanism's own for None.
-        """
-        epsilon = self.epsilon if epsilon is None else epsilon
-        return gaussian_delta(epsilon, self.sensitivity, self.sigma)
-
     def error_bound(self, complexity: float | None = None) -> float:
         """A bound on `E |estimate - projection of A|**2`, summed over the entries, for every A.
 
@@ -198,7 +180,7 @@ class PerturbAndProjectParams:
     max_steps: int = dataclasses.field(metadata={"static": True})
     float64: bool = dataclasses.field(metadata={"static": True})
 
-    @in_float64
+    @compiled_in_float64
     def perturb(self, key: jax.Array, target: jax.Array) -> jax.Array:
         """The target with noise, float[shape]; entries that are not finite count as 0."""
         target = jnp.asarray(target).astype(jnp.float64)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..population import Population
 from ..population._rounds import RoundSource
 from ..random import Count, binomial
@@ -103,7 +103,7 @@ class QueryParams(RandomizerParams):
         del inputs
         return self.bit.sample_tally(key, counts, jnp.asarray(self.query))
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
         """A tally of independent users drawn at once, exact in law: one binomial.
 
@@ -118,7 +118,7 @@ class QueryParams(RandomizerParams):
         plus = binomial(jax.random.fold_in(key, 0), num_users, p)
         return jax.tree.map(lambda a, b: jnp.stack([a, b]), num_users - plus, plus)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """The answer, float[]; 0 where there are no users."""
         empty = tally.f64().sum() == 0
@@ -236,7 +236,7 @@ class AdaptiveQueriesParams:
         """The answers, float[d]."""
         return transcript.answers
 
-    @in_float64
+    @compiled_in_float64
     def target(self, transcript: Transcript, histogram):
         """The true answers to the queries that were asked, float[d].
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._queries import AdditiveProtocol
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count
 from ..randomizers._gaussian import Gaussian
 from ..randomizers._gaussian_rejection import GaussianRejection
@@ -136,21 +136,14 @@ def covariance_form(randomizer: MeanRandomizer) -> tuple[float, float] | None:
     return None
 
 
-class VectorCodeParams:
-    """Base class of the params of users who report the vector of their value.
+class VectorParams:
+    """Base class of the params of users whose reports are vectors.
 
     Attributes:
       vector: the params of the randomizer of vectors.
-      columns: float32[k, l], the vector of each value.
     """
 
     vector: Any
-    columns: jax.Array | np.ndarray
-
-    @property
-    def num_words(self) -> int:
-        """Those of the randomizer."""
-        return self.vector.num_words
 
     @property
     def lazy_words(self) -> bool:
@@ -161,6 +154,22 @@ class VectorCodeParams:
     def fixed_bits(self) -> int:
         """The grid of the sum of reports."""
         return self.vector.fixed_bits
+
+
+class VectorCodeParams(VectorParams):
+    """Base class of the params of users who report the vector of their value.
+
+    Attributes:
+      vector: the params of the randomizer of vectors.
+      columns: float32[k, l], the vector of each value.
+    """
+
+    columns: jax.Array | np.ndarray
+
+    @property
+    def num_words(self) -> int:
+        """Those of the randomizer."""
+        return self.vector.num_words
 
     def from_bits(self, words, value):
         """One user's report.
@@ -174,6 +183,28 @@ class VectorCodeParams:
     def privatize(self, key, value):
         """One user's report, its words drawn from `key`; see `from_bits`."""
         return self.vector.privatize(key, jnp.asarray(self.columns)[jnp.asarray(value, jnp.int32)])
+
+
+class VectorCodeLawParams(VectorCodeParams):
+    """`VectorCodeParams` whose tally is that of the randomizer, where its law is known."""
+
+    def sample_tally(self, key, counts: Count, inputs=None):
+        """A tally drawn at once, exact in law: a few scalars for a user, vectors for a value.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the number of users with each value.
+          inputs: unused; values are bins.
+
+        Returns:
+          As `tally`, of Fixed and Count.
+        """
+        del inputs
+        return self.vector.sample_tally(key, counts, jnp.asarray(self.columns))
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly."""
+        return self.vector.tally_cost(num_users, num_bins)
 
 
 @jax.tree_util.register_dataclass
@@ -197,7 +228,7 @@ class EncodedParams(VectorCodeParams):
         """The sum of the masked reports and the number of users; as the randomizer's."""
         return self.vector.tally(reports, mask)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated answers, float[m]."""
         mean = self.vector.estimate(tally)
@@ -208,20 +239,5 @@ class EncodedParams(VectorCodeParams):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class EncodedLawParams(EncodedParams):
+class EncodedLawParams(VectorCodeLawParams, EncodedParams):
     """`EncodedParams` where the law of a sum of the randomizer's reports is known."""
-
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each value.
-          inputs: unused; values are bins.
-        """
-        del inputs
-        return self.vector.sample_tally(key, counts, jnp.asarray(self.columns))
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly."""
-        return self.vector.tally_cost(num_users, num_bins)

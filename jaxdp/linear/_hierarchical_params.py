@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count, multinomial
 from ..randomizers._params import CountedParams
 
@@ -73,7 +73,7 @@ class HierarchicalParams(CountedParams):
         borders = jnp.asarray(self.borders).astype(jnp.float64) / 2.0**self.word_bits
         return jnp.diff(borders, prepend=0.0, append=1.0)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """The estimated answers, float[m]."""
         counts, users, first = [], [], 0
@@ -93,7 +93,7 @@ class HierarchicalParams(CountedParams):
         whole: Count = jax.tree.map(lambda limb: jnp.pad(limb, pad), counts)
         return whole.reshape(-1, width).sum(1)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law.
 
@@ -116,7 +116,7 @@ class HierarchicalParams(CountedParams):
         ]
         return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *tallies)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
         """The tally of users drawn independently from a distribution.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._queries import LinearProtocol
 from .._spec import check_int
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count
 from ..randomizers._support import FrequencyOracle
 from ._oracle_moments import expected_variances, worst_total
@@ -181,7 +181,7 @@ class HistogramParams:
         """The estimate: nothing is done to it afterwards."""
         return self.estimate(tally)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated shares of the values, float[k]."""
         return self.oracle.estimate(tally) / count_users(tally)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._queries import AdditiveProtocol, check_workload
 from .._spec import FrozenArray, check_epsilon, check_int
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count
 from ..randomizers._finite_channel import MAX_ENTRIES, FiniteChannel, left_inverse, thresholds
 from ..randomizers._finite_channel_params import FiniteChannelParams, joined, split
@@ -245,7 +245,7 @@ class OptimizedStrategyParams(FiniteChannelParams):
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """The estimated answers, float[q]."""
         assert self.decoder is not None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._queries import AdditiveProtocol, check_workload
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..randomizers._support import FrequencyOracle
 from ._histogram_query import HistogramParams, check_oracle
 from ._oracle_moments import query_variances
@@ -102,7 +102,7 @@ class OracleQueriesParams(HistogramParams):
 
     workload: jax.Array | np.ndarray
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated answers, float[m]."""
         shares = HistogramParams.estimate(self, tally)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._queries import LinearProtocol
 from .._spec import check_choice, check_real
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..projections import PolytopeProjection, hull, l1_ball, simplex, symmetric_polytope
 from ._encoded import EncodedProtocol
 from ._tails import tail_of
@@ -98,7 +98,9 @@ class ProjectedProtocol(LinearProtocol):
           num_users: n.
         """
         raw = self.protocol.population_variance(probabilities, num_users)
-        return raw if self._is_raw(num_users) else self._each(raw, float(raw.sum()))
+        if self._is_raw(num_users):
+            return raw
+        return self._each(raw, min(float(raw.sum()), self._drawn_width_bound(num_users)))
 
     def total_variance(self, counts) -> float:
         """A proven bound on the sum of the mean squared errors, for given users.
@@ -149,6 +151,11 @@ class ProjectedProtocol(LinearProtocol):
         largest = tail.of_mean(num_users).largest(self.num_values * (2 if symmetric else 1), norm)
         errors = bias if histogram is None else bias @ histogram[:, None]
         return largest + 2 * radius * float(np.linalg.norm(errors, axis=0).max())
+
+    def _drawn_width_bound(self, num_users: float) -> float:
+        """The same for independent users, whose sampling is noise too; inf if none is known."""
+        del num_users
+        return np.inf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -337,7 +344,7 @@ class ProjectedParams:
         """The estimate before the projection, float[m]."""
         return self.inner.estimate(tally)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The projected estimate, float[m]."""
         raw = self.raw(tally)
@@ -346,7 +353,7 @@ class ProjectedParams:
             return nearest
         return jnp.where(_num_users(tally) < jnp.asarray(self.below), nearest, raw)
 
-    @in_float64
+    @compiled_in_float64
     def projection(self, tally) -> PolytopeProjection:
         """The projection with its weights (a histogram, for the hull) and its certified gap."""
         if self.kind not in ("hull", "polytope"):

@@ -6,17 +6,16 @@ import math
 
 import numpy as np
 
-from .._queries import LinearProtocol
 from .._spec import check_choice
 from ..randomizers import HadamardResponse
 from ._histogram_query import HistogramQuery
-from ._projected import Projected
+from ._projected import ProjectedProtocol
 
 POSTPROCESS = ("simplex", "norm_sub", "clip", "none")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ProjectedHadamard(LinearProtocol):
+class ProjectedHadamard(ProjectedProtocol):
     """Projected Hadamard response: the share of the users who hold each value, for any domain.
 
     Algorithm 5 of Bassily: a user reports one of the `K = 2**ceil(log2(k + 1))` columns of a
@@ -90,73 +89,44 @@ class ProjectedHadamard(LinearProtocol):
         return HistogramQuery(HadamardResponse(self.num_values, self.epsilon, num_blocks=1))
 
     @property
-    def num_queries(self) -> int:
-        """The size of the domain, k."""
-        return self.num_values
+    def protocol(self) -> HistogramQuery:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The same, as of `Projected`."""
+        return self.histogram
+
+    @property
+    def onto(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What the raw estimate is projected onto; see `postprocess`."""
+        return self.postprocess
+
+    @property
+    def below(self) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """None: the number of users does not matter."""
+        return None
+
+    @property
+    def tol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Not used: these projections are exact."""
+        return 1e-6
 
     def build(self, word_bits: int = 32):
         """The params: those of the histogram, or of its `Projected`."""
         if self.postprocess == "none":
             return self.histogram.build(word_bits)
-        return Projected(self.histogram, onto=self.postprocess).build(word_bits)
+        return super(ProjectedHadamard, self).build(word_bits)
 
-    def exact_epsilon(self) -> float:
-        """The realised privacy parameter, at most `epsilon`."""
-        return self.histogram.exact_epsilon()
+    def _is_raw(self, num_users: float) -> bool:
+        del num_users
+        return self.postprocess == "none"
 
-    def answers(self, histograms: np.ndarray) -> np.ndarray:
-        """The histograms themselves, float64[..., k]."""
-        return np.asarray(histograms, np.float64)
-
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error of each share, float64[k]: a bound, exact with "none".
-
-        Args:
-          counts: int[k], the number of users with each value.
-          inputs: None; values are bins.
-        """
-        raw = self.histogram.variance(counts, inputs)
-        return self._each(raw, float(np.sum(counts)))
-
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """The mean squared error about p for independent users: a bound, exact with "none"."""
-        raw = self.histogram.population_variance(probabilities, num_users)
-        return self._each(raw, num_users)
-
-    def total_variance(self, counts) -> float:
-        """The sum of the mean squared errors for given users: a bound, exact with "none"."""
-        return self._total(self.histogram.total_variance(counts), float(np.sum(counts)))
-
-    def worst_case_variance(self, num_users: int) -> float:
-        """The largest mean squared error of a share over data sets: a bound, exact with "none"."""
-        if self._is_projected:
-            return min(1.0, self.worst_case_total_variance(num_users))
-        raw = self.histogram.worst_case_variance(num_users)
-        return raw if self.postprocess == "none" else min(1.0, raw)
-
-    def worst_case_total_variance(self, num_users: int) -> float:
-        """The largest sum of mean squared errors over data sets: a bound, exact with "none"."""
-        return self._total(self.histogram.worst_case_total_variance(num_users), num_users)
-
-    def check_population(self, population) -> None:
-        """Raises ValueError unless the users' values are bins of the domain."""
-        self.histogram.check_population(population)
-
-    @property
-    def _is_projected(self) -> bool:
-        return self.postprocess in ("simplex", "norm_sub")
-
-    def _total(self, raw: float, num_users: float) -> float:
-        if not self._is_projected:
-            return raw
-        return min(raw, _largest_entry(self.histogram, num_users), 2.0)
-
-    def _each(self, raw: np.ndarray, num_users: float) -> np.ndarray:
-        if self.postprocess == "none":
-            return raw
+    def _width_bound(self, num_users: float, histogram: np.ndarray | None = None) -> float:
+        """`c sqrt(2 log(k) / n)`, whatever the histogram, and never more than 2."""
+        del histogram
         if self.postprocess == "clip":
-            return np.minimum(raw, 1.0)
-        return np.full(raw.shape, min(1.0, self._total(float(raw.sum()), num_users)))
+            return np.inf
+        return min(_largest_entry(self.histogram, num_users), 2.0)
+
+    def _drawn_width_bound(self, num_users: float) -> float:
+        return self._width_bound(num_users)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import warnings
 from typing import Any, cast
 
 import cvxpy
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxdp import workloads
-from jaxdp.central import _subsets
+from jaxdp._subsets import joined, with_each
 from jaxdp.central._moment_set import MomentSet
 
 SETS = {
@@ -55,23 +56,29 @@ def by_conic_solver(name, noisy):
         ]
     fitted = cvxpy.hstack([y[u] for u in known[1 : len(noisy) + 1]])
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(fitted - noisy)), constraints)
-    problem.solve(cvxpy.CLARABEL, tol_gap_abs=1e-7, tol_gap_rel=1e-7, tol_feas=1e-7)
+    with warnings.catch_warnings():  # it says so where it makes no more progress
+        warnings.simplefilter("ignore", UserWarning)
+        problem.solve(cvxpy.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
     return np.asarray(fitted.value)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_projection_is_that_of_a_conic_solver(name, rng):
-    """Loosely and tightly converged, the distance to it is certified."""
+    """The distance to it is certified, and at most 1e-6 of its norm where the projection is tight.
+
+    The solver's own answers at tolerances of 1e-10 and 1e-12 were found to be 3e-7 apart.
+    """
     noisy = truth(name, rng) + 0.3 * rng.normal(size=SETS[name].shape)
     expected = by_conic_solver(name, noisy)
+    size, distance = float(np.linalg.norm(expected)), np.inf
     with jax.enable_x64(True):
-        for tol in (1e-1, 1e-5):
-            found = SETS[name].project(noisy, tol=tol, max_steps=20_000)
-            apart = float(np.sum((found.point - expected) ** 2))
-            assert apart <= float(found.gap) + 1e-6
+        for tol in (1e-1, 1e-6):
+            found = SETS[name].project(noisy, tol=tol, max_steps=100_000)
+            distance = float(np.linalg.norm(np.asarray(found.point) - expected))
+            assert distance <= float(found.gap) ** 0.5 + 1e-6 * size
             assert bool(found.converged)
             assert float(found.gap) <= tol**2 * np.sum(noisy**2) * (1 + 1e-9)
-    assert apart <= 1e-6
+    assert distance <= 1e-6 * size
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -79,9 +86,7 @@ def test_point_is_in_the_set(name, rng):
     """Also of a projection that stops early; the noisy answers are not."""
     spec = SETS[name]
     noisy = truth(name, rng) + 0.3 * rng.normal(size=spec.shape)
-    rows = _subsets.subsets(spec.num_features, spec.order // 2)
-    join = _subsets.union if spec.basis == "marginals" else _subsets.difference
-    pairs = _subsets.rank(join(rows[:, None], rows[None], spec.num_features), spec.num_features)
+    pairs = joined(spec.num_features, spec.order // 2, spec.basis)
     with jax.enable_x64(True):
         found = spec.project(noisy, max_steps=40)
     for point, inside in ((np.asarray(found.point), True), (noisy, False)):
@@ -90,7 +95,7 @@ def test_point_is_in_the_set(name, rng):
         low = 0 if spec.basis == "marginals" else -1
         slacks = [lowest, point.min() - low, 1 - point.max()]
         if spec.sparsity is not None:
-            groups = _subsets.with_each(spec.num_features, spec.order - 1)
+            groups = with_each(spec.num_features, spec.order - 1)
             slacks.append((spec.sparsity * full[groups[:, 0]] - full[groups[:, 1:]].sum(1)).min())
         assert (min(slacks) >= -1e-12) == inside
 

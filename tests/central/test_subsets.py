@@ -6,8 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdp import workloads
-from jaxdp.central import _subsets
+from jaxdp import _subsets, workloads
 from jaxdp.central._parities import (
     marginals_from_parities,
     marginals_sensitivity,

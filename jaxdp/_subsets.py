@@ -70,6 +70,22 @@ def difference(first: np.ndarray, second: np.ndarray, num_features: int) -> np.n
     return np.sort(both, axis=-1)
 
 
+def joined(num_features: int, order: int, basis: str) -> np.ndarray:
+    """Where a moment matrix has which moment: the indices of the subsets joined in pairs.
+
+    Args:
+      num_features: n.
+      order: of the subsets that are rows and columns.
+      basis: "marginals" for unions, "parities" for symmetric differences.
+
+    Returns:
+      int64[N, N], N the number of subsets of at most `order` elements.
+    """
+    rows = subsets(num_features, order)
+    join = union if basis == "marginals" else difference
+    return rank(join(rows[:, None], rows[None], num_features), num_features)
+
+
 def _sorted(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     lead = np.broadcast_shapes(first.shape[:-1], second.shape[:-1])
     parts = [np.broadcast_to(rows, (*lead, rows.shape[-1])) for rows in (first, second)]
