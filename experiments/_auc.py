@@ -48,7 +48,13 @@ def measured(
     population = jaxdp.Population.from_values(users.cells, num_values=2 * users.num_scores)
     key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
     trials = jaxdp.simulate(
-        protocol, population, key, num_trials=num_trials, method="per_user", truth=users.target
+        protocol,
+        population,
+        key,
+        num_trials=num_trials,
+        method="per_user",
+        block_size=_block_size(protocol, len(users.scores)),
+        truth=users.target,
     )
     squares = np.square(trials.estimates.ravel() - users.target)
     rmse = float(np.sqrt(squares.mean()))
@@ -61,3 +67,10 @@ def measured(
         "bound_rmse": float(np.sqrt(protocol.variance(counts))),
         "num_trials": num_trials,
     }
+
+
+def _block_size(protocol: HierarchicalAUC, num_users: int) -> int | None:
+    """Users in a block; all of them where adding up the blocks' tallies would take longest."""
+    if protocol.num_scores < num_users // 16:
+        return None
+    return min(2 ** (num_users - 1).bit_length(), 2**22)

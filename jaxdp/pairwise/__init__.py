@@ -15,6 +15,7 @@ from ._grid import ProductGrid as ProductGrid
 from ._grid import balanced_num_bins as balanced_num_bins
 from ._hierarchical_auc import HierarchicalAUC as HierarchicalAUC
 from ._hierarchical_auc_params import HierarchicalAUCParams as HierarchicalAUCParams
+from ._hierarchical_auc_walk import HierarchicalAUCPassParams as HierarchicalAUCPassParams
 from ._kendall import KendallTau as KendallTau
 from ._kernel import Kernel as Kernel
 from ._one_report import OneReport as OneReport

@@ -133,7 +133,7 @@ def best(
     counts = None
     if histogram is not None:
         counts = whole_users(histogram, num_users, plain.randomizer.num_values)
-    makers = _candidates(kernel, num_users, epsilon, num_values, form)
+    makers = _candidates(plain, num_users)
 
     def measure(name, protocol):
         if counts is None:
@@ -148,15 +148,11 @@ def best(
     return StatisticRanking(tuple(entries), tuple(refused), num_users)
 
 
-def _candidates(
-    kernel: Kernel, num_users: int, epsilon: float, num_values, form: Form
-) -> dict[str, tuple[int, Callable[[], Any]]]:
-    """The number of rounds of each protocol and how to make it, by name."""
-    given = functools.partial(dict, num_values=num_values, form=form)
-    size = QuantizedRR(kernel, epsilon, **given()).randomizer.num_values
-    makers: dict[str, tuple[int, Callable[[], Any]]] = {
-        "QuantizedRR": (1, lambda: QuantizedRR(kernel, epsilon, **given()))
-    }
+def _candidates(plain: QuantizedRR, num_users: int) -> dict[str, tuple[int, Callable[[], Any]]]:
+    """The number of rounds of each protocol for a statistic and how to make it, by name."""
+    kernel, epsilon, size = plain.kernel, plain.epsilon, plain.randomizer.num_values
+    given = functools.partial(dict, num_values=plain.num_values, form=plain.form)
+    makers: dict[str, tuple[int, Callable[[], Any]]] = {"QuantizedRR": (1, lambda: plain)}
     for name, oracle in ORACLES.items():
         if name != "KRR":
             makers[f"OracleStatistic, {name}"] = (

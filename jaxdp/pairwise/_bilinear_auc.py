@@ -2,27 +2,35 @@
 
 import dataclasses
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_counts, check_epsilon, check_int, check_probabilities
-from .._x64 import in_float64
+from .._spec import check_choice, check_counts, check_epsilon, check_int, check_probabilities
+from .._x64 import compiled_in_float64
 from ..linear._encoded import VectorCodeParams, covariance_form, radius_of
 from ..random import Count
 from ..randomizers import PrivUnitG
-from ._auc import AUC
+from ._auc import AUC, auc_ratio
 from ._auc_protocol import AUCProtocol
+from ._bilinear import Form, Reports
 from ._hierarchical_auc_moments import Tree, sampling_variance
+from ._one_report_law import OneReportPairsLawParams
+from ._vector_reports import Statistic, mean_squared_error, population_error
 
 MAX_SCORES = 2**12
+LABEL = 0.5
+"""The coordinate of a private label. The leading error is at most in proportion to
+`(C**2 + b**2) (C**2 + g**2 / (16 b**2 (n+**2 + n-**2)))`, g being `n+ - n-`: for `g**2` close to
+`n+**2 + n-**2` the derivative in b**2 vanishes where `b**2 = 1/4`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BilinearAUC(AUCProtocol):
-    """The area under the ROC curve from one vector a user, with all of epsilon; labels are public.
+    """The area under the ROC curve from one vector a user, with all of epsilon.
 
     With ties counted half the area is `1/2 + h+^T (S / 2) h-` for the normalised histograms of the
     scores of both classes and `S[s, t] = sign(s - t)`. With `S / 2 = L^T R`, a positive user
@@ -35,23 +43,38 @@ class BilinearAUC(AUCProtocol):
     there are: their square is `gamma_2(S) / 2 = sum_k |cot(pi (2 k + 1) / (2 d))| / (2 d)`, about
     `(ln d) / pi + 0.26`.
 
+    Where labels are private both columns are of one vector in 2 d + 1 dimensions: with x the score,
+    a positive user reports (L_x, 0, 1/2), a negative one (0, R_x, -1/2). The products of the first
+    two blocks over pairs of different users add up to `n+ n- (area - 1/2)`, those of the last
+    coordinates say how many pairs have different labels, and the estimate is the ratio. A label
+    coordinate b costs a factor `1 + b**2 / C**2`, C being the norm of the columns, and adds an
+    error in proportion to `1 / b**2`; b = 1/2 makes the leading error least where one class is far
+    larger, whatever C is.
+
     Formal guarantees:
-      * Privacy: that of the vectors' randomizer, pure epsilon-LDP, of the score.
-      * Bias: none, for every data set, up to float32.
-      * `variance(counts)`: the exact mean squared error. If reports have the covariance `s**2 I` it
-        is `s**2 (|R h-|**2 / n+ + |L h+|**2 / n-) + d s**4 / (n+ n-)`.
-      * `worst_case_variance(n, n+)`: exact, attained where each class has one score.
+      * Privacy: that of the vectors' randomizer, pure epsilon-LDP, of the score; of score and label
+        where labels are private.
+      * Bias: none with public labels, for every data set, up to float32. With private labels
+        numerator and denominator have none, and their ratio is consistent: its bias is of the
+        order of its variance.
+      * `variance(counts)`: the exact mean squared error, with private labels that of the linearised
+        ratio (delta method). If reports have the covariance `s**2 I` it is, for public labels,
+        `s**2 (|R h-|**2 / n+ + |L h+|**2 / n-) + d s**4 / (n+ n-)`.
+      * `worst_case_variance(n, n+)`: exact with public labels, attained where each class has one
+        score; with private ones a proven bound.
 
     Edge cases:
       ====================================  ======================================================
-      users of one label only               ValueError; inside jit the estimate is 1/2
+      users of one label only               ValueError; inside jit the estimate is 1/2, or noise
       value outside the domain              ValueError from a Population; clamped inside jit
       epsilon outside of [1e-4, 30]         ValueError from `PrivUnitG`
       ====================================  ======================================================
 
     Args:
-      num_scores: d, 2 to 2**12: vectors are of dimension d, and the columns take 8 d**2 bytes.
+      num_scores: d, 2 to 2**12: vectors are of dimension d, and the columns take 8 d**2 bytes;
+        twice as many each where labels are private.
       epsilon: privacy parameter, > 0.
+      labels: "public" or "private".
 
     Raises:
       ValueError: an argument is out of range.
@@ -65,13 +88,15 @@ class BilinearAUC(AUCProtocol):
 
     References:
       Ghazi, Kamath, Kumar, Manurangsi, Sealfon (2023), Lemma 11, for a pair of classes: each user
-      needs one report.
+      needs one report. Private labels: derived here.
     """
 
     num_scores: int
     epsilon: float
+    labels: str = "public"
 
     def __post_init__(self):
+        check_choice("labels", self.labels, ("public", "private"))
         size = check_int("num_scores", self.num_scores, low=2, high=MAX_SCORES)
         object.__setattr__(self, "num_scores", size)
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
@@ -85,32 +110,58 @@ class BilinearAUC(AUCProtocol):
     @property
     def randomizer(self) -> PrivUnitG:
         """What users randomize their vector with."""
-        return PrivUnitG(self.num_scores, self.epsilon, _radius(self.num_scores))
+        columns = _columns(self.num_scores, self.labels == "private")
+        return PrivUnitG(columns.shape[1], self.epsilon, radius_of(columns))
 
-    def build(self, word_bits: int = 32) -> "BilinearAUCParams":
-        """The params."""
-        left, right = sign_factors(self.num_scores)
-        columns = np.concatenate([right, left], axis=1).T.astype(np.float32)
-        return BilinearAUCParams(self.randomizer.build(word_bits), columns)
+    def build(self, word_bits: int = 32) -> Any:
+        """The params; with private labels those of `OneReport`."""
+        columns = _columns(self.num_scores, self.labels == "private")
+        vector = self.randomizer.build(word_bits)
+        if self.labels == "public":
+            return BilinearAUCParams(vector, columns)
+        forms = _forms(self.num_scores)
+        return OneReportPairsLawParams(
+            vector,
+            columns,
+            np.stack([np.diagonal(form.weights) for form in forms]),
+            np.stack([form.linear for form in forms]),
+            np.array([form.constant for form in forms]),
+            np.zeros(len(forms)),  # the U-form does not use it
+            ((auc_ratio, len(forms)),),
+            single=True,
+            form="u",
+        )
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter, that of the randomizer; at most `epsilon`."""
         return self.randomizer.exact_epsilon()
 
     def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error for given users, float64[]; exact.
+        """The mean squared error for given users, float64[]; see the class.
 
         Args:
           counts: int[2 d], the number of users with each value.
           inputs: None; values are cells.
         """
         table = self._table(check_counts(counts), inputs).astype(np.float64)
+        if self.labels == "private":
+            counts, truth = table.ravel(), float(self.truth(counts))
+            return np.asarray(mean_squared_error(self._statistic(), counts, "u", truth))
         return np.asarray(self._noise(table, iid=False))
+
+    def _statistic(self) -> Statistic:
+        """What predicts the error with private labels."""
+        form = covariance_form(self.randomizer)
+        assert form is not None
+        means = _columns(self.num_scores, True).astype(np.float64)
+        reports = Reports(means, *form)
+        return Statistic(AUC(), _forms(self.num_scores), reports, lambda form: None)
 
     def population_variance(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
         """The mean squared error about `population_truth` for independent users, float64[].
 
-        Sampling is included. Exact given that the sizes of the classes are as expected.
+        Sampling is included. Exact given that the sizes of the classes are as expected; with
+        private labels these are random too, by the delta method.
 
         Args:
           probabilities: float[2 d], of each value.
@@ -118,7 +169,11 @@ class BilinearAUC(AUCProtocol):
           inputs: None; values are cells.
         """
         n = check_int("num_users", num_users, low=2)
-        table = n * self._table(check_probabilities(probabilities), inputs)
+        p = self._table(check_probabilities(probabilities), inputs)
+        if self.labels == "private":
+            truth = float(self.population_truth(p.ravel(), n))
+            return np.asarray(population_error(self._statistic(), p.ravel(), n, "u", truth))
+        table = n * p
         tree = Tree.of(table, (self.num_scores - 1).bit_length(), 0.5)
         return np.asarray(self._noise(table, iid=True) + sampling_variance(tree))
 
@@ -144,7 +199,7 @@ class BilinearAUC(AUCProtocol):
         )
 
     def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
-        """The largest mean squared error over all data sets; exact.
+        """The largest mean squared error over all data sets: exact, or a bound; see the class.
 
         Args:
           num_users: n, at least 2.
@@ -153,9 +208,29 @@ class BilinearAUC(AUCProtocol):
         n = check_int("num_users", num_users, low=2)
         positive = 1 if num_positive is None else num_positive
         positive = check_int("num_positive", positive, low=1, high=n - 1)
+        if self.labels == "private":
+            return self._private_bound(n, positive)
         table = np.zeros(self.shape)
         table[:, 0] = n - positive, positive
         return self._noise(table, iid=False)
+
+    def _private_bound(self, num_users: int, num_positive: int) -> float:
+        """A bound on the variance of `Y^T Q Y` over pairs: the linearised numerator of the ratio.
+
+        With `lam` the largest eigenvalue of the covariance of a report it is at most
+        `4 lam n |Q s|**2 + 2 n (n - 1) lam**2 |Q|**2`, for the sums s over all users but one. In Q
+        the blocks of the columns are halves, and the label's entry is `(area - 1/2) / (4 b**2)`.
+        """
+        sizes = np.array([num_users - num_positive, num_positive], np.float64)
+        largest = float(self._statistic().reports.largest().max())
+        square = float(np.sum(sign_factors(self.num_scores).left[:, 0] ** 2))
+        label = 0.5 / (4 * LABEL**2)
+        gap = (abs(sizes[1] - sizes[0]) + 1) * LABEL
+        slope = square * np.sum(sizes**2) / 4 + (label * gap) ** 2
+        size = self.num_scores / 2 + label**2
+        total = 4 * largest * num_users * slope
+        total += 2 * num_users * (num_users - 1) * largest**2 * size
+        return float(total / np.prod(sizes) ** 2)
 
     def check_population(self, population) -> None:
         """Raises ValueError unless values are cells, both labels occur, and users can be added."""
@@ -196,8 +271,31 @@ def sign_factors(num_scores: int) -> SignFactors:
     return SignFactors(matrix(entries(root)), matrix(entries(-1j * root * np.sign(half))))
 
 
-def _radius(num_scores: int) -> float:
-    return radius_of(np.concatenate(sign_factors(num_scores), axis=1).T.astype(np.float32))
+def _columns(num_scores: int, private: bool) -> np.ndarray:
+    """The vector of each cell, float32[2 d, d] or float32[2 d, 2 d + 1].
+
+    With private labels the blocks u and v of L and R are turned to `(u + v, u - v) / sqrt(2)`, so
+    that twice their product is a difference of squares.
+    """
+    left, right = sign_factors(num_scores)
+    if not private:
+        return np.concatenate([right, left], axis=1).T.astype(np.float32)
+    negative, positive = right.T / math.sqrt(2), left.T / math.sqrt(2)
+    label = np.full((num_scores, 1), LABEL)
+    rows = [[negative, -negative, -label], [positive, positive, label]]
+    return np.block(rows).astype(np.float32)
+
+
+def _forms(num_scores: int) -> tuple[Form, ...]:
+    """The averages over pairs of the kernel of the area, and of whether labels differ.
+
+    With t the signs of the labels these are `L_x . R_y + (1 - t t') / 4` and `(1 - t t') / 2`.
+    """
+    d = num_scores
+    ones, zero = np.ones(d), np.zeros(2 * d + 1)
+    signs = np.concatenate([ones, -ones, [-1 / (4 * LABEL**2)]])
+    differ = np.concatenate([zero[:-1], [-1 / (2 * LABEL**2)]])
+    return Form(np.diag(signs), zero, 0.25), Form(np.diag(differ), zero, 0.5)
 
 
 @jax.tree_util.register_dataclass
@@ -239,13 +337,11 @@ class BilinearAUCParams(VectorCodeParams):
 
     def tally(self, reports, mask):
         """The randomizer's tallies of the negative and the positive users, stacked."""
-        positive = reports["positive"]
-        sides = [
-            self.vector.tally(reports["vector"], mask & (positive == p)) for p in (False, True)
-        ]
+        positive, vectors = reports[:, 0] > 0.5, reports[:, 1:]
+        sides = [self.vector.tally(vectors, mask & (positive == label)) for label in (False, True)]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *sides)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated area, float[]."""
         means = []
@@ -255,7 +351,7 @@ class BilinearAUCParams(VectorCodeParams):
             means.append(jnp.where(own["users"].f64() > 0, mean, 0.0))
         return 0.5 + jnp.sum(means[0] * means[1])
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law; see the randomizer's.
 

@@ -1,9 +1,9 @@
 """The area under the ROC curve from two hierarchical histograms."""
 
 import dataclasses
-import functools
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from .._spec import (
     check_probabilities,
     check_real,
 )
-from ..accounting import basic_composition, optimal_composition, split_epsilon
+from ..accounting import basic_composition, optimal_composition
 from ..randomizers import KRR
 from ._auc import AUC
 from ._auc_protocol import AUCProtocol
+from ._hierarchical_auc_budget import label_part, level_epsilon, square_scale
+from ._hierarchical_auc_labels import randomized_bound, randomized_variance
 from ._hierarchical_auc_moments import (
     Pruning,
     Tree,
@@ -28,10 +30,16 @@ from ._hierarchical_auc_moments import (
     unpruned_variance,
     worst_data,
 )
-from ._hierarchical_auc_params import HierarchicalAUCParams, level_chances, threshold_of
-from ._hierarchical_auc_walk import walk
+from ._hierarchical_auc_params import (
+    HierarchicalAUCParams,
+    level_chances,
+    threshold_of,
+    tree_bytes,
+)
+from ._hierarchical_auc_walk import HierarchicalAUCPassParams, estimate_reports, walk_reports
 
 MAX_SCORES = 2**24
+_LABELS = ("public", "private", "randomized")
 _SPLITS = ("users", "basic", "advanced", "optimal")
 _RULES = ("paper", "optimal")
 
@@ -53,18 +61,24 @@ class HierarchicalAUC(AUCProtocol):
 
     With public labels there is one tree for each class and each has its own users. With private
     labels a user reports the node and the label together, with the same epsilon, and on one more
-    level the label alone.
+    level the label alone. With randomized labels a user spends `label_epsilon` on the own label, by
+    randomized response, and the rest on the node, in the tree of the label that is reported. The
+    counts of both classes follow from those of both trees, and what one user adds to a product of
+    them is taken out exactly.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly, of the score, or of score and label. With
         `split="users"` a user's first word draws a level, whatever the value, and all of epsilon
-        is spent there; otherwise all levels are reported on, with `level_epsilon` each. With
-        "advanced" and "optimal" the guarantee is (epsilon, delta)-LDP.
+        (less `label_epsilon`) is spent there; otherwise all levels are reported on, with
+        `level_epsilon` each. With "advanced" and "optimal" the guarantee is (epsilon, delta)-LDP.
       * Bias: none with public labels and `threshold=0`, for every data set. Discarding nodes biases
-        the estimate towards one half; private labels make it a ratio, and consistent.
-      * `variance(counts)`: the exact mean squared error with public labels and `threshold=0`. With
-        another threshold a proven bound for the given users, many times the error where most nodes
-        are discarded. With private labels no bound is known, and it is inf.
+        the estimate towards one half. Private or randomized labels make it a ratio, consistent,
+        with a bias of the order of its variance; randomized ones of two unbiased estimates where
+        `threshold=0`.
+      * `variance(counts)`: the exact mean squared error with public labels and `threshold=0`; with
+        randomized labels and `threshold=0` the exact one of the linearised ratio (delta method).
+        With another threshold and public labels a proven bound for the given users, many times the
+        error where most nodes are discarded. Otherwise no bound is known, and it is inf.
       * Splitting users, h has V = c**2 levels: a user counts for as many. Splitting epsilon V is
         c**2 at `level_epsilon`.
 
@@ -80,7 +94,8 @@ class HierarchicalAUC(AUCProtocol):
     Args:
       num_scores: d, 2 to 2**24.
       epsilon: privacy parameter, > 0.
-      labels: "public" or "private".
+      labels: "public", "private" or "randomized". Of the latter two "private" is better up to an
+        epsilon of about 4 and "randomized" above, by a factor of up to 2.
       split: "users", one level a user; "basic", "advanced" or "optimal": all levels, with the
         epsilon that composes to the whole by that theorem (`jaxdp.accounting`).
       delta: in (0, 1) for "advanced" and "optimal"; 0 otherwise.
@@ -88,6 +103,12 @@ class HierarchicalAUC(AUCProtocol):
         hand, "paper" for the closed form that approximates it. 0 discards nothing.
       discarded: what a discarded node counts, "half" of its pairs or "zero", the paper's variant.
       ties: what a tied score counts, "half" or "zero", as in the paper.
+      label_epsilon: the part of epsilon that is spent on a randomized label, in (0, epsilon); None
+        for the one of least `V (1 + 2 kappa)`, kappa being the variance of a label: the error for
+        large classes of equal size, far apart, is in proportion to that.
+      memory: bytes that the full tree may take, at least 1024; see `tree_bytes`. Where it takes
+        more a run visits users in passes, on the host, with the same result: it counts the upper
+        levels at once, and on each deeper one only the nodes that are not discarded.
 
     Raises:
       ValueError: an argument is out of range.
@@ -115,6 +136,8 @@ class HierarchicalAUC(AUCProtocol):
     threshold: float | str = "optimal"
     discarded: str = "half"
     ties: str = "half"
+    label_epsilon: float | None = None
+    memory: int = 2**30
 
     def __post_init__(self):
         def keep(name, value):
@@ -122,7 +145,7 @@ class HierarchicalAUC(AUCProtocol):
 
         keep("num_scores", check_int("num_scores", self.num_scores, low=2, high=MAX_SCORES))
         keep("epsilon", check_epsilon(self.epsilon))
-        check_choice("labels", self.labels, ("public", "private"))
+        check_choice("labels", self.labels, _LABELS)
         check_choice("split", self.split, _SPLITS)
         check_choice("discarded", self.discarded, ("half", "zero"))
         check_choice("ties", self.ties, ("half", "zero"))
@@ -137,12 +160,33 @@ class HierarchicalAUC(AUCProtocol):
         else:
             number = check_real("threshold", self.threshold, low=0.0, open_ends=False)
             keep("threshold", number)
-        _ = self._bit
+        if self.labels == "randomized":
+            part = self.label_epsilon
+            if part is None:
+                part = label_part(self.epsilon, self.height, self.split, self.delta)
+            keep("label_epsilon", check_real("label_epsilon", part, low=0.0, high=self.epsilon))
+        elif self.label_epsilon is not None:
+            raise ValueError(
+                f"label_epsilon must be None for labels = {self.labels!r}, which spend nothing on "
+                f"a label alone, got {self.label_epsilon!r}."
+            )
+        _ = self._bit, self._label
+        keep("memory", check_int("memory", self.memory, low=1024))
+        if self.threshold == 0 and self.tree_bytes > self.memory:
+            raise ValueError(
+                f"memory must be at least {self.tree_bytes} bytes for threshold = 0 and num_scores "
+                f"= {self.num_scores}, got {self.memory}: no node is discarded, so that all are "
+                "held. Use a threshold, or fewer scores."
+            )
 
     @property
     def kernel(self) -> AUC:
         """The area under the curve, with `ties`."""
         return AUC(self.ties)
+
+    @property
+    def _tie(self) -> float:
+        return self.kernel._tie
 
     @property
     def height(self) -> int:
@@ -157,19 +201,40 @@ class HierarchicalAUC(AUCProtocol):
     @property
     def level_epsilon(self) -> float:
         """The privacy parameter of a report on one level."""
-        if self.split == "users":
-            return self.epsilon
-        return _level_epsilon(self.epsilon, self.num_levels, self.delta, self.split)
+        epsilon = self.epsilon - (self.label_epsilon or 0.0)
+        return level_epsilon(epsilon, self.num_levels, self.delta, self.split)
 
     @property
     def _bit(self) -> KRR:
         """The randomizer of the bit of a report."""
         return KRR(2, self.level_epsilon)
 
-    def build(self, word_bits: int = 32) -> HierarchicalAUCParams:
-        """The params; `word_bits=8` makes a twin with words of 8 bits."""
+    @property
+    def _label(self) -> KRR | None:
+        """The randomizer of labels."""
+        return None if self.label_epsilon is None else KRR(2, self.label_epsilon)
+
+    @property
+    def label_variance(self) -> float:
+        """The variance kappa of a randomized label, decoded without bias; 0 of other labels."""
+        return 0.0 if self._label is None else (square_scale(self._label) - 1) / 4
+
+    @property
+    def tree_bytes(self) -> int:
+        """What the tally and the estimate of the full tree take: 40 bytes for each of 4 d slots."""
+        return tree_bytes(self.height)
+
+    def build(self, word_bits: int = 32) -> Any:
+        """The params; those of passes where the full tree takes too much, see `memory`."""
+        params = self._tree_params(word_bits)
+        if self.tree_bytes <= self.memory:
+            return params
+        fits = [level for level in range(self.height) if tree_bytes(level) <= self.memory]
+        return HierarchicalAUCPassParams(params, fits[-1])
+
+    def _tree_params(self, word_bits: int = 32) -> HierarchicalAUCParams:
         rule = self.threshold if isinstance(self.threshold, str) else "fixed"
-        number = 0.0 if isinstance(self.threshold, str) else self.threshold
+        number = 0.0 if rule != "fixed" else self.threshold
         return HierarchicalAUCParams(
             true=self._bit.build(word_bits).keep,
             threshold=np.asarray(number, np.float64),
@@ -181,13 +246,15 @@ class HierarchicalAUC(AUCProtocol):
             half_discarded=self.discarded == "half",
             half_ties=self.ties == "half",
             word_bits=word_bits,
+            label_true=None if self._label is None else self._label.build(word_bits).keep,
         )
 
     def estimate_reports(self, reports) -> float:
-        """The estimate from the reports themselves, in memory O(log d) besides them.
+        """The estimate from the reports themselves; on the host.
 
-        It is that of `build().estimate(tally)`, whose tally has 4 d entries or more; every node
-        that is not discarded costs a pass over the reports of its level. On the host.
+        It is that of `build().estimate(tally)`. Where the full tree takes more than `memory` bytes
+        the trees are walked depth first, in memory O(log d) besides the reports, as the paper's
+        analyst does; every node that is not discarded costs a pass over the reports of its level.
 
         Args:
           reports: int[n], or int[n, num_levels] where users report on all levels, as
@@ -196,29 +263,23 @@ class HierarchicalAUC(AUCProtocol):
         Raises:
           ValueError: the shape or a report does not fit.
         """
-        array = np.asarray(reports)
-        shape = () if self.split == "users" else (self.num_levels,)
-        params = self.build()
-        if array.ndim == 0 or len(array) == 0 or array.shape[1:] != shape:
-            raise ValueError(f"reports must have shape (n, *{shape}), got {array.shape}.")
-        least = 6 if params.private else 8
-        if not np.issubdtype(array.dtype, np.integer) or not (
-            array.min() >= least and array.max() < 2 * params.num_slots
-        ):
-            raise ValueError(
-                f"reports must be integers in [{least}, {2 * params.num_slots}) for num_scores = "
-                f"{self.num_scores}, got {array.dtype} from {array.min()} to {array.max()}."
-            )
-        return walk(params, array)
+        params, array = self._tree_params(), np.asarray(reports)
+        params.check_reports(array)
+        full = self.tree_bytes <= self.memory
+        return estimate_reports(params, array) if full else walk_reports(params, array)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, at `delta`; at most `epsilon`."""
         one = self._bit.exact_epsilon(word_bits)
         if self.split == "users":
-            return one
-        if self.delta == 0:
-            return basic_composition([one] * self.num_levels).epsilon
-        return optimal_composition(one, self.num_levels, self.delta).epsilon
+            score = one
+        elif self.delta == 0:
+            score = basic_composition([one] * self.num_levels).epsilon
+        else:
+            score = optimal_composition(one, self.num_levels, self.delta).epsilon
+        if self._label is None:
+            return score
+        return basic_composition([score, self._label.exact_epsilon(word_bits)]).epsilon
 
     def exact_delta(self) -> float:
         """The delta at which `exact_epsilon()` holds; 0 of a pure protocol."""
@@ -226,8 +287,7 @@ class HierarchicalAUC(AUCProtocol):
 
     def _per_user(self) -> np.ndarray:
         """V: what a user adds to the variance of a count on levels 1 .. height, float64[height]."""
-        p, q = self._bit.probabilities()
-        square = 1 / float(p - q) ** 2
+        square = square_scale(self._bit)
         if self.split != "users":
             return np.full(self.height, square)
         return square / level_chances(self.num_levels, 32)[-self.height :]
@@ -238,10 +298,9 @@ class HierarchicalAUC(AUCProtocol):
         return float(self._per_user().max())
 
     def _pruning(self, sizes: np.ndarray) -> Pruning:
-        per_user = self.count_variance
-        groups = self.num_levels if self.split == "users" else 1
         a = self.threshold_for(int(sizes[0]), int(sizes[1]))
-        return Pruning(per_user, a, groups, self.discarded == "half")
+        groups = self.num_levels if self.split == "users" else 1
+        return Pruning(self.count_variance, a, groups, self.discarded == "half")
 
     def threshold_for(self, num_negative: int, num_positive: int) -> float:
         """The threshold parameter a that is used for classes of these sizes."""
@@ -249,14 +308,14 @@ class HierarchicalAUC(AUCProtocol):
             return self.threshold
         n, least = num_negative + num_positive, min(num_negative, num_positive)
         scale = 21 / 8 if self.discarded == "half" else 1 / 16
-        ratio = scale * math.sqrt(2 * n * self.count_variance) / least
-        return threshold_of(self.threshold, ratio)
+        per_user = self.count_variance * (1 + 2 * self.label_variance)
+        return threshold_of(self.threshold, scale * math.sqrt(2 * n * per_user) / least)
 
     def variance(self, counts, inputs=None) -> np.ndarray:
         """The mean squared error for given users, float64[].
 
-        Exact with public labels and `threshold=0`; a proven bound for other thresholds; inf with
-        private labels.
+        Exact with public labels and `threshold=0`; by the delta method with randomized ones; with
+        another threshold and public labels a proven bound; otherwise inf.
 
         Args:
           counts: int[2 d], the number of users with each value.
@@ -270,7 +329,8 @@ class HierarchicalAUC(AUCProtocol):
 
         Sampling is included; the sizes of the classes are taken to be as expected. Exact for these
         with public labels and `threshold=0`; otherwise the sum of the root of the bound for users
-        of the expected numbers, and of that of sampling, squared. Inf with private labels.
+        of the expected numbers, and of that of sampling, squared. With randomized labels the sizes
+        are random too, and `threshold=0` is exact by the delta method. Otherwise inf.
 
         Args:
           probabilities: float[2 d], of each value.
@@ -278,26 +338,32 @@ class HierarchicalAUC(AUCProtocol):
           inputs: None; values are cells.
         """
         n = check_int("num_users", num_users, low=2)
-        table = n * self._table(check_probabilities(probabilities), inputs)
-        return np.asarray(self._error(table, iid=True))
+        p = self._table(check_probabilities(probabilities), inputs)
+        return np.asarray(self._error(n * p, iid=True))
+
+    @property
+    def _is_predicted(self) -> bool:
+        """Whether anything is known of the error."""
+        return self.labels == "public" or (self.labels == "randomized" and self.threshold == 0)
 
     def _error(self, table: np.ndarray, iid: bool) -> float:
-        if self.labels == "private":
+        if not self._is_predicted:
             return math.inf
-        tie = 0.5 if self.ties == "half" else 0.0
-        tree = Tree.of(table, self.height, tie)
+        tree, exclusive = Tree.of(table, self.height, self._tie), self.split == "users"
+        if self.labels == "randomized":
+            noise = self._per_user(), self.label_variance
+            return randomized_variance(tree, *noise, exclusive, iid)
         sampling = sampling_variance(tree) if iid else 0.0
         pairs = float(np.prod(tree.sizes))
         if self.threshold == 0:
-            exclusive = self.split == "users"
             noise = unpruned_variance(tree, self._per_user(), exclusive, iid)
             return noise / pairs**2 + sampling
         pruning = self._pruning(tree.sizes)
-        bound = pruned_bound(data_of(tree, pruning), tie, pruning)
+        bound = pruned_bound(data_of(tree, pruning), self._tie, pruning)
         return (math.sqrt(bound) / pairs + math.sqrt(sampling)) ** 2
 
     def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
-        """A proven bound on the mean squared error over all data sets; inf with private labels.
+        """A proven bound on `variance` over all data sets; inf where that is.
 
         Args:
           num_users: n, at least 2.
@@ -305,15 +371,17 @@ class HierarchicalAUC(AUCProtocol):
             the worst.
         """
         n = check_int("num_users", num_users, low=2)
-        if self.labels == "private":
+        if not self._is_predicted:
             return math.inf
         if num_positive is None:
             return max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1))
         positive = check_int("num_positive", num_positive, low=1, high=n - 1)
-        sizes = np.array([n - positive, positive], np.float64)
-        tie = 0.5 if self.ties == "half" else 0.0
+        sizes = np.array([n - positive, positive], float)
+        if self.labels == "randomized":
+            v, kappa = self.count_variance, self.label_variance
+            return randomized_bound(sizes, self.height, self._tie, v, kappa)
         pruning = self._pruning(sizes)
-        bound = pruned_bound(worst_data(sizes, self.height, tie, pruning), tie, pruning)
+        bound = pruned_bound(worst_data(sizes, self.height, self._tie, pruning), self._tie, pruning)
         return bound / float(np.prod(sizes)) ** 2
 
     def _check_classes(self, masses: np.ndarray, num_users: int) -> None:
@@ -321,6 +389,7 @@ class HierarchicalAUC(AUCProtocol):
         expected = masses / masses.sum() * num_users
         if self.labels == "private":  # the noise of both classes is that of all users
             per_user *= num_users / expected.min()
+        per_user *= 1 + self.label_variance * num_users / expected.min()
         if expected.min() < per_user:
             warnings.warn(
                 f"the smaller class has {expected.min():.0f} users, fewer than {per_user:.0f}: "
@@ -328,8 +397,3 @@ class HierarchicalAUC(AUCProtocol):
                 "noise. Use fewer scores, or a larger epsilon.",
                 stacklevel=6,
             )
-
-
-@functools.lru_cache(maxsize=256)
-def _level_epsilon(epsilon: float, num_levels: int, delta: float, split: str) -> float:
-    return split_epsilon(epsilon, num_levels, delta, split)

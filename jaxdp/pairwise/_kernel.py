@@ -284,6 +284,24 @@ def check_matrix(matrix: Any, name: str) -> np.ndarray:
     return (array + array.T) / 2
 
 
+def linearised_error(
+    kernel: Kernel, means: np.ndarray, num_users: int, truth: float, noise: Callable
+) -> np.ndarray:
+    """The mean squared error of a statistic of estimated averages, float64[]: by the delta method.
+
+    Exact for linear kernels.
+
+    Args:
+      kernel: the statistic.
+      means: float64[m], of the estimated averages.
+      num_users: n.
+      truth: what the error is measured against.
+      noise: from factors float64[m] to the variance of that combination of the averages.
+    """
+    bias = kernel.linked(means, num_users) - truth
+    return np.asarray(noise(kernel.slopes(means, num_users)) + bias**2)
+
+
 def _blocks(kernel: Kernel, points: np.ndarray, f: Callable):
     """Slices of rows with f of them and of all rows, so many at a time as fit in memory."""
     if kernel.dim == 1:

@@ -1,7 +1,6 @@
 """Statistics of pairs from one report of a vector per user."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,19 +16,16 @@ from .._spec import (
     check_probabilities,
     check_real,
 )
-from ..linear._encoded import covariance_form, radius_of
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._priv_unit_g import PrivUnitG, PrivUnitGParams
-from ._bilinear import Form, Reports, own_moments
-from ._exact import Form as Kind
-from ._exact import num_pairs
+from ._exact import Form, num_pairs
 from ._kernel import Kernel
+from ._one_report_code import Code, code_of, statistics_of
 from ._one_report_law import OneReportPairsLawParams
 from ._one_report_params import OneReportLawParams, OneReportParams
 from ._protocol import PairwiseProtocol
-from ._quadratic_factor import QuadraticFactor, candidates, given_factor
+from ._quadratic_factor import given_factor
 from ._vector_reports import (
-    Statistic,
     check_randomizer,
     mean_squared_error,
     own_of,
@@ -37,21 +33,6 @@ from ._vector_reports import (
     symmetric_kernel,
     worst_error,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Code:
-    """How values become vectors, and reports become averages.
-
-    Attributes:
-      columns: float32[k, l], the vector of each value.
-      forms: one for each average.
-      randomizer: of the vectors.
-    """
-
-    columns: np.ndarray
-    forms: tuple[Form, ...]
-    randomizer: Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,7 +133,7 @@ class OneReport(PairwiseProtocol):
     kernel: Any  # a Kernel or a tuple of them, once constructed
     epsilon: float
     num_values: int | tuple[int, ...] | None = None
-    form: Kind = "u"
+    form: Form = "u"
     rank: int | None = None
     num_users: int | None = None
     shift: bool = True
@@ -235,13 +216,13 @@ class OneReport(PairwiseProtocol):
 
     def code(self) -> Code:
         """How values become vectors, and reports become averages; cached."""
-        return _code(self)
+        return code_of(self)
 
     def build(self, word_bits: int = 32) -> OneReportParams:
         """The params."""
         code = self.code()
         vector = code.randomizer.build(word_bits)
-        statistics = _statistics(self)
+        statistics = statistics_of(self)
         noise = [float(s.reports.traces(f.weights)[0]) for s in statistics for f in s.forms]
         kind = OneReportParams
         if self.form == "v" and hasattr(vector, "sample_tally"):
@@ -312,7 +293,7 @@ class OneReport(PairwiseProtocol):
         truths = np.atleast_1d(self.truth(counts, inputs))
         masses = self._check_bins(check_counts(counts), inputs).astype(np.float64)
         num_pairs(int(masses.sum()), self.form)
-        pairs = zip(_statistics(self), truths, strict=True)
+        pairs = zip(statistics_of(self), truths, strict=True)
         return self._each([mean_squared_error(s, masses, self.form, t) for s, t in pairs])
 
     def population_variance(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
@@ -331,7 +312,7 @@ class OneReport(PairwiseProtocol):
         n = check_int("num_users", num_users, low=2 if self.form == "u" else 1)
         p = self._check_distribution(probabilities, inputs)
         truths = np.atleast_1d(self.population_truth(probabilities, n, inputs))
-        pairs = zip(_statistics(self), truths, strict=True)
+        pairs = zip(statistics_of(self), truths, strict=True)
         return self._each([population_error(s, p, n, self.form, t) for s, t in pairs])
 
     def worst_case_variance(self, num_users: int) -> float:
@@ -343,7 +324,7 @@ class OneReport(PairwiseProtocol):
           num_users: n.
         """
         n = check_int("num_users", num_users, low=2 if self.form == "u" else 1)
-        statistics = zip(_statistics(self), self.kernels, strict=True)
+        statistics = zip(statistics_of(self), self.kernels, strict=True)
         return max(
             worst_error(
                 s.forms[0],
@@ -362,82 +343,8 @@ class OneReport(PairwiseProtocol):
         super(OneReport, self).check_population(population)
         self.code().randomizer.check_total(population)
 
-    def _each(self, found: Sequence[float]) -> np.ndarray:
+    def _each(self, found: Sequence[Any]) -> np.ndarray:
         return np.asarray(found if isinstance(self.kernel, tuple) else found[0], np.float64)
 
     def _check_distribution(self, probabilities, inputs) -> np.ndarray:
         return self._check_bins(check_probabilities(probabilities), inputs)
-
-
-@functools.lru_cache(maxsize=64)
-def _code(protocol: OneReport) -> Code:
-    factors = _factors(protocol)
-    weights = np.ones(len(factors)) if protocol.weights is None else np.array(protocol.weights)
-    norms = np.array([factor.norm for factor in factors])
-    sizes = np.sqrt(norms * np.sqrt(weights))  # of the vectors of each average
-    sizes = np.where(norms > 0, sizes / (sizes.max() or 1.0), 0.0)
-    columns = np.concatenate(
-        [size * f.columns for size, f in zip(sizes, factors, strict=True)], axis=1
-    )
-    columns = columns.astype(np.float32)
-    forms, start = [], 0
-    for size, factor in zip(sizes, factors, strict=True):
-        stop = start + len(factor.scales)
-        scales, linear = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
-        if size > 0:
-            scales[start:stop], linear[start:stop] = factor.scales / size**2, factor.linear / size
-        forms.append(Form(np.diag(scales), linear, factor.constant))
-        start = stop
-    randomizer = protocol.randomizer(
-        dim=columns.shape[1], epsilon=protocol.epsilon, radius=radius_of(columns)
-    )
-    return Code(columns, tuple(forms), randomizer)
-
-
-def _factors(protocol: OneReport) -> list[QuadraticFactor]:
-    """The factors of the averages."""
-    if protocol.factorization is not None:
-        columns, scales, linear, constant = (x.values for x in protocol.factorization)
-        return [QuadraticFactor(columns, scales, linear, float(constant))]
-    matrices, several = protocol.matrices(), protocol.num_users is not None
-    found = []
-    for matrix in matrices:
-        offered = candidates(matrix, protocol.shift, protocol.rank, several)
-        n = protocol.num_users or 2
-        found.append(min(offered, key=lambda f: _predicted(protocol, f, matrix, n, len(matrices))))
-    return found
-
-
-def _predicted(protocol: OneReport, factor: QuadraticFactor, matrix, num_users, share) -> float:
-    """The predicted worst case of a factor whose vectors get one of so many shares of a report."""
-    dim = len(factor.scales)
-    unit = protocol.randomizer(dim=dim, epsilon=protocol.epsilon, radius=1.0)
-    noise = share * unit.worst_case_variance(1)
-    form = Form(np.diag(factor.scales), factor.linear, factor.constant)
-    return worst_error(form, Reports(factor.columns, noise), matrix, num_users)
-
-
-@functools.lru_cache(maxsize=64)
-def _statistics(protocol: OneReport) -> tuple[Statistic, ...]:
-    """What predicts the errors of each kernel."""
-    code = protocol.code()
-    means, symmetric = code.columns.astype(np.float64), covariance_form(code.randomizer)
-    if symmetric is not None:
-        reports = Reports(means, *symmetric)
-    else:
-        reports = Reports(
-            means, covariances=np.stack([code.randomizer.moments(x)[1] for x in means])
-        )
-    found, start = [], 0
-    for kernel in protocol.kernels:
-        forms = code.forms[start : start + len(kernel.functions)]
-        start += len(forms)
-        found.append(
-            Statistic(
-                kernel,
-                forms,
-                reports,
-                lambda form: own_moments(code.randomizer, means, form.weights),
-            )
-        )
-    return tuple(found)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..random import Count, Fixed, standard_normal, words
 from ..random._gamma import gamma
 from ..randomizers._cap import embed
@@ -27,7 +27,7 @@ class OneReportPairsLawParams(OneReportParams):
     factor (Bartlett).
     """
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: O(1) scalars for a user, O(l**2) for a value.
 

@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
-from ..linear._encoded import VectorCodeParams
-from ..random import Count
+from .._x64 import compiled_in_float64, dot
+from ..linear._encoded import VectorCodeLawParams, VectorCodeParams
 from ._exact import Form
 
 Link = tuple[Callable, int]
@@ -76,7 +75,7 @@ class OneReportParams(VectorCodeParams):
             tally["squares"] = jnp.sum(kept * kept, axis=0)
         return tally
 
-    @in_float64
+    @compiled_in_float64
     def averages(self, tally):
         """Unbiased estimates of the averages that the statistics are functions of, float[m].
 
@@ -95,7 +94,7 @@ class OneReportParams(VectorCodeParams):
         own = tally["squares"].f64() * (unit**2 / n)
         return dot(scales, n * mean**2 - own) / (n - 1) + shifted
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated statistic, float[], or statistics, float[s].
 
@@ -107,24 +106,5 @@ class OneReportParams(VectorCodeParams):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class OneReportLawParams(OneReportParams):
+class OneReportLawParams(VectorCodeLawParams, OneReportParams):
     """`OneReportParams` where the law of the tally is known."""
-
-    @in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: a few scalars for a user, vectors for a value.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each value.
-          inputs: unused; values are bins.
-
-        Returns:
-          As `tally`, of Fixed and Count.
-        """
-        del inputs
-        return self.vector.sample_tally(key, counts, jnp.asarray(self.columns))
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly."""
-        return self.vector.tally_cost(num_users, num_bins)

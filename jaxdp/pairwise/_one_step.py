@@ -10,6 +10,7 @@ from ..linear._tails import Tail, tail_of
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._exact import Form
 from ._one_step_params import OneStepParams, weights_of
+from ._quadratic_factor import QuadraticFactor
 from ._rounds import (
     Averages,
     averages,
@@ -23,8 +24,7 @@ from ._rounds import (
     square_of_target,
     squared_range,
 )
-from ._rounds_protocol import RoundsProtocol
-from ._signed_factor import SignedFactor, require_linear, signed_factor
+from ._rounds_protocol import RoundsProtocol, require_linear, rounded_factor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,9 +49,11 @@ class OneStep(RoundsProtocol):
         given, the rounding of numbers to 24 bits, and the event, of probability at most 1e-9, that
         a group has fewer than two users.
       * Variance, for `tau` given and but for what clipping takes: exact. The noise has
-        `(c**2 tau**2 - E g**2) / b + 2 l C**4 s**4 / a**2` and terms of order
-        `gamma_2 / n**2 + 1 / n**3`, c**2 tau**2 the largest second moment of an answer and b the
-        size of B; the split adds about `4 zeta_1 a / (b n)`.
+        `(c**2 tau**2 - E g**2) / b + 2 l C**4 s**4 / (a + 1)**2` and terms of order
+        `gamma_2 / n**2 + 1 / n**3`, c**2 tau**2 the largest second moment of an answer, that of the
+        noise of y included, and b the size of B; the split adds about `4 zeta_1 a / (b n)`. (Less
+        the U-statistic of A's reports in place of `w (..)` the second term would be larger,
+        `2 l C**4 s**4 / (a (a - 1))`.)
         With `tau=None` it is a proven bound, tight as the groups grow.
 
     Edge cases:
@@ -108,15 +110,15 @@ class OneStep(RoundsProtocol):
         PrivUnitG(1, self.epsilon)
 
     @property
-    def factor(self) -> SignedFactor:
+    def factor(self) -> QuadraticFactor:
         """The factorization in use."""
-        return signed_factor(self)
+        return rounded_factor(self)
 
     @property
     def randomizer(self) -> PrivUnitG:
         """What users of the first round run on their column."""
         factor = self.factor
-        return PrivUnitG(factor.signs.size, self.epsilon, factor.radius)
+        return PrivUnitG(factor.scales.size, self.epsilon, factor.radius)
 
     @property
     def scalar_randomizer(self):
@@ -126,13 +128,13 @@ class OneStep(RoundsProtocol):
     def build(self, word_bits: int = 32) -> "OneStepParams":
         """The params."""
         factor, randomizer = self.factor, self.randomizer
-        offset = np.zeros(factor.signs.size)
+        offset = np.zeros(factor.scales.size)
         return OneStepParams(
             EncodedLawParams(randomizer.build(word_bits), factor.columns, None, offset),
             self.scalar_randomizer.build(word_bits),
-            factor.signs,
-            np.diagonal(factor.matrix).copy(),
-            np.asarray(factor.shift),
+            factor.scales,
+            np.diagonal(factor.rest).copy(),
+            np.asarray(factor.constant),
             np.asarray(randomizer.worst_case_variance(1)),
             None if self.tau is None else np.asarray(self.tau, np.float32),
             self.share,
@@ -176,7 +178,7 @@ class OneStep(RoundsProtocol):
 
     def _answers(self, users, num_users: float, a: float):
         """Bounds on the means of what users of B answer, and the tails of the rest, by value."""
-        factor, matrix = self.factor, self.factor.matrix
+        factor, matrix = self.factor, self.factor.rest
         step, own = weights_of(self.form, num_users, a)
         tail = tail_of(self.randomizer)
         assert tail is not None
@@ -225,7 +227,7 @@ def conditional_error(
     Returns:
       float64[m] without, and float64[m] of the noise of the numbers of B.
     """
-    factor, matrix = protocol.factor, protocol.factor.matrix
+    factor, matrix = protocol.factor, protocol.factor.rest
     columns = factor.columns.astype(np.float64)
     diagonal = np.diagonal(matrix)
     a, b = sizes
@@ -241,7 +243,7 @@ def conditional_error(
         products = products - square_of_target(protocol.form, n)
     t = float(protocol.randomizer.worst_case_variance(1))
     inverse = t / factor.radius**2  # 1 / gamma**2
-    length = factor.signs.size
+    length = float(np.sum(factor.scales**2))  # 0 of a constant
     if users is None:
         middle = (matrix.max() + matrix.min()) / 2
         half, largest = float(np.ptp(matrix)) / 2, np.abs(diagonal).max()

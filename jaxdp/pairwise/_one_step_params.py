@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..linear._encoded import EncodedLawParams
 from ..population import Population
 from ..random import Count
@@ -74,7 +74,7 @@ class OneStepParams(RoundsParams):
         numbers = collect(scalar_round(self.scalar, told), second, 1)
         return RoundsOutcome(told, {"vectors": vectors, "numbers": numbers})
 
-    @in_float64
+    @compiled_in_float64
     def _broadcast(self, tally, num_users: Count):
         a, n = jnp.maximum(tally["users"].f64(), 2.0), num_users.f64()
         step, own = weights_of(self.form, n, a)
@@ -89,7 +89,7 @@ class OneStepParams(RoundsParams):
         found = {"mean": mean.astype(jnp.float32), "square": square.astype(jnp.float32)}
         return broadcast(values, self.tau) | found
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, outcome: RoundsOutcome):
         """The estimated statistic, float[]."""
         told, numbers = outcome.broadcasts, outcome.tallies["numbers"]

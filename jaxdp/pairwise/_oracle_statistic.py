@@ -10,7 +10,7 @@ from .._spec import check_counts, check_int, check_probabilities
 from ..linear._histogram_query import check_oracle
 from ..randomizers._support import FrequencyOracle
 from ._exact import Form, check_form, num_pairs
-from ._kernel import Kernel
+from ._kernel import Kernel, linearised_error
 from ._oracle_law import CountedLaw, OracleLaw, SetLaw, oracle_law
 from ._oracle_statistic_params import OracleStatisticParams, PairedStatisticParams
 from ._pair_kernel import PairKernel
@@ -239,16 +239,18 @@ class OracleStatistic(PairwiseProtocol):
         return found
 
     def _mean_squared_error(self, means: np.ndarray, num_users: int, truth, noise) -> np.ndarray:
-        """The error of the linearised statistic, given the means of the sums over pairs.
+        """The error given the means of the sums over pairs.
 
         `noise(W, d)` is the variance of `c^T W c + d^T c` less the pairs of users with themselves.
         """
         pairs = float(num_pairs(num_users, self.form))
-        slopes = self.kernel.slopes(means / pairs, num_users)
-        weights, rows = (np.tensordot(slopes, x, axes=1) for x in self._forms()[:2])
-        linear = self._slope(weights, rows, num_users)
-        bias = self.kernel.linked(means / pairs, num_users) - truth
-        return np.asarray(max(float(noise(weights, linear)), 0.0) / pairs**2 + bias**2)
+
+        def combined(slopes) -> float:
+            weights, rows = (np.tensordot(slopes, x, axes=1) for x in self._forms()[:2])
+            linear = self._slope(weights, rows, num_users)
+            return max(float(noise(weights, linear)), 0.0) / pairs**2
+
+        return linearised_error(self.kernel, means / pairs, num_users, truth, combined)
 
 
 def _own(law: OracleLaw, w: np.ndarray) -> np.ndarray:

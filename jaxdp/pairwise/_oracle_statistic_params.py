@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..linear._histogram_query import HistogramParams, count_users
 
 
@@ -47,7 +47,7 @@ class OracleStatisticParams(HistogramParams):
         """The oracle's own tally."""
         return tally
 
-    @in_float64
+    @compiled_in_float64
     def u_statistics(self, tally):
         """Unbiased estimates of the averages that the statistic is a function of, float[m].
 
@@ -66,7 +66,7 @@ class OracleStatisticParams(HistogramParams):
         diagonal = jnp.diagonal(matrices, axis1=-2, axis2=-1)
         return (total + dot(diagonal, users)) / n**2 + shifted
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated statistic, float[].
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..population._derived import PairSource, _Derived
 from ..population._source import HistogramSource
 from ..random import Count
@@ -22,7 +22,7 @@ class MatchingSource(PairSource):
     the tables of several matchings, and the users' counts, are jointly right.
     """
 
-    @in_float64
+    @compiled_in_float64
     def counts(self) -> Count:
         """The table of pairs (first value, second value), flat, Count[k * k]."""
         everyone = self.base.counts()
@@ -79,7 +79,7 @@ class EveryPairSource(_Derived):
         return jax.tree.map(place, products, equal).reshape(-1)
 
 
-@in_float64
+@compiled_in_float64
 def _players(pairs: Count, num_users: Count) -> tuple[Count, Count]:
     """The two users of each pair of the tournament, by its number."""
     n, number = num_users.f64(), pairs.f64()

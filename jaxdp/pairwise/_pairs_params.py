@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..population import Population
 from ..random import PUBLIC, Count, merge, stream
 from ..randomizers._params import RandomizerParams
@@ -58,7 +58,7 @@ class PairParams(RandomizerParams):
         """The randomizer's tally of the masked reports."""
         return self.randomizer.tally(reports, mask)
 
-    @in_float64
+    @compiled_in_float64
     def averages(self, tally):
         """Unbiased estimates of the kernels' means over the pairs, float[m].
 
@@ -71,7 +71,7 @@ class PairParams(RandomizerParams):
             return dot(levels.T, found / jnp.sum(found))
         return found.reshape(-1) + jnp.asarray(self.center).astype(jnp.float64)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """The tally of given pairs drawn at once, exact in law: that of the randomizer.
 
@@ -137,7 +137,7 @@ class _PairsParams:
         """That of one round, given its pairs."""
         return self.pair.sample_tally
 
-    @in_float64
+    @compiled_in_float64
     def u_statistics(self, outcome: PairOutcome):
         """Unbiased estimates of the averages that the statistic is a function of, float[m]."""
         found = self.pair.averages(outcome.tally)
@@ -146,7 +146,7 @@ class _PairsParams:
         n = outcome.users.f64()
         return ((n - 1) * found + jnp.asarray(self.diagonal).astype(jnp.float64)) / n
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, outcome: PairOutcome):
         """The estimated statistic, float[]."""
         return self.link(self.u_statistics(outcome), outcome.users.f64())

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from ..factorization import Factorization, gamma2, signed
+from ..linear._encoded import radius_of
 
 _NULL = 1e-7  # directions of relative size below this are not used
 _UNUSED = 1e-10  # of the largest share in an entry of W
@@ -16,7 +17,7 @@ class QuadraticFactor:
     """`W[v, w] = L_v^T diag(d) L_w + g^T L_v + g^T L_w + c`, or nearly.
 
     Attributes:
-      columns: float64[k, l], the `L_v`; the largest norm is 1, unless all are 0.
+      columns: float64[k, l], the `L_v`; or float32, as users hold them.
       scales: d, float64[l].
       linear: g, float64[l].
       constant: c.
@@ -28,10 +29,21 @@ class QuadraticFactor:
     constant: float
 
     @property
+    def rest(self) -> np.ndarray:
+        """W less the constant, float64[k, k]."""
+        columns = self.columns.astype(np.float64)
+        own = columns @ self.linear
+        return (columns * self.scales) @ columns.T + own[:, None] + own
+
+    @property
     def matrix(self) -> np.ndarray:
         """W, float64[k, k]."""
-        own = self.columns @ self.linear
-        return (self.columns * self.scales) @ self.columns.T + own[:, None] + own + self.constant
+        return self.rest + self.constant
+
+    @property
+    def radius(self) -> float:
+        """The largest norm of a column, rounded up to float32; 1 if all are 0."""
+        return radius_of(self.columns)
 
     @property
     def norm(self) -> float:
@@ -41,6 +53,28 @@ class QuadraticFactor:
         `4 norm**2 sigma**2 / n`, but for what is quadratic in the noise.
         """
         return float(np.linalg.norm(self.columns * self.scales + self.linear, axis=1).max())
+
+    def used(self) -> "QuadraticFactor":
+        """The same without the coordinates that are not used; one of zeros if none is."""
+        largest = np.abs(self.columns).max(axis=0)
+        used = np.abs(self.scales) * largest**2 + np.abs(self.linear) * largest
+        kept = used > _UNUSED * max(used.max(), abs(self.constant), 1e-300)
+        if not np.any(kept):
+            none = np.zeros((len(self.columns), 1))
+            return QuadraticFactor(none, np.zeros(1), np.zeros(1), self.constant)
+        return QuadraticFactor(
+            self.columns[:, kept], self.scales[kept], self.linear[kept], self.constant
+        )
+
+    def normalised(self) -> "QuadraticFactor":
+        """The same with vectors of norm at most 1, attained unless all are 0."""
+        size = float(np.linalg.norm(self.columns, axis=1).max()) or 1.0
+        scales = self.scales * size**2
+        return QuadraticFactor(self.columns / size, scales, self.linear * size, self.constant)
+
+    def rounded(self) -> "QuadraticFactor":
+        """The same with vectors of float32."""
+        return dataclasses.replace(self, columns=self.columns.astype(np.float32))
 
 
 def fitted(columns: np.ndarray, matrix: np.ndarray) -> QuadraticFactor:
@@ -60,19 +94,8 @@ def fitted(columns: np.ndarray, matrix: np.ndarray) -> QuadraticFactor:
     inverse = np.linalg.pinv(np.column_stack([columns, np.ones(len(matrix))]), rcond=_NULL**2)
     form = inverse @ matrix @ inverse.T
     scales, turn = np.linalg.eigh(form[:-1, :-1])
-    return _normalised(columns @ turn, scales, turn.T @ form[:-1, -1], float(form[-1, -1]))
-
-
-def _normalised(columns, scales, linear, constant: float) -> QuadraticFactor:
-    """The same with vectors of norm at most 1, without the coordinates that are not used."""
-    largest = np.abs(columns).max(axis=0)
-    used = np.abs(scales) * largest**2 + np.abs(linear) * largest
-    kept = used > _UNUSED * max(used.max(), abs(constant), 1e-300)
-    if not np.any(kept):
-        return QuadraticFactor(np.zeros((len(columns), 1)), np.zeros(1), np.zeros(1), constant)
-    columns, scales, linear = columns[:, kept], scales[kept], linear[kept]
-    size = float(np.linalg.norm(columns, axis=1).max()) or 1.0
-    return QuadraticFactor(columns / size, scales * size**2, linear * size, constant)
+    found = QuadraticFactor(columns @ turn, scales, turn.T @ form[:-1, -1], float(form[-1, -1]))
+    return found.used().normalised()
 
 
 def best_factor(matrix: np.ndarray, shift: bool) -> QuadraticFactor:
@@ -84,15 +107,16 @@ def best_factor(matrix: np.ndarray, shift: bool) -> QuadraticFactor:
         found = fitted(gamma2(matrix, shift=True).right.T, matrix)
         if np.abs(found.matrix - matrix).max() <= _CLOSE * max(np.abs(matrix).max(), 1e-300):
             return found
-    return signed_factor(signed(matrix, shift=shift))
+    return signed_factor(matrix, shift).normalised()
 
 
-def signed_factor(found: Factorization) -> QuadraticFactor:
-    """That of a signed factorization, with the constant that it subtracts."""
+def signed_factor(matrix: np.ndarray, shift: bool) -> QuadraticFactor:
+    """That of d = +-1 and g = 0 with the shortest vectors, for W or W less the best constant."""
+    found = signed(matrix, shift=shift)
     assert found.signs is not None
     constant = 0.0 if found.shift is None else float(found.shift)
-    zero = np.zeros(found.rank)
-    return _normalised(found.left.T, found.signs.astype(np.float64), zero, constant)
+    signs = np.asarray(found.signs, np.float64)
+    return QuadraticFactor(np.asarray(found.left).T, signs, np.zeros(found.rank), constant).used()
 
 
 def candidates(matrix: np.ndarray, shift: bool, rank: int | None, several: bool):
@@ -109,7 +133,7 @@ def candidates(matrix: np.ndarray, shift: bool, rank: int | None, several: bool)
     """
     found = [best_factor(matrix, shift)]
     if several and shift:
-        found.append(signed_factor(signed(matrix, shift=True)))
+        found.append(signed_factor(matrix, shift=True).normalised())
     full = max(len(f.scales) for f in found)
     ranks = [rank] if rank is not None else [full]
     while several and rank is None and ranks[-1] > 1:
@@ -156,7 +180,8 @@ def given_factor(given, matrix: np.ndarray) -> QuadraticFactor:
                 f"{left.shape}, {signs.shape} and {shift.shape}; W is left.T @ diag(signs) @ left "
                 "+ shift."
             )
-        found = _normalised(left.T, signs, np.zeros(len(signs)), float(shift))
+        zero = np.zeros(len(signs))
+        found = QuadraticFactor(left.T, signs, zero, float(shift)).used().normalised()
     error = np.abs(found.matrix - matrix).max()
     if not error <= _CLOSE * np.abs(matrix).max():
         raise ValueError(

@@ -11,7 +11,7 @@ from ..randomizers import KRR
 from ._domain import Symbols
 from ._exact import Form, check_form, num_pairs
 from ._grid import AnyGrid, Grid, ProductGrid
-from ._kernel import Kernel, domain_shape
+from ._kernel import Kernel, domain_shape, linearised_error
 from ._moments import expectation, iid_variance, variance
 from ._pair_kernel import MatrixKernel
 from ._quantized_rr_params import QuantizedRRParams
@@ -294,19 +294,17 @@ class QuantizedRR:
         return [(w, keep * np.diagonal(w)) for w in self._matrices()]
 
     def _mean_squared_error(self, forms, means, num_users: int, truth, noise) -> np.ndarray:
-        """The error of the linearised statistic, given the means of the quadratic forms.
-
-        `noise(W, d)` is the variance of one quadratic form.
-        """
+        """The error given the means of the quadratic forms; `noise(W, d)` is a form's variance."""
         pairs = float(num_pairs(num_users, self.form))
-        means = means / pairs
-        slopes = self.kernel.slopes(means, num_users)
-        weights, linear = (
-            np.sum([s * part for s, part in zip(slopes, parts, strict=True)], axis=0)
-            for parts in zip(*forms, strict=True)
-        )
-        bias = self.kernel.linked(means, num_users) - truth
-        return np.asarray(noise(weights, linear) / pairs**2 + bias**2)
+
+        def combined(slopes) -> float:
+            weights, linear = (
+                np.sum([s * part for s, part in zip(slopes, parts, strict=True)], axis=0)
+                for parts in zip(*forms, strict=True)
+            )
+            return noise(weights, linear) / pairs**2
+
+        return linearised_error(self.kernel, means / pairs, num_users, truth, combined)
 
     def _on_domain(self, masses: np.ndarray, inputs):
         """Counts or probabilities in the shape of the domain, or with the values of their bins."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count, binomial
 from ..randomizers import KRRParams
 from ._grid import FRACTION_BITS
@@ -92,7 +92,7 @@ class QuantizedRRParams:
         """The number of each report among the masked ones, int32[k]."""
         return self.channel.tally(reports, mask)
 
-    @in_float64
+    @compiled_in_float64
     def u_statistics(self, tally: Count):
         """Unbiased estimates of the averages that the statistic is a function of, float[m].
 
@@ -111,7 +111,7 @@ class QuantizedRRParams:
             return total / (n * (n - 1))
         return (total + dot(diagonal, users)) / n**2
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """The estimated statistic, float[].
 
@@ -120,7 +120,7 @@ class QuantizedRRParams:
         """
         return self.link(self.u_statistics(tally), jnp.sum(tally.f64()))
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law.
 
@@ -158,7 +158,7 @@ class QuantizedRRParams:
         totals = (jax.ops.segment_sum(size.f64(), index, k) for index, size in groups)
         return Count.from_float(sum(totals, start=jnp.zeros(k, jnp.float64)))
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
         """The tally of users whose values are symbols drawn from a distribution.
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_choice, check_real
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..linear._encoded import EncodedLawParams
 from ..linear._tails import Tail
 from ..randomizers._binary import BinaryResponse
@@ -87,7 +87,7 @@ def scalar_round(scalar, told) -> EncodedLawParams:
     return EncodedLawParams(scalar, told["values"], None, np.zeros((), np.float64))
 
 
-@in_float64
+@compiled_in_float64
 def scalar_mean(scalar, told, tally):
     """The estimated mean of f over the users who answered, float[]."""
     middle, tau = (told[name].astype(jnp.float64) for name in ("middle", "tau"))

@@ -1,12 +1,14 @@
 """The bases of the specs and params of the protocols of several rounds."""
 
 import abc
+import functools
 from typing import Any
 
 import numpy as np
 
 from .._spec import check_counts, check_int, check_probabilities
 from ._protocol import PairwiseProtocol
+from ._quadratic_factor import QuadraticFactor, signed_factor
 
 
 class RoundsProtocol(PairwiseProtocol):
@@ -51,6 +53,21 @@ class RoundsProtocol(PairwiseProtocol):
     def worst_case_variance(self, num_users: int) -> float:
         """A proven bound on the mean squared error over all data sets of a size."""
         return float(self._error(None, check_int("num_users", num_users, low=4), drawn=False))
+
+
+def require_linear(protocol: PairwiseProtocol) -> None:
+    """Raises unless the statistic is itself an average over pairs."""
+    if not protocol.kernel.is_linear:
+        raise ValueError(
+            f"kernel must be linear for {type(protocol).__name__}, but {protocol.kernel!r} is a "
+            "function of several averages; estimate each of them, or use QuantizedRR."
+        )
+
+
+@functools.lru_cache(maxsize=32)
+def rounded_factor(protocol: PairwiseProtocol, shift: bool = True) -> QuadraticFactor:
+    """The signed factor of the protocol's matrix, or of it less a constant, in float32."""
+    return signed_factor(protocol.matrices()[0], shift).rounded()
 
 
 class RoundsParams(abc.ABC):

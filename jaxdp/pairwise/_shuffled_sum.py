@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_counts, check_int, check_probabilities, check_real
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count, standard_normal
 from ._exact import Form, num_pairs
 from ._protocol import PairwiseProtocol
@@ -346,7 +346,7 @@ class ShuffledSumParams:
             "users": jnp.sum(mask, dtype=jnp.int32),
         }
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated statistic, float[].
 
@@ -370,7 +370,7 @@ class ShuffledSumParams:
         found = found + 2 * dot(linear, mean) + constant
         return found if self.form == "v" else (n * found - diagonal) / (n - 1)
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, in O(k l) steps for any number of users.
 

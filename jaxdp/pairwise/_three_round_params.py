@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import dot, in_float64
+from .._x64 import compiled_in_float64, dot
 from ..linear._encoded import EncodedLawParams
 from ..population import Population
 from ..projections import hull, symmetric_polytope
@@ -37,6 +37,7 @@ class ThreeRoundParams(RoundsParams):
       shift: float64[], what was taken out of W.
       norm: float32[], `|W|`.
       tau: float32[], the clipping bound; or None for the range.
+      margin: float64[], what is added to it, times the root of the size of the second round.
       shares: of the users in each round, static.
       variant: static.
       form: static.
@@ -49,6 +50,7 @@ class ThreeRoundParams(RoundsParams):
     shift: jax.Array | np.ndarray
     norm: jax.Array | np.ndarray
     tau: jax.Array | np.ndarray | None
+    margin: jax.Array | np.ndarray
     shares: tuple[float, float, float] = dataclasses.field(metadata={"static": True})
     variant: str = dataclasses.field(metadata={"static": True})
     form: Form = dataclasses.field(metadata={"static": True})
@@ -92,14 +94,14 @@ class ThreeRoundParams(RoundsParams):
         unit = jnp.asarray(self.vectors.vector.unit).astype(jnp.float64)
         return tally["sum"].f64() * (unit / jnp.maximum(tally["users"].f64(), 1.0))
 
-    @in_float64
+    @compiled_in_float64
     def _center(self, tally):
         vertices = jnp.asarray(self.vectors.columns).astype(jnp.float64).T
         project = symmetric_polytope if self.variant == "paper" else hull
         point = project(self._mean(tally), vertices, tol=_TOL).point
         return (jnp.asarray(self.signs).astype(jnp.float64) * point).astype(jnp.float32)
 
-    @in_float64
+    @compiled_in_float64
     def _numbers(self, center, tally, num_users: Count):
         n = num_users.f64()
         center, columns, signs, own = (
@@ -117,10 +119,15 @@ class ThreeRoundParams(RoundsParams):
             step, extra = jnp.ones_like(n), jnp.zeros_like(n)
         else:
             step, extra = 1 - 1 / n, 1 / n
-        numbers = broadcast(step * (alone + along) + extra * own, self.tau)
+        tau = self.tau
+        if tau is not None:
+            users = jnp.maximum(tally["users"].f64(), 1.0)
+            margin = jnp.asarray(self.margin).astype(jnp.float64) / jnp.sqrt(users)
+            tau = jnp.asarray(tau).astype(jnp.float64) + margin
+        numbers = broadcast(step * (alone + along) + extra * own, tau)
         return told | {"constant": (step * constant).astype(jnp.float32), "numbers": numbers}
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, outcome: RoundsOutcome):
         """The estimated statistic, float[]."""
         told, tallies = outcome.broadcasts, outcome.tallies

@@ -7,14 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
+from ..linear._encoded import VectorParams
 from ..random import Count, Fixed, UserWords
 from ._exact import Form
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TwoReportParams:
+class TwoReportParams(VectorParams):
     """The params of `TwoReport`: a pytree.
 
     Attributes:
@@ -37,16 +38,6 @@ class TwoReportParams:
     def num_words(self) -> int:
         """Twice those of the randomizer."""
         return 2 * self.vector.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return getattr(self.vector, "lazy_words", False)
-
-    @property
-    def fixed_bits(self) -> int:
-        """The grid of the sums."""
-        return self.vector.fixed_bits
 
     def from_bits(self, words, value):
         """One user's two reports, independent of each other.
@@ -93,7 +84,7 @@ class TwoReportParams:
             tally["products"] = jnp.sum(kept[:, 0] * kept[:, 1], axis=0)
         return tally
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally):
         """The estimated statistic, float[].
 
@@ -117,7 +108,7 @@ class TwoReportParams:
 class TwoReportLawParams(TwoReportParams):
     """`TwoReportParams` where the law of the tally is known."""
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
         """A tally drawn at once, exact in law: a few scalars for a user, vectors for a value.
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..population import Population
 from ..random import Count
 from ._exact import Form
@@ -69,7 +69,7 @@ class TwoRoundParams(RoundsParams):
         numbers = collect(scalar_round(self.scalar, told), second, 1)
         return RoundsOutcome(told, {"queries": queries, "numbers": numbers})
 
-    @in_float64
+    @compiled_in_float64
     def _broadcast(self, tally, num_users: Count):
         answers, n = self.queries.estimate(tally), num_users.f64()
         own = jnp.asarray(self.diagonal).astype(jnp.float64)

@@ -20,7 +20,7 @@ from ._bilinear import (
     worst_case_variance,
 )
 from ._exact import Form as Kind
-from ._kernel import Kernel
+from ._kernel import Kernel, linearised_error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,35 +43,36 @@ class Statistic:
         """The kernels of the averages that are estimated, float64[m, k, k]."""
         return np.stack([form.matrix(self.reports.means) for form in self.forms])
 
-    def linearised(self, means: np.ndarray, num_users: int) -> Form:
-        """The form that the statistic is to first order about these averages."""
-        if self.kernel.is_linear:
-            return self.forms[0]
-        return Form.combined(self.forms, self.kernel.slopes(means, num_users))
 
-
-def mean_squared_error(statistic: Statistic, counts: np.ndarray, kind: Kind, truth: float) -> float:
-    """The mean squared error for given users, float64[k]; exact, or by the delta method."""
-    n = int(counts.sum())
+def mean_squared_error(
+    statistic: Statistic, counts: np.ndarray, kind: Kind, truth: float
+) -> np.ndarray:
+    """The mean squared error for given users, float64[]; exact, or by the delta method."""
     reports = statistic.reports
     means = np.array([expectation(form, reports, counts, kind) for form in statistic.forms])
-    form = statistic.linearised(means, n)
-    noise = variance(form, reports, counts, own_of(statistic, form, kind))
-    return noise + (statistic.kernel.linked(means, n) - truth) ** 2
+
+    def noise(slopes) -> float:
+        form = Form.combined(statistic.forms, slopes)
+        return variance(form, reports, counts, own_of(statistic, form, kind))
+
+    return linearised_error(statistic.kernel, means, int(counts.sum()), truth, noise)
 
 
 def population_error(
     statistic: Statistic, p: np.ndarray, num_users: int, kind: Kind, truth: float
-) -> float:
-    """The mean squared error for independent users; exact, or by the delta method."""
+) -> np.ndarray:
+    """The mean squared error for independent users, float64[]; exact, or by the delta method."""
     matrices = statistic.matrices()
     means = matrices @ p @ p
     if kind == "v":
         means = means + (np.diagonal(matrices, axis1=1, axis2=2) @ p - means) / num_users
-    form = statistic.linearised(means, num_users)
-    own = own_of(statistic, form, kind)
-    noise = iid_variance(form, statistic.reports, p, num_users, own)
-    return noise + (statistic.kernel.linked(means, num_users) - truth) ** 2
+
+    def noise(slopes) -> float:
+        form = Form.combined(statistic.forms, slopes)
+        own = own_of(statistic, form, kind)
+        return iid_variance(form, statistic.reports, p, num_users, own)
+
+    return linearised_error(statistic.kernel, means, num_users, truth, noise)
 
 
 def own_of(statistic: Statistic, form: Form, kind: Kind) -> OwnMoments | None:

@@ -236,30 +236,6 @@ def test_the_walk_is_equation_10(threshold, discarded, ties):
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "spec",
-    [
-        HierarchicalAUC(12, 3.0),
-        HierarchicalAUC(12, 3.0, labels="private", threshold=0.3, ties="zero"),
-        HierarchicalAUC(5, 6.0, split="basic", discarded="zero"),
-    ],
-    ids=["users", "private", "basic"],
-)
-def test_the_walk_in_little_memory_finds_the_same(spec, rng):
-    params = spec.build()
-    values = rng.integers(0, 2 * spec.num_scores, 3000).astype(np.int32)
-    words = rng.integers(0, 2**32, (3000, params.num_words), np.uint32)
-    reports = jax.jit(jax.vmap(params.from_bits))(words, values)
-    tally = Count.of(params.tally(reports, jnp.ones(3000, bool)))
-    expected = float(jax.jit(params.estimate)(tally))
-    assert spec.estimate_reports(reports) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(ValueError, match="reports"):
-        spec.estimate_reports(np.zeros(0, np.int32))
-    with pytest.raises(ValueError, match="reports"):
-        spec.estimate_reports(np.asarray(reports) + 2 * params.num_slots)
-
-
 def test_thresholds():
     """The rules solve the equation of the minimiser, or the first step of it."""
     spec = HierarchicalAUC(2**10, 1.0)

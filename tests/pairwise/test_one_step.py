@@ -28,7 +28,7 @@ def split_moments(spec, values, first, n):
     """
     factor = spec.factor
     columns = factor.columns.astype(np.float64)
-    signs, gamma = factor.signs, spec.randomizer.threshold
+    signs, gamma = factor.scales, spec.randomizer.threshold
     t, bit = factor.radius**2 / gamma**2, spec.scalar_randomizer
     a, b = len(first), n - len(first)
     step, own = a / (a + 1), 1 / (a + 1)
@@ -40,7 +40,7 @@ def split_moments(spec, values, first, n):
     d_one, d_two = (np.sum(x**2 * signs, axis=1) for x in (one, two))
     mean = one.mean(axis=0)
     answers = 2 * step * two @ (signs * mean) + own * d_two
-    expected = answers.mean() - step * mean @ (signs * mean) + factor.shift
+    expected = answers.mean() - step * mean @ (signs * mean) + factor.constant
     slope = two.mean(axis=0) - mean
     linear = a * (2 * step / a) ** 2 * t * slope @ slope
     square = (step / a**2) ** 2 * (2 * t**2 * len(signs) * a**2 + np.sum(d_one**2) / gamma**2)
@@ -156,7 +156,7 @@ def test_leading_error_does_not_depend_on_the_factorization():
     """`(c**2 tau**2 - E g**2) / b + 4 zeta_1 a / (n b)` and the rest is of second order."""
     spec: Any = OneStep(W, 1.0, tau=4.0)
     h, n = np.array([0.45, 0.2, 0.35]), 10**9
-    centred = W - spec.factor.shift
+    centred = W - spec.factor.constant
     g = 2 * centred @ h
     bit = spec.scalar_randomizer.magnitude**2 * 16 - h @ g**2
     spread = h @ (W @ h) ** 2 - (h @ W @ h) ** 2
@@ -174,15 +174,15 @@ def test_what_is_broadcast(key):
     assert np.abs(told["values"]).max() == 1
     answers = told["middle"] + told["tau"] * told["values"]
     a = float(found.tallies["vectors"]["users"].numpy())
-    direct = 2 * a / (a + 1) * spec.factor.columns @ (spec.factor.signs * told["mean"])
-    direct += np.diagonal(spec.factor.matrix) / (a + 1)
+    direct = 2 * a / (a + 1) * spec.factor.columns @ (spec.factor.scales * told["mean"])
+    direct += np.diagonal(spec.factor.rest) / (a + 1)
     np.testing.assert_allclose(answers, direct, atol=1e-5)
     minus, plus = found.tallies["numbers"].numpy()
     number = told["middle"] + told["tau"] * spec.scalar_randomizer.magnitude * (plus - minus) / (
         plus + minus
     )
     estimate = jaxdp.run(spec, users, key, method="tally")
-    assert estimate == pytest.approx(number - told["square"] + spec.factor.shift, abs=1e-5)
+    assert estimate == pytest.approx(number - told["square"] + spec.factor.constant, abs=1e-5)
 
 
 def test_bad_input():

@@ -2,16 +2,20 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxdp
 from jaxdp.bounds._interactive import three_round_mse
 from jaxdp.engine import outcome
+from jaxdp.linear._tails import tail_of
 from jaxdp.pairwise import KendallTau
 from jaxdp.pairwise._three_round import ThreeRound
 from jaxdp.projections import hull
+from jaxdp.random import Count, Fixed
 from tests import stats
+from tests.marks import slow
 
 W = np.array([[0.3, 1.0, -0.4], [1.0, 0.0, 0.6], [-0.4, 0.6, 0.9]])
 PAPER: Any = ThreeRound(W, 1.0, form="v", variant="paper")
@@ -49,10 +53,11 @@ def test_paper_errs_as_predicted(key):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tau", [None, "bound"])
 @pytest.mark.parametrize("form", ["u", "v"])
 @pytest.mark.parametrize("method", ["tally", "per_user"])
-def test_tuned_errs_within_its_bound(form, method, key):
-    spec, users = ThreeRound(W, 1.0, form=form), jaxdp.Population.from_histogram(COUNTS)
+def test_tuned_errs_within_its_bound(form, method, tau, key):
+    spec, users = ThreeRound(W, 1.0, form=form, tau=tau), jaxdp.Population.from_histogram(COUNTS)
     trials = jaxdp.simulate(spec, users, key, num_trials=1000, method=method)
     bound, truth = spec.variance(COUNTS), spec.truth(COUNTS)
     stats.check_mean(trials.estimates, truth, variance=bound)
@@ -67,10 +72,10 @@ def test_what_is_broadcast(key):
     users = jaxdp.Population.from_histogram(COUNTS)
     found = outcome(spec, users, key, method="tally")
     told, factor = found.broadcasts, spec.factor
-    center = factor.signs * told["center"]
+    center = factor.scales * told["center"]
     again = hull(center, factor.columns.T.astype(float), tol=1e-12, float64=True)
     np.testing.assert_allclose(again.point, center, atol=1e-4)
-    answers = factor.columns @ (told["center"] + factor.signs * told["mean"])
+    answers = factor.columns @ (told["center"] + factor.scales * told["mean"])
     numbers = told["numbers"]
     np.testing.assert_allclose(
         numbers["middle"] + numbers["tau"] * numbers["values"], answers, atol=1e-5
@@ -79,13 +84,48 @@ def test_what_is_broadcast(key):
     minus, plus = found.tallies["numbers"].numpy()
     assert sum(groups) + minus + plus == 2000
     scale = numbers["tau"] * spec.scalar_randomizer.magnitude / (plus + minus)
-    expected = numbers["middle"] + scale * (plus - minus) - told["constant"] + factor.shift
+    expected = numbers["middle"] + scale * (plus - minus) - told["constant"] + factor.constant
     estimate = jaxdp.run(spec, users, key, method="tally")
     assert estimate == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("form", ["u", "v"])
+def test_numbers_stay_in_the_data_independent_bound(form):
+    """All users hold one value; noise of y up to the bound is let through, and more is clipped."""
+    spec: Any = ThreeRound(W, 1.0, form=form, tau="bound")
+    params, factor, users = spec.build(), spec.factor, 400
+    limit, margin = spec.clip
+    assert limit == 2 * np.abs(factor.rest).max()
+    variance = tail_of(spec.randomizer).variance  # pyright: ignore[reportOptionalMemberAccess]
+    assert margin == pytest.approx(factor.radius * np.sqrt(2 * np.log(2e9) * variance))
+    tau = limit + margin / np.sqrt(users)
+    held = factor.columns[0].astype(np.float64)
+    center = (factor.scales * held).astype(np.float32)
+    for share in (0.99, 1.01):
+        added = share * tau - 2 * factor.rest[0, 0]
+        mean = held + factor.scales * held * added / (held @ held)
+        total = Fixed.of(jnp.asarray(users * mean / params.vectors.vector.unit, jnp.float32), 10)
+        tally = {"sum": total, "users": Count.of(np.int64(users))}
+        told = params._numbers(center, tally, Count.of(np.int64(10**9)))["numbers"]
+        assert float(told["tau"]) == pytest.approx(tau)
+        assert float(told["values"][0]) == pytest.approx(min(share, 1.0), abs=1e-3)
+
+
+@pytest.mark.parametrize("num_users", [300, slow(10**4), slow(10**7)])
+@pytest.mark.parametrize("epsilon", [0.3, slow(1.0), slow(4.0)])
+@pytest.mark.parametrize("size", [3, slow(8)])
+def test_the_range_has_less_predicted_error_than_the_bound(size, epsilon, num_users, rng):
+    """Why it is the default: in the worst case, and for given users."""
+    matrix = W if size == 3 else np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    counts = rng.multinomial(num_users, np.full(size, 1 / size))
+    one, other = (ThreeRound(matrix, epsilon, tau=tau) for tau in (None, "bound"))
+    assert one.worst_case_variance(num_users) < other.worst_case_variance(num_users) < np.inf
+    assert one.variance(counts) < other.variance(counts)
+    assert other.variance(counts) <= other.worst_case_variance(num_users)
+
+
 def test_bounds_are_ordered():
-    every: Any = ({}, {"tau": 4.0}, {"form": "v"})
+    every: Any = ({}, {"tau": 4.0}, {"tau": "bound"}, {"form": "v"})
     for options in every:
         spec = ThreeRound(W, 1.0, **options)
         assert spec.variance(COUNTS) <= spec.worst_case_variance(2000)
@@ -98,11 +138,11 @@ def test_bounds_are_ordered():
 def test_bounds_without_the_matrix():
     """`bounds.three_round_mse` of the norms is that of the worst data, or more."""
     n, factor = 10**6, PAPER.factor
-    options: Any = dict(num_values=3, num_users=n, epsilon=1.0, rank=factor.signs.size)
+    options: Any = dict(num_values=3, num_users=n, epsilon=1.0, rank=factor.scales.size)
     alone = three_round_mse(PAPER.norm, factor.radius**2, **options)
     assert alone == pytest.approx(PAPER.worst_case_variance(n), rel=1e-6)
     spec = ThreeRound(W, 1.0)
-    norm = float(np.abs(spec.factor.matrix).max())
+    norm = float(np.abs(spec.factor.rest).max())
     alone = three_round_mse(norm, spec.factor.radius**2, variant="tuned", **options)
     assert spec.worst_case_variance(n) < alone < 3 * spec.worst_case_variance(n)
 
@@ -115,6 +155,8 @@ def test_bad_input():
         (lambda: ThreeRound(W, 1.0, shares=(0.5, 0.5, 0.5)), "shares"),
         (lambda: ThreeRound(KendallTau("b"), 1.0, num_values=(2, 2)), "linear"),
         (lambda: ThreeRound(W, 1.0, tau=-1.0), "tau"),
+        (lambda: ThreeRound(W, 1.0, tau="range"), "tau"),
+        (lambda: ThreeRound(W, 1.0, form="v", variant="paper", tau="bound"), "tau"),
     ):
         with pytest.raises((ValueError, TypeError), match=name):
             make()

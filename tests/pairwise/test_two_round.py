@@ -12,7 +12,8 @@ import jaxdp
 from jaxdp.linear import FactorizedQueries, HistogramQuery, OracleQueries
 from jaxdp.linear._encoded import covariance_form
 from jaxdp.pairwise import KendallTau
-from jaxdp.pairwise._two_round import TwoRound, _Model
+from jaxdp.pairwise._two_round import TwoRound
+from jaxdp.pairwise._two_round_errors import Model
 from jaxdp.randomizers import KRR, L2Ball
 from tests import stats
 
@@ -52,7 +53,7 @@ def test_error_for_given_users(sharing, form, queries):
     """Six users: all pairs of groups."""
     spec = TwoRound(W, 1.0, form=form, queries=queries, sharing=sharing, tau=3.0)
     counts, truth = np.bincount(VALUES), float(spec.truth(np.bincount(VALUES)))
-    model = _Model(spec, counts.astype(float), 6.0, False)
+    model = Model(spec, counts.astype(float), 6.0, False)
     everyone = np.arange(6)
     for a in (2, 4) if sharing == "users" else (6,):
         groups = [
@@ -77,11 +78,11 @@ def test_error_for_independent_users(sharing, form, queries):
     target, expected = float(spec.population_truth(p, 5)), np.zeros(3)
     for ones in range(6):
         counts = np.array([5 - ones, ones])
-        model = _Model(spec, counts.astype(float), 5.0, False)
+        model = Model(spec, counts.astype(float), 5.0, False)
         found = np.array([model.split(sizes), model.noise(sizes), model.scalar(sizes)])[:, 0]
         found[0] += (float(spec.truth(counts)) - target) ** 2
         expected += binom.pmf(ones, 5, p[1]) * found
-    model = _Model(spec, p, 5.0, True)
+    model = Model(spec, p, 5.0, True)
     found = np.array([model.split(sizes), model.noise(sizes), model.scalar(sizes)])[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
