@@ -3,7 +3,12 @@
 import datetime
 import json
 import pathlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from ._timing import machine, versions
+
+Rows = list[dict[str, Any]]
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
@@ -18,6 +23,45 @@ def save(results: dict[str, Any], path: pathlib.Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(results))
+
+
+def run_sections(
+    sections: Mapping[str, Callable[[], Rows]], chosen: Iterable[str], folder: pathlib.Path
+) -> None:
+    """Runs some sections, prints their tables, and keeps the last results of the others.
+
+    Args:
+      sections: by name, what measures; its docstring stands above its table.
+      chosen: the names of those to run.
+      folder: where `results.json` and `tables.md` are.
+    """
+    data = folder / "results.json"
+    report: dict[str, Any] = json.loads(data.read_text()) if data.exists() else {"sections": {}}
+    report |= {"date": today(), "machine": machine(), "versions": versions()}
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def section(name: str) -> str:
+        return f"{sections[name].__doc__}\n\n{rows_table(report['sections'][name])}"
+
+    for name in chosen:
+        report["sections"][name] = sections[name]()
+        print(f"\n{section(name)}", flush=True)
+        data.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    host, found = report["machine"], report["versions"]
+    measured = (
+        f"{report['date']}; {host['cpu']}, {host['cores']} cores, load {host['load_before']:.1f} "
+        "before the run; " + ", ".join(f"{k} {v}" for k, v in found.items()) + "."
+    )
+    parts = [measured, *(section(name) for name in sections if name in report["sections"])]
+    (folder / "tables.md").write_text("\n\n".join(parts) + "\n")
+
+
+def rows_table(rows: Rows) -> str:
+    """A table of rows, a column for each name that one of them has."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [columns, ["---"] * len(columns)]
+    lines += [[str(row.get(name, "")) for name in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -83,7 +127,8 @@ def _private_sum(row: dict[str, Any]) -> str:
     return (
         f"`PrivUnitG`, d = {row['dim']}, padded, its sum and the sum of a quadratic form "
         f"(`randomize_and_sum`), {row['users']:,} users: {row['ours_ns']:.0f} ns a user, "
-        f"{row['ratio']:.2f} times its {row['dim']} normals."
+        f"{row['ratio']:.2f} times its {row['dim']} normals. Normals that are added to the users' "
+        f"vectors, with the same sums: {row['least_ratio']:.2f} times."
     )
 
 

@@ -47,6 +47,29 @@ def interleave(
     }
 
 
+def timed(
+    call: Callable[[], Any], repeats: int = 1, first: Callable[[], Any] | None = None
+) -> tuple[Any, float, float]:
+    """The result of a call in jax, and how long it takes at the least.
+
+    Args:
+      call: what is timed.
+      repeats: timed calls.
+      first: what is called before them, to compile; None for `call` itself.
+
+    Returns:
+      The last result, and the least wall and processor seconds of a call.
+    """
+    jax.block_until_ready((first or call)())
+    found, seconds, busy = None, [], []
+    for _ in range(repeats):
+        start, processor = time.perf_counter(), time.process_time()
+        found = jax.block_until_ready(call())
+        seconds.append(time.perf_counter() - start)
+        busy.append(time.process_time() - processor)
+    return found, min(seconds), min(busy)
+
+
 def machine() -> dict[str, Any]:
     """The processor, its cores, the device that jax computes on, and how busy the machine is."""
     return {

@@ -9,7 +9,6 @@ benchmarks/results/perturb/. Sections that are not run keep their last results. 
 """
 
 import argparse
-import json
 import time
 import warnings
 from typing import Any
@@ -20,8 +19,8 @@ import numpy as np
 
 from jaxdp.central._cosine_set import CosineSet
 
-from ._report import RESULTS, today
-from ._timing import machine, versions
+from ._report import RESULTS, Rows, rows_table, run_sections
+from ._timing import timed
 
 FOLDER = RESULTS / "perturb"
 DIMENSION = 50  # of the vectors
@@ -37,7 +36,7 @@ def noisy_similarities(n: int, sigma: float) -> np.ndarray:
     return v @ v.T + sigma * (z + z.T) / 2
 
 
-def conic(sizes: tuple[int, ...] = (16, 64)) -> list[dict[str, Any]]:
+def conic(sizes: tuple[int, ...] = (16, 64)) -> Rows:
     """The exact projection, float64, against conic solvers of cvxpy on the same matrices."""
     import cvxpy as cp
 
@@ -69,7 +68,7 @@ def conic(sizes: tuple[int, ...] = (16, 64)) -> list[dict[str, Any]]:
     return rows
 
 
-def large(sizes: tuple[int, ...] = LARGE) -> list[dict[str, Any]]:
+def large(sizes: tuple[int, ...] = LARGE) -> Rows:
     """The exact projection, float64, of large matrices, to a relative distance of 1e-6."""
     return [
         _ours(noisy_similarities(n, sigma), "one", sigma, repeats=1)[1]
@@ -87,13 +86,9 @@ def _ours(
     """The projection, and its row: the least wall time of `repeats` calls after a first one."""
     with jax.enable_x64(True):
         project, matrix = CosineSet(len(x), diagonal).project, jnp.asarray(x)
-        jax.block_until_ready(project(matrix, max_steps=1))  # compiles
-        seconds, busy = [], []
-        for _ in range(repeats):
-            start, processor = time.perf_counter(), time.process_time()
-            found = jax.block_until_ready(project(matrix))
-            seconds.append(time.perf_counter() - start)
-            busy.append(time.process_time() - processor)
+        found, seconds, busy = timed(
+            lambda: project(matrix), repeats, first=lambda: project(matrix, max_steps=1)
+        )
     point = np.asarray(found.point)
     return point, {
         "n": len(x),
@@ -101,16 +96,9 @@ def _ours(
         "noise": sigma,
         "gap / |point|²": f"{float(found.gap) / np.sum(point**2):.1e}",
         "steps": int(found.num_steps),
-        "seconds": f"{min(seconds):.3g}",
-        "processor seconds": f"{min(busy):.3g}",
+        "seconds": f"{seconds:.3g}",
+        "processor seconds": f"{busy:.3g}",
     }
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[str(row.get(name, "")) for name in columns] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main() -> None:
@@ -120,24 +108,9 @@ def main() -> None:
     parser.add_argument("--items", type=int, help="n of the section large, which alone is run")
     options = parser.parse_args()
     if options.items is not None:
-        print(_table(large((options.items,))), flush=True)
+        print(rows_table(large((options.items,))), flush=True)
         return
-    data = FOLDER / "results.json"
-    report: dict = json.loads(data.read_text()) if data.exists() else {"sections": {}}
-    report |= {"date": today(), "machine": machine(), "versions": versions()}
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in [options.only] if options.only else list(SECTIONS):
-        report["sections"][name] = SECTIONS[name]()
-        print(f"\n{SECTIONS[name].__doc__}\n\n{_table(report['sections'][name])}", flush=True)
-        data.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-    host, found = report["machine"], report["versions"]
-    parts = [
-        f"{report['date']}; {host['cpu']}, {host['cores']} cores, load {host['load_before']:.1f} "
-        "before the run; " + ", ".join(f"{k} {v}" for k, v in found.items()) + "."
-    ]
-    for name in (n for n in SECTIONS if n in report["sections"]):
-        parts.append(f"{SECTIONS[name].__doc__}\n\n{_table(report['sections'][name])}")
-    (FOLDER / "tables.md").write_text("\n\n".join(parts) + "\n")
+    run_sections(SECTIONS, [options.only] if options.only else SECTIONS, FOLDER)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ its rows; without it our own numbers are still printed.
 """
 
 import argparse
-import json
 import time
 from typing import Any
 
@@ -19,15 +18,15 @@ import numpy as np
 
 from jaxdp import projections
 
-from ._report import RESULTS, today
-from ._timing import interleave, machine, versions
+from ._report import RESULTS, Rows, run_sections
+from ._timing import interleave, timed
 
 FOLDER = RESULTS / "projections"
 ROWS, COLUMNS, POINTS = 256, 4096, 1000  # of the polytope's matrix, and how many are projected
 TOL = 1e-6
 
 
-def polytope() -> list[dict[str, Any]]:
+def polytope() -> Rows:
     """A batch of points onto A·B₁ and A·Simplex, A of 256 × 4096, to gap ≤ 1e-6·‖y‖²."""
     rng = np.random.default_rng(0)
     normal = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
@@ -42,7 +41,7 @@ def polytope() -> list[dict[str, Any]]:
         noise = scale * rng.standard_normal((POINTS, ROWS)).astype(np.float32)
         y, a = jnp.asarray(histograms @ a.T + noise), jnp.asarray(a)
         for project in (projections.symmetric_polytope, projections.hull):
-            found, seconds = _timed(lambda p=project, y=y, a=a: p(y, a, tol=TOL))
+            found, seconds, _ = timed(lambda p=project, y=y, a=a: p(y, a, tol=TOL))
             rows.append(
                 {
                     "set": f"{project.__name__}, {name}",
@@ -83,7 +82,7 @@ def _against_cvxpy(project, y, a, ours: float) -> str:
     return f"{seconds[-1] / ours:.0f}"  # the first one holds the compilation of the problem
 
 
-def correlation() -> list[dict[str, Any]]:
+def correlation() -> Rows:
     """The nearest correlation matrix, float64."""
     rng = np.random.default_rng(0)
     rows = []
@@ -92,7 +91,7 @@ def correlation() -> list[dict[str, Any]]:
             unit = rng.standard_normal((n, n))
             unit /= np.linalg.norm(unit, axis=1, keepdims=True)
             x = unit @ unit.T + noise * rng.standard_normal((n, n))
-            found, seconds = _timed(lambda x=x: projections.correlation(x), repeats=1)
+            found, seconds, _ = timed(lambda x=x: projections.correlation(x))
             rows.append(
                 {
                     "n": n,
@@ -121,7 +120,7 @@ def _conic_correlation(x, point, ours: float) -> dict[str, str]:
     return {"relative distance from SCS": f"{distance:.1e}", "SCS / ours": f"{seconds / ours:.0f}"}
 
 
-def simplex() -> list[dict[str, Any]]:
+def simplex() -> Rows:
     """The simplex, float32, interleaved with optax (one call a row, by vmap)."""
     import optax
 
@@ -149,45 +148,12 @@ def simplex() -> list[dict[str, Any]]:
 SECTIONS = {"polytope": polytope, "correlation": correlation, "simplex": simplex}
 
 
-def _timed(call, repeats=1):
-    """The result of a call and the least seconds of `repeats` calls after a first one."""
-    seconds = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        found = jax.block_until_ready(call())
-        seconds.append(time.perf_counter() - start)
-    return found, min(seconds[1:])
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[str(row.get(name, "")) for name in columns] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=list(SECTIONS), help="one section")
     options = parser.parse_args()
-    chosen = [options.only] if options.only else list(SECTIONS)
-    data = FOLDER / "results.json"
-    report: dict = json.loads(data.read_text()) if data.exists() else {"sections": {}}
-    report |= {"date": today(), "machine": machine(), "versions": versions()}
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in chosen:
-        report["sections"][name] = SECTIONS[name]()
-        print(f"\n{SECTIONS[name].__doc__}\n\n{_table(report['sections'][name])}", flush=True)
-        data.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-    host, found = report["machine"], report["versions"]
-    parts = [
-        f"{report['date']}; {host['cpu']}, {host['cores']} cores, load {host['load_before']:.1f} "
-        f"before the run; " + ", ".join(f"{k} {v}" for k, v in found.items()) + "."
-    ]
-    for name in (n for n in SECTIONS if n in report["sections"]):
-        parts.append(f"{SECTIONS[name].__doc__}\n\n{_table(report['sections'][name])}")
-    (FOLDER / "tables.md").write_text("\n\n".join(parts) + "\n")
+    run_sections(SECTIONS, [options.only] if options.only else SECTIONS, FOLDER)
 
 
 if __name__ == "__main__":
