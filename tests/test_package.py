@@ -18,7 +18,9 @@ ROOT = pathlib.Path(__file__).parents[1]
 FLOORS = {
     "jaxdp_kernels": 0,
     "jaxdp._version": 0,
+    "jaxdp._features": 0,
     "jaxdp._spec": 0,
+    "jaxdp._subsets": 0,
     "jaxdp._x64": 0,
     "jaxdp.data": 0,
     "jaxdp.accounting": 1,

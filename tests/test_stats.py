@@ -14,8 +14,9 @@ import pytest
 from scipy.stats import binom, hypergeom, multinomial, multivariate_hypergeom
 
 from tests import _bounds, stats
+from tests.marks import slow
 
-LEVELS = [1e-9, 1e-4, 1e-2, 0.3]
+LEVELS = [1e-9, slow(1e-4), 1e-2, slow(0.3)]
 
 
 @pytest.fixture(params=LEVELS)

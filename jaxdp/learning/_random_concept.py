@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_epsilon
-from .._x64 import in_float64
+from .._x64 import compiled_in_float64
 from ..linear._tails import Tail
 from ..random import Count, binomial, merge, mul_32x32, multinomial
 from ..randomizers import KRR, KRRParams
@@ -180,7 +180,7 @@ class RandomConceptParams(IndependentUsersParams):
         right = jnp.asarray(self.right)[value, concept].astype(jnp.int32)
         return 2 * concept + self.bit.from_bits(words[1:], right)
 
-    @in_float64
+    @compiled_in_float64
     def estimate(self, tally: Count):
         """Unbiased losses, float[m].
 
@@ -197,7 +197,7 @@ class RandomConceptParams(IndependentUsersParams):
         bits = self.bit.word_bits
         return jnp.asarray(_shares(self.num_concepts, bits)) / 2.0**bits
 
-    @in_float64
+    @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law.
 

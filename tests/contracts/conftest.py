@@ -10,15 +10,21 @@ from tests.contracts.registry import EXEMPLARS, RANDOMIZERS
 SIMULATIONS = ("test_determinism", "test_law", "test_transformations")
 """Suites that a variant of another case is left out of by default."""
 
-EXHAUSTIVE = {
+OF_THE_ENGINE = {
     "test_bits_do_not_depend_on_devices_or_blocks",
     "test_independent_users_have_the_population_truth",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
-    "test_results_do_not_depend_on_the_x64_flag",
     "test_run_agrees_inside_jit_and_vmap",
     "test_stacked_grid_is_vmapped",
     "test_trials_are_runs_with_folded_keys",
+}
+"""Tests of what the engine does with any member: by default on two, of either kind of tally."""
+
+COUNTS_AND_SUMS = {"binary", "laplace"}
+
+EXHAUSTIVE = {
+    "test_results_do_not_depend_on_the_x64_flag",
     "test_given_and_counted_users_are_the_same_users",
     "test_two_paths_one_law",
     "test_unbiased_with_the_predicted_variance",
@@ -32,6 +38,10 @@ DEAR = {"hierarchical-auc", "hierarchical-prefix", "pairs-krr", "two-round"}
 def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
     """Whether a contract of a member is tested with `-m slow` only."""
     case = params["case"]
+    if test == "test_every_path_is_traced":
+        return not is_slow("test_unbiased_with_the_predicted_variance", "test_law", params)
+    if test == "test_reports_agree_under_every_transformation" and case not in RANDOMIZERS:
+        return True  # of protocols: those of their randomizers
     if case.variant and module in SIMULATIONS:
         return True
     if test == "test_unbiased_with_the_predicted_variance" and case not in RANDOMIZERS:
@@ -40,6 +50,8 @@ def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
         return other_path or case.name in DEAR
     if test == "test_bits_do_not_depend_on_devices_or_blocks" and params["kind"] != "histogram":
         return case.name != "laplace"
+    if test in OF_THE_ENGINE:
+        return case.name not in COUNTS_AND_SUMS
     return test in EXHAUSTIVE and case not in EXEMPLARS
 
 

@@ -21,6 +21,7 @@ from tests.contracts.cases import (
     oracle_statistic,
     pair_sampling,
     pairwise,
+    product_means,
     rounds,
     scalars,
     shuffled,
@@ -53,6 +54,7 @@ PROTOCOLS = (
     + linear_oracles.CASES
     + linear_strategy.CASES
     + linear_vectors.CASES
+    + product_means.CASES
     + central.CASES
     + learning.CASES
 )

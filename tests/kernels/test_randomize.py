@@ -19,6 +19,7 @@ from jaxdp_kernels.randomize_and_count.ref import randomize_and_count_ref
 from jaxdp_kernels.randomize_and_sum import arg_specs as sum_specs
 from jaxdp_kernels.randomize_and_sum import randomize_and_sum
 from jaxdp_kernels.randomize_and_sum.ref import randomize_and_sum_ref
+from tests.marks import slow
 
 ORIGIN = np.zeros(2, np.uint32)
 SMALL_COUNTS = [spec for spec in count_specs.ARG_SPECS if spec.num_users < 2**14]
@@ -50,9 +51,9 @@ def test_sums_equal_the_definition(spec):
     ("spec", "values"),
     [
         (KRR(num_values=5, epsilon=1.0), np.arange(700) % 5),
-        (KRR(num_values=2, epsilon=1.0), np.arange(700) % 2),
+        slow(KRR(num_values=2, epsilon=1.0), np.arange(700) % 2),
         (BinaryResponse(epsilon=1.0), np.linspace(-1, 1, 700)),
-        (UnaryEncoding(num_values=6, epsilon=1.0), np.arange(700) % 6),
+        slow(UnaryEncoding(num_values=6, epsilon=1.0), np.arange(700) % 6),
     ],
     ids=lambda x: getattr(type(x), "__name__", None),
 )

@@ -46,12 +46,69 @@ def test_is_the_quantile_function():
     assert relative_error(words, by_erf_inv) > 1e-2  # coarser by far, and without the tails
 
 
+def check_words(normals, number, size, above):
+    """Checks words `number * size` and on, of the lower half, and those opposite to them.
+
+    All are finite and below zero, `~w` is minus `w`, none falls below an earlier one by more than
+    two errors, and every 32nd is the quantile; so are all of the first block, the tail.
+
+    Args:
+      normals: a jitted function of words.
+      number: of the block.
+      size: words of a block.
+      above: the largest of the earlier results.
+
+    Returns:
+      The largest result up to here, and the sum of the squares.
+    """
+    words = np.arange(size, dtype=np.uint32) + np.uint32(number * size)
+    got, opposite = (np.asarray(x) for x in normals(words))
+    assert np.isfinite(got).all()
+    assert got.max() < 0
+    np.testing.assert_array_equal(opposite, -got)
+    highest = np.maximum.accumulate(np.append(np.float32(above), got))[1:]
+    assert np.max((highest - got) / -got) <= 2 * ERROR
+    some = slice(None) if number == 0 else slice(number % 32, None, 32)
+    assert np.max(np.abs(got[some] / quantile(words[some]) - 1)) <= ERROR
+    return highest[-1], np.sum(np.square(got, dtype=np.float64))
+
+
+def both(normals):
+    """Results of words and of their opposites, in one program."""
+    return jax.jit(lambda words: (normals(words), normals(~words)))
+
+
 @pytest.mark.slow
-def test_is_the_quantile_function_on_many_words():
-    for offset in range(8):
-        words = (np.arange(2**24, dtype=np.uint64) * 256 + offset * 37).astype(np.uint32)
-        assert relative_error(words) <= ERROR
-    assert relative_error(np.arange(2**22, dtype=np.uint32)) <= ERROR
+def test_every_word():
+    """All 2**32 of them, block by block.
+
+    Results that are in order and near the quantiles at every 32nd word are near them at all.
+    """
+    size, above, squares = 2**22, np.float32(-np.inf), 0.0
+    normals = both(standard_normal)
+    for number in range(2**31 // size):
+        above, more = check_words(normals, number, size, above)
+        squares += more
+    assert squares / 2**31 == pytest.approx(1, abs=2 * ERROR)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda z, w: jnp.where(w == 5000, jnp.nan, z),
+        lambda z, w: jnp.where(w == 5000, -z, z),
+        lambda z, w: jnp.where(w < np.uint32(2**31), z, z * np.float32(1 + 1e-6)),
+        lambda z, w: jnp.where(jnp.minimum(w, ~w) == 5000, z * np.float32(1 + 3e-3), z),
+        lambda z, w: z * np.float32(1 + 1e-6),
+    ],
+    ids=["not a number", "sign", "asymmetry", "order", "scale"],
+)
+def test_planted_errors_are_seen(plant):
+    """One word of 4,096 is not finite, of the other sign or out of order, or a half is off."""
+    start = 1, 2**12, -np.inf
+    check_words(both(standard_normal), *start)
+    with pytest.raises(AssertionError):
+        check_words(both(lambda w: plant(standard_normal(w), w)), *start)
 
 
 def test_symmetry_and_range():
