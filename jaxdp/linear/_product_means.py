@@ -170,10 +170,11 @@ class ProductMeans(abc.ABC):
 
         The least of three, for a truth A in the set. With the noise z of the raw estimate, the
         projection P has `|P - A|**2 <= |z|**2`, at most `(2 radius)**2`, and at most `<z, P - A>`,
-        whose mean is that of <z, P>. A report is sigma times `g + (a - b) u` for independent
-        normals g, u the user's vector over r, |u| <= 1, b their part along (u, its padding), and a
-        of variance 1 independent of g. So `E max <z, P> <= sigma (G + sqrt(2) radius) / sqrt(n)`
-        with the Gaussian complexity G of the set. The tolerance of the projection comes on top.
+        whose mean is that of `<z, P>`. A report is sigma times `g + (a - b) u` for independent
+        normals g, the user's vector u over r, of norm at most 1, b their part along u with its
+        padding, and a of variance 1 independent of g. So, with the Gaussian complexity G of the
+        set, `E max <z, P> <= sigma (G + sqrt(2) radius) / sqrt(n)`. The tolerance of the projection
+        comes on top.
 
         Args:
           num_users: n.
