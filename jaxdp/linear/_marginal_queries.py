@@ -67,7 +67,7 @@ class MarginalQueries(ProductMeans):
       >>> tally = jaxdp.engine.outcome(spec, population, jax.random.key(0))
       >>> truth, params = spec.truth([1] * 2_000, users), spec.build()
       >>> errors = [np.sum((x(tally) - truth) ** 2) for x in (params.raw, params.estimate)]
-      >>> bool(errors[1] < 0.5 * errors[0])
+      >>> bool(errors[1] < 0.8 * errors[0])
       True
 
     References:
