@@ -40,6 +40,7 @@ RIVALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 5])
 @pytest.mark.parametrize("rival", RIVALS)
 def test_rivals_simulate_the_same_protocol(rival, k, seed):
@@ -227,6 +228,7 @@ def test_a_wrong_kernel_is_seen():
     assert not gpu._equal(right, (np.arange(3), right[1].astype(np.float64)))
 
 
+@pytest.mark.slow
 def test_gpu_script_fails_with_the_suite(tmp_path, monkeypatch):
     suite = {"platforms": "cpu", "exit_code": 1, "summary": "1 failed"}
     monkeypatch.setattr(gpu, "run_suite", lambda tests, cpu: suite)

@@ -90,6 +90,7 @@ def test_multinomial_false_alarms(level, n, p):
     assert rejected_mass(stats.check_multinomial, outcomes) > 0 or level < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), [((5, 8), [0.1, 0.3, 0.6]), ((30, 40), [0.2, 0.8])])
 def test_same_distribution_false_alarms(level, n, p):
     pairs = itertools.product(*(list(compositions(m, len(p))) for m in n))
@@ -225,6 +226,7 @@ def assert_power(check, outcomes, too_close, **kwargs):
     assert 1 - rejected_mass(check, too_close, **kwargs) > 1 - stats.POWER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), [(1000, 0.3), (2000, 1e-3), (1000, 0.97)])
 def test_proportion_power(n, p):
     d = stats.detectable_proportion(n, p)
@@ -240,6 +242,7 @@ def test_proportion_power_is_the_familiar_one():
     assert stats.detectable_proportion(5, 0.9) == math.inf
 
 
+@pytest.mark.slow
 def test_difference_power(rng):
     n, m, p = 10**5, 10**6, np.array([0.2, 0.3, 0.5])
     d = stats.detectable_difference(n, m, 0.2, cells=3)

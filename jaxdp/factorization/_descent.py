@@ -8,9 +8,10 @@ import jax.numpy as jnp
 
 from ._factors import column_norm
 
-_CHECK_EVERY = 20  # steps between adjustments of the radius
-_SHRINK = 0.99  # of the squared radius, after a feasible check
-_GROW = 1.004  # after an infeasible one
+_CHECK_EVERY = 10  # steps between adjustments of the radius
+_FIRST_CHANGE = 0.03  # relative, of the squared radius: down after a feasible check, half of it up
+_CHANGES = (1e-3, 0.1)  # least and largest
+_FASTER, _SLOWER = 1.2, 0.5  # of the change, after two checks that agree or do not
 _MARGIN = 0.97  # the loss aims at this fraction of alpha, so that the maximum can be met
 
 
@@ -19,6 +20,8 @@ class _State(NamedTuple):
     right: jax.Array
     optimizer: Any  # optax.OptState
     square: jax.Array  # squared radius of the column-norm balls
+    change: jax.Array  # by how much the next check changes it
+    was_feasible: jax.Array  # at the last check
     best: tuple[jax.Array, jax.Array]
     best_error: jax.Array
     best_norm: jax.Array
@@ -43,9 +46,9 @@ def truncate(matrix, rank: int, seed: int = 0, num_iterations: int = 2):
 
 
 def _rate(step, num_steps):
-    """A cosine from 0.05 to a fiftieth of it."""
+    """A cosine from 0.1 to a fiftieth of it."""
     share = jnp.minimum(step, num_steps) / num_steps
-    return 0.05 * (0.02 + 0.98 * (1 + jnp.cos(jnp.pi * share)) / 2)
+    return 0.1 * (0.02 + 0.98 * (1 + jnp.cos(jnp.pi * share)) / 2)
 
 
 @jax.jit
@@ -54,7 +57,8 @@ def descend(matrix, left, right, alpha, square, num_steps):
 
     Adam on ½·Σ max(abs(leftᵀ·right − matrix) − 0.97·alpha, 0)², every step followed by the
     projection of all columns onto a ball. The ball, of squared radius `square` at first, shrinks
-    while the constraint holds and grows while it does not.
+    while the constraint holds and grows while it does not, by steps that get longer as long as
+    they go one way.
 
     Returns:
       The feasible factors of least norm seen, or, if none was feasible, those of least error.
@@ -84,19 +88,24 @@ def descend(matrix, left, right, alpha, square, num_steps):
 
         largest = jnp.max(jnp.abs(error))  # of the factors before this step
         size = column_norm(state.left) * column_norm(state.right)
-        feasible, was_feasible = largest <= alpha, state.best_error <= alpha
+        feasible, found_one = largest <= alpha, state.best_error <= alpha
         better = jnp.where(
-            was_feasible, feasible & (size < state.best_norm), largest < state.best_error
+            found_one, feasible & (size < state.best_norm), largest < state.best_error
         )
         keep = functools.partial(jnp.where, better)
         due = state.step % _CHECK_EVERY == _CHECK_EVERY - 1
-        square = state.square * jnp.where(due, jnp.where(feasible, _SHRINK, _GROW), 1.0)
+        change = state.change * jnp.where(feasible == state.was_feasible, _FASTER, _SLOWER)
+        change = jnp.where(due, jnp.clip(change, *_CHANGES), state.change)
+        factor = jnp.where(feasible, 1 - change, 1 + change / 2)
+        square = state.square * jnp.where(due, factor, 1.0)
         radius = jnp.sqrt(square)
         return _State(
             _project(moved[0], radius),
             _project(moved[1], radius),
             optimizer_state,
             square,
+            change,
+            jnp.where(due, feasible, state.was_feasible),
             jax.tree.map(keep, (state.left, state.right), state.best),
             keep(largest, state.best_error),
             keep(size, state.best_norm),
@@ -110,6 +119,8 @@ def descend(matrix, left, right, alpha, square, num_steps):
         right=right,
         optimizer=optimizer.init((left, right)),
         square=jnp.asarray(square, dtype),
+        change=jnp.asarray(_FIRST_CHANGE, dtype),
+        was_feasible=jnp.asarray(True),
         best=(left, right),
         best_error=jnp.max(jnp.abs(excess(left, right))),
         best_norm=norm**2,

@@ -14,6 +14,8 @@ from ._factors import column_norm
 from ._inputs import check_level, check_matrix, check_memory, is_traced, over_stack
 from ._result import Factorization, relative_gap
 
+_SLACK = 1.3  # the first squared radius over the lower bound, where the descent starts
+
 
 def johnson_lindenstrauss(
     matrix: ArrayLike, result: Factorization, rank: int, *, seed: int = 0
@@ -194,11 +196,13 @@ def projected_gradient(
     scale = np.abs(dense).max() or 1.0
     single = jnp.asarray(dense / scale, jnp.float32)
     witness = _polar_witness(single, num_reweights)
-    # Truncated in the metric of the witness's weights, and from a ball that suits full rank, α = 0.
+    # Truncated in the metric of the witness's weights, and from a ball a little larger than the
+    # least there can be.
     rows = np.sqrt(witness.row_weights + 1e-3 / m).astype(np.float32)
     cols = np.sqrt(witness.col_weights + 1e-3 / k).astype(np.float32)
     left, right = truncate(rows[:, None] * single * cols[None, :], rank, seed)
-    square = np.float32(np.sum(dense * witness.dual) / scale)
+    exact, mass = np.sum(dense * witness.dual), np.sum(np.abs(witness.dual))
+    square = np.float32(np.clip(_SLACK * (exact - alpha * mass), exact / 10, exact) / scale)
     level, steps = np.float32(alpha / scale), np.int32(num_steps)
     factors = descend(single, left / rows[None, :], right / cols[None, :], level, square, steps)
     left, right = (np.sqrt(scale) * np.asarray(f, np.float64) for f in factors)

@@ -17,6 +17,7 @@ from jaxdp.bounds._interactive import (
 )
 from jaxdp.linear import FactorizedQueries
 from jaxdp.workloads import prefix
+from tests.marks import slow
 
 
 def hadamard(log2):
@@ -50,7 +51,7 @@ def test_hard_queries_bound_a_protocol():
     assert many == pytest.approx(25 / (2e6 * math.expm1(1) ** 2))
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+@pytest.mark.parametrize("epsilon", [slow(0.2), 1.0])
 def test_linear_queries(epsilon):
     """Below the error of the factorization mechanism, and above what `min_users` proves."""
     n, workload = 10**6, prefix(8)
@@ -103,6 +104,7 @@ def test_separation_of_signs():
     assert not wins(n - n // 1000)
 
 
+@pytest.mark.slow
 def test_no_separation():
     small = rounds_separation(hadamard(4), 0.05)
     assert small.num_users is None

@@ -12,6 +12,7 @@ from jaxdp.learning import AgnosticLearner, RandomConcept
 CONCEPTS = workloads.thresholds(6)
 
 
+@pytest.mark.slow
 def test_upper_bound_is_a_learner_of_some_tolerance():
     exact = AgnosticLearner(CONCEPTS, 1.0).min_users(0.3, 0.15)
     bound = learning_upper_bound(CONCEPTS, 1.0, 0.3, 0.15)

@@ -57,6 +57,7 @@ def test_limit_of_one_exact_direction(key, rng):
     assert found.upper >= np.linalg.norm(w) * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_cosine_complexity_is_close_above_the_estimate(key):
     n = 16
     found = bounds.gaussian_complexity(CosineSet(n), key, num_samples=20)
@@ -64,6 +65,7 @@ def test_cosine_complexity_is_close_above_the_estimate(key):
     assert 0.65 * bound < found.lower <= found.upper < bound <= math.sqrt(2) * n**1.5
 
 
+@pytest.mark.slow
 def test_spectraplex_complexity(key):
     plex = Intersection((8, 8), (unit_trace,), 1.0, symmetric=True)
     found = bounds.gaussian_complexity(plex, key, num_samples=20)

@@ -101,6 +101,7 @@ def test_dimension_is_the_smaller_of_k_and_log_k():
     assert huge[2] - huge[1] == pytest.approx(huge[1] - huge[0], rel=0.2)  # linear in log k
 
 
+@pytest.mark.slow
 def test_lipschitz_kernels_need_no_logarithm():
     errors = [n * lipschitz_mse(2.0, n, 1.0) for n in (10**6, 10**9, 10**12)]
     assert errors[0] > errors[1] > errors[2]

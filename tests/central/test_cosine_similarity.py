@@ -15,6 +15,7 @@ from jaxdp.central._cosine_set import CosineSet, short_entries
 from jaxdp.central._cosine_similarity import CosineSimilarity, gram, neighbor_recall
 from jaxdp.projections import frobenius_ball, psd
 from jaxdp.projections._bounded_diagonal import bounded_diagonal
+from tests.marks import slow
 
 N = 8
 COSINE = CosineSimilarity(N, 0.5, 1.0, 1e-5)
@@ -77,7 +78,8 @@ def test_projection_agrees_with_a_conic_solver(diagonal, noise, rng):
     assert float(found.gap) <= (1e-6 * size) ** 2
 
 
-@pytest.mark.parametrize("precision", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_bounded_diagonal_is_feasible_and_its_gap_is_true(precision, rng):
     v = vectors(rng)
     z = rng.standard_normal((N, N))
@@ -153,8 +155,8 @@ def test_the_frobenius_split_is_the_same_set_but_not_the_same_average(rng):
     "change",
     [
         {},
-        pytest.param({"diagonal": "at_most_one"}, marks=pytest.mark.slow),
-        {"method": "average"},
+        slow({"diagonal": "at_most_one"}),
+        slow({"method": "average"}),
     ],
 )
 def test_errors_are_below_their_bounds_and_those_of_the_noise(change, rng):

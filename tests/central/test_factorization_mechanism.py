@@ -193,6 +193,7 @@ def test_optimal_factors_are_a_constant_from_the_lower_bound():
     assert FactorizationMechanism(W, 1.0, 1e-6, factorization=shifted).optimality() > 1.01 * first
 
 
+@pytest.mark.slow
 def test_optimality_is_against_theorem_28():
     """For a symmetric workload it is the lower bound of `jaxdp.bounds`."""
     symmetric = factorization.symmetrize(workloads.prefix(3))

@@ -26,6 +26,7 @@ def test_full_grids_are_valid(module):
     assert len({cell.labels for cell in cells}) == len(cells)
 
 
+@pytest.mark.slow
 def test_a_row_holds_the_gain():
     plain, moments = marginals_sparse.cells(marginals_sparse.EXPERIMENT.quick)[::4]
     (plain_row,), (row,) = plain.rows(), moments.rows()

@@ -110,6 +110,7 @@ def test_data_sets_are_in_the_set(name, rng):
     assert np.sum((np.asarray(found.point) - member) ** 2) <= float(found.gap)
 
 
+@pytest.mark.slow
 def test_the_highest_level_is_the_hull_of_the_users(rng):
     """At level n nothing but data sets is left: the projection is that on the hull."""
     spec = MomentSet(3, 2, level=3)

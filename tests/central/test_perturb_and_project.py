@@ -80,6 +80,7 @@ def test_golden_projection_and_the_average_that_is_not_it():
     assert float(mean.gap) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [slow(0.1), 1.0, slow(10.0)])
 def test_gap_bounds_the_distance_from_the_projection(noise, rng):
     v = vectors(rng)

@@ -25,6 +25,7 @@ class Case:
       finite: whether `channel()` lists the whole law.
       density: whether `log_density` and `moments` give the law.
       variant: whether another case is of the same mechanism; simulations of it are slow tests.
+      has_law: whether the tally can be drawn at once, by `sample_tally`.
       unbiased: whether the mean estimate is the truth; `variance` is the mean squared error anyway.
     """
 
@@ -37,16 +38,12 @@ class Case:
     finite: bool = True
     density: bool = False
     variant: bool = False
+    has_law: bool = True
     unbiased: bool = True
 
     @property
     def inputs(self) -> np.ndarray | None:
         return None if self.values is None else np.asarray(self.values, np.float32)
-
-    @property
-    def has_law(self) -> bool:
-        """Whether the tally can be drawn at once."""
-        return hasattr(self.make(1.0).build(), "sample_tally")
 
     def population(self, scale: int = 1) -> jaxdp.Population:
         return jaxdp.Population.from_histogram(np.array(self.counts) * scale, self.inputs)

@@ -21,7 +21,11 @@ OF_THE_ENGINE = {
 }
 """Tests of what the engine does with any member: by default on two, of either kind of tally."""
 
-COUNTS_AND_SUMS = {"binary", "laplace"}
+COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
+"""These two, and the path that each takes where a test is about one path."""
+
+TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
+"""The randomizers whose reports are compared under every transformation by default."""
 
 EXHAUSTIVE = {
     "test_results_do_not_depend_on_the_x64_flag",
@@ -31,7 +35,18 @@ EXHAUSTIVE = {
 }
 """Tests that take long to compile: by default on the exemplars, with `-m slow` on the others."""
 
-DEAR = {"hierarchical-auc", "hierarchical-prefix", "pairs-krr", "two-round"}
+DEAR = {
+    "bilinear-auc",
+    "hierarchical-auc",
+    "hierarchical-prefix",
+    "one-step",
+    "oracle-statistic-hadamard",
+    "pairs-krr",
+    "quantized-gini",
+    "three-round",
+    "two-report",
+    "two-round",
+}
 """Protocols that take long to compile and whose own tests enumerate their errors."""
 
 
@@ -40,18 +55,19 @@ def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
     case = params["case"]
     if test == "test_every_path_is_traced":
         return not is_slow("test_unbiased_with_the_predicted_variance", "test_law", params)
-    if test == "test_reports_agree_under_every_transformation" and case not in RANDOMIZERS:
-        return True  # of protocols: those of their randomizers
+    if test == "test_reports_agree_under_every_transformation":
+        return case.name not in TRANSFORMED  # of protocols: those of their randomizers
     if case.variant and module in SIMULATIONS:
         return True
     if test == "test_unbiased_with_the_predicted_variance" and case not in RANDOMIZERS:
         # A protocol is simulated on one path. Randomizers have exact tests of their laws.
         other_path = case not in EXEMPLARS and case.has_law and params["method"] == "per_user"
         return other_path or case.name in DEAR
-    if test == "test_bits_do_not_depend_on_devices_or_blocks" and params["kind"] != "histogram":
-        return case.name != "laplace"
+    if test == "test_bits_do_not_depend_on_devices_or_blocks":
+        return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
     if test in OF_THE_ENGINE:
-        return case.name not in COUNTS_AND_SUMS
+        path = COUNTS_AND_SUMS.get(case.name)
+        return path != params.get("method", path) or path is None
     return test in EXHAUSTIVE and case not in EXEMPLARS
 
 

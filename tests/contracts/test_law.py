@@ -110,6 +110,7 @@ def test_independent_users_have_the_population_truth(case, method, key):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tally", slow("per_user")])
 @pytest.mark.parametrize("case", [c for c in EXEMPLARS if c.name == "binary"], ids=ids)
 def test_sample_truth_follows_the_users_at_hand(case, method, key):

@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 
 import jaxdp
-from tests.contracts.registry import PATHS
+from tests.contracts.registry import PATHS, PROTOCOLS, ids
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_the_law_of_the_tally_is_where_it_is_said(case):
+    assert hasattr(case.make(1.0).build(), "sample_tally") == case.has_law
 
 
 @pytest.mark.parametrize(("case", "method"), PATHS)

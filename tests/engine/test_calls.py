@@ -9,11 +9,13 @@ import jaxdp
 from jaxdp.engine import _simulate
 from jaxdp.engine._config import configure
 from jaxdp.randomizers import KRR
+from tests.marks import slow
 
 KRR3 = KRR(3, 1.0)
 POPULATION = jaxdp.Population.from_histogram([500, 300, 200])
 
 
+@pytest.mark.slow
 def test_progress_changes_nothing_but_the_screen(key, capsys):
     pytest.importorskip("rich")
     method = "per_user"
@@ -30,7 +32,7 @@ def test_progress_without_rich_names_the_remedy(key, monkeypatch):
         jaxdp.simulate(KRR3, POPULATION, key, num_trials=2, progress=True)
 
 
-@pytest.mark.parametrize("limbs", [1, 100])
+@pytest.mark.parametrize("limbs", [slow(1), 100])
 def test_chunks_of_trials_change_nothing(limbs, key, monkeypatch):
     """Memory for one trial, and for some of 23 at a time: the last chunk is not full."""
     population = jaxdp.Population.from_distribution([0.5, 0.25, 0.25], 1000)
@@ -47,6 +49,7 @@ def test_more_trials_extend_fewer(key):
     np.testing.assert_array_equal(many.estimates[:5], few.estimates)
 
 
+@pytest.mark.slow
 def test_inside_scan(key):
     """A loop over trials that keeps a running sum, as in a user's own training step."""
     method = "per_user"

@@ -45,7 +45,7 @@ def test_another_order_would_round_differently():
     [
         ("array", 100, (1, 4)),
         slow("array", 2 * BLOCK + 777, (1, 2, 4, 8)),
-        ("histogram", 2 * BLOCK + 777, (8,)),
+        slow("histogram", 2 * BLOCK + 777, (8,)),
         slow("distribution", 2 * BLOCK + 777, (8,)),
     ],
 )
@@ -61,7 +61,7 @@ def test_bits_do_not_depend_on_devices_or_blocks(kind, n, meshes, key):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("n", [100, 2 * BLOCK + 777])
+@pytest.mark.parametrize("n", [100, slow(2 * BLOCK + 777)])
 def test_trials_are_the_runs_bits(n, key):
     population = population_of("array", n)
     trials = jaxdp.simulate(Noisy(), population, key, num_trials=3)

@@ -17,7 +17,8 @@ def protocol() -> TwoRounds:
     return TwoRounds(KRR(4, 2.0).build(), KRR(4, 2.0).build())
 
 
-@pytest.mark.parametrize("kind", ["array", pytest.param("distribution", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["array", "distribution"])
 def test_bits_do_not_depend_on_devices(kind, protocol, key):
     n = int(COUNTS.sum())
     population = {

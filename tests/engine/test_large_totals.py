@@ -9,6 +9,7 @@ from jaxdp.random import Count
 from jaxdp.randomizers import KRR
 from tests import stats
 from tests.engine.probes import Heavy, Visits, mesh_of
+from tests.marks import slow
 
 
 def test_merging_is_exact_across_the_limbs(rng):
@@ -44,6 +45,7 @@ def test_per_user_path_visits_more_than_two_to_the_31_users(key):
     np.testing.assert_allclose(estimate.sum(), n, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_tallies_drawn_at_once_hold_every_user(key):
     sample = jax.jit(KRR(4, 1.0).build().sample_tally)
     for n in (1, 2**31 + 7, 2**40 + 7, 10**12, 2**53):
@@ -53,7 +55,7 @@ def test_tallies_drawn_at_once_hold_every_user(key):
         assert np.all(tally.numpy() >= 0)
 
 
-@pytest.mark.parametrize("kind", ["histogram", "distribution"])
+@pytest.mark.parametrize("kind", ["histogram", slow("distribution")])
 def test_law_at_a_trillion_users(kind, key):
     """Mean and variance of the estimates at n = 10**12 are those of the formula."""
     counts = np.array([10**12 - 10**9 - 4, 10**9, 4, 0])

@@ -11,6 +11,7 @@ import jaxdp
 from jaxdp.engine._plan import logical_block, make_plan
 from jaxdp.random import Count
 from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
+from tests.marks import slow
 
 FEW_ROWS = 2**16  # words per user that make a logical block of 16 users
 
@@ -100,7 +101,7 @@ def test_words_of_a_user_do_not_depend_on_who_else_there_is(key):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("kind", ["values", "histogram"])
+@pytest.mark.parametrize("kind", [slow("values"), "histogram"])
 def test_words_read_one_at_a_time_give_the_same_reports(kind, key):
     eager, lazy = Noisy(), LazyNoisy()
     rows = np.linspace(-1, 1, 900, dtype=np.float32).reshape(300, 3)

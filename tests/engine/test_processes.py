@@ -47,6 +47,7 @@ def run_processes(out: pathlib.Path, failing: str = "none") -> list[tuple[int, s
     return ended
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_bits_of_one(tmp_path):
     """2 processes of 2 devices each, for every kind of population, in one run and in trials."""
     out = tmp_path / "found.npz"

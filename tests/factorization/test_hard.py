@@ -113,6 +113,7 @@ def test_distributions_on_the_values_themselves(case):
     assert 0.3 * hard.spread <= np.sqrt(attained) <= hard.spread * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_lemma_18_symmetric_workloads_have_the_same_norms():
     matrix = WORKLOADS["windows"][:, :4]
     signed = fz.symmetrize(matrix)

@@ -113,6 +113,7 @@ def test_the_quadrature_of_the_curvature():
     assert 0.08 < np.abs(value - 1).max() < 0.082
 
 
+@pytest.mark.slow
 def test_approximate_norm_of_prefix_sums_matches_published_values():
     prefix = np.stack([workloads.prefix(8)] * 3)
     result = fz.gamma2_approx(prefix, np.array([0.1, 0.25, 0.4]), tol=1e-6)
@@ -156,6 +157,7 @@ def test_prefix_sums_modulo_constants(k, expected):
     np.testing.assert_allclose(result.dual.sum(axis=1), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_row_constants_are_free():
     matrix = workloads.prefix(8)
     stack = np.stack([matrix + np.arange(8.0)[:, None], 3 * np.ones((8, 8)), matrix.T])
@@ -171,6 +173,7 @@ def test_row_constants_are_free():
         fz.certify(stack, forged)
 
 
+@pytest.mark.slow
 def test_one_constant_is_free_for_quadratic_forms(rng):
     square = rng.normal(size=(8, 8))
     cases = {
@@ -212,6 +215,7 @@ def test_a_high_price_makes_zeta_exact():
     np.testing.assert_allclose(result.upper, fz.gamma2(stack).upper, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_constant_matrix_is_the_best_coarse_approximation():
     """Of prefix sums, 1/2 everywhere: found exactly, and at once where alpha allows for it."""
     prefix = workloads.prefix(24)
@@ -269,6 +273,7 @@ def test_gamma2_is_multiplicative_over_kronecker_products(rng):
     np.testing.assert_allclose(product, fz.gamma2(a).upper * fz.gamma2(b).upper, rtol=3e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(draws)
 def test_the_dual_norm_is_dual(rng):

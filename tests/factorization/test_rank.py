@@ -24,6 +24,7 @@ def descended():
     return fz.projected_gradient(W, 12, ALPHA)
 
 
+@pytest.mark.slow
 def test_both_keep_their_promises(optimised, descended):
     for result in (optimised, descended):
         fz.certify(W, result)
@@ -37,6 +38,7 @@ def test_a_third_of_the_rank_costs_a_tenth_of_the_norm(optimised):
     assert optimised.upper <= 1.1 * fz.gamma2_approx(W, ALPHA).upper
 
 
+@pytest.mark.slow
 def test_optimised_factors_beat_random_projection(optimised):
     exact = fz.gamma2(W)
     for seed in range(5):
@@ -57,6 +59,7 @@ def test_random_projections_improve_with_rank_and_are_unbiased():
     assert np.all(np.abs(draws.mean(axis=0) - W) <= 6.5 * standard + 1e-12)
 
 
+@pytest.mark.slow
 def test_an_exact_low_rank_matrix_needs_no_more(rng):
     matrix = np.kron(workloads.kendall(4, 4), np.ones((2, 2)))
     result = fz.gamma2_rank(matrix, 16, 0.05, num_steps=2000)

@@ -22,6 +22,7 @@ def test_central_bounds_scale_with_the_norm(norm):
     assert math.isclose(lower, reach * math.sqrt(2 / (math.exp(2) + 1)) * value.lower / 0.01)
 
 
+@pytest.mark.slow
 def test_central_lower_bound_of_symmetric_workloads_has_the_papers_form():
     """Columns come in pairs of mirror images, and no constant helps: 2·√c·γ_F(W)/error."""
     square = np.array([[1.0, 0, 1, 3], [2.0, 1, -1, 0], [0.0, 0, 5, 1]])
@@ -77,6 +78,7 @@ def test_local_upper_bound_trades_bias_for_noise():
     assert fz.local_upper_bound(W, 6.33, 2.0) == 0.0  # the zero matrix is close enough
 
 
+@pytest.mark.slow
 def test_local_bounds_are_consistent():
     """One-bit randomized response has variance (e^ε + 1)²/(e^ε − 1)² on one query of (1, −1)."""
     for epsilon in (0.1, 1.0):

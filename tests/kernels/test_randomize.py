@@ -76,6 +76,7 @@ def test_counts_are_the_engines(spec, values, key):
     ).any()
 
 
+@pytest.mark.slow
 def test_vector_sums_are_those_of_the_reports(key):
     dim, users = 6, 512
     params = PrivUnitG(dim=dim, epsilon=1.0).build()

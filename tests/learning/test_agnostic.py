@@ -39,6 +39,7 @@ def test_given_factors_are_used():
     ) == pytest.approx(AgnosticLearner(CONCEPTS, 1.0).worst_case_variance(1), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_tolerance_trades_noise_for_bias():
     exact = AgnosticLearner(CONCEPTS, 1.0)
     rough = AgnosticLearner(CONCEPTS, 1.0, tolerance=0.5)

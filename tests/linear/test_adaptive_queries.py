@@ -252,6 +252,7 @@ def test_every_user_is_in_one_round(num_rounds, key):
     np.testing.assert_array_equal(found, joined[None, :] == rounds[:, None])
 
 
+@pytest.mark.slow
 def test_drawn_rounds_share_all_users_and_are_multinomial(key):
     """Two users of one value and one of another over three rounds, 20,000 draws of all rounds."""
     base = jaxdp.Population.from_histogram([2, 0, 1]).source

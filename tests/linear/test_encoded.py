@@ -52,6 +52,7 @@ def test_short_form_of_a_covariance_is_that_of_the_moments(make):
         np.testing.assert_allclose(covariance, expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_other_covariances_are_read_from_the_moments(monkeypatch):
     """As they would be for a randomizer without a short form."""
     assert covariance_form(GaussianRejection(3, 1.0, 2.0, "as_printed", 1000)) is None

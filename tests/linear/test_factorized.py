@@ -17,6 +17,7 @@ NOISE = PrivUnitG(1, 1.0).worst_case_variance(1)  # 6.33
 PREFIX = np.tril(np.ones((8, 8)))
 
 
+@pytest.mark.slow
 def test_shifted_prefixes():
     """Constants for the rows save 41 % of the variance of 64 prefixes."""
     shifted = FactorizedQueries(prefix(64), 1.0).worst_case_variance(100)
@@ -50,6 +51,7 @@ def test_given_alpha_bounds_the_bias():
     np.testing.assert_allclose(spec.variance(alone), noise + bias**2, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_users", [slow(20), 200])
 def test_alpha_for_a_number_of_users_is_the_best(num_users):
     """Within a percent of the best alpha of a grid, and no worse than that of zeta."""
@@ -111,6 +113,7 @@ def test_reports_have_as_many_coordinates_as_the_workload_has_rank(rng):
     assert np.linalg.norm(factors.right, axis=0).max() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_constant_queries_cost_nothing():
     spec = FactorizedQueries(np.ones((2, 4)) * [[3.0], [-1.0]], 1.0)
     assert spec.worst_case_variance(1) < 1e-12

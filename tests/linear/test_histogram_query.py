@@ -40,6 +40,7 @@ def test_predictions_for_a_million_values(make):
     assert query.worst_case_total_variance(n) >= variance.sum() * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_what_the_oracle_lacks_is_lacking(key):
     """Local hashing has no law of a tally."""
     query = HistogramQuery(LocalHashing(3, 1.0))

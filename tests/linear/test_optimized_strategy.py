@@ -115,6 +115,7 @@ def test_large_epsilon_is_no_worse_than_randomized_response(found):
     assert total < response * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_enumerated_reports(found):
     """Means and variances of one user's contribution from the exact channel."""
     channel = np.array(found.randomizer.channel(), np.float64)

@@ -81,6 +81,7 @@ def test_users_out_of_range_are_clamped():
         np.testing.assert_allclose(params.vectors(odd), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marginals", "gram"])
 def test_projection_never_hurts(name, key):
     """`|P - a|**2 <= <z, P - a>` for the raw estimate a + z, outcome by outcome."""

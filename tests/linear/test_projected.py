@@ -97,6 +97,7 @@ def test_many_queries_cost_no_more_than_few(rng):
     assert raw[1] > 15 * raw[0] * 0.9
 
 
+@pytest.mark.slow
 def test_reports_and_raw_estimate_are_those_of_the_protocol(key):
     params, inner = Projected(RAW).build(), RAW.build()
     words = jax.random.bits(key, (inner.num_words,), np.uint32)
@@ -113,6 +114,7 @@ def test_reports_and_raw_estimate_are_those_of_the_protocol(key):
     np.testing.assert_allclose(both, np.stack([estimate, estimate]), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_threshold_rule(key):
     """Algorithm 2: fewer users than the threshold are projected, others are not."""
     tally = jaxdp.engine.outcome(RAW, USERS, key)

@@ -9,6 +9,7 @@ from scipy.stats import norm as normal
 
 from jaxdp.linear._tails import Tail, tail_of
 from jaxdp.randomizers import GaussianRejection, L2Ball, Laplace, PrivUnit, PrivUnitG, ProjUnit
+from tests.marks import slow
 
 
 def known(randomizer) -> Tail:
@@ -24,7 +25,7 @@ def log_moment(density, t):
     return math.log(value)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("epsilon", [slow(0.5), 2.0, slow(6.0)])
 def test_tail_of_priv_unit_g(epsilon):
     """The moments along the input are below the claimed ones, and near them for some t < 0."""
     unit = PrivUnitG(3, epsilon)

@@ -108,7 +108,8 @@ def simulated(method):
     return protocol, jaxdp.simulate(protocol, population, key, num_trials=2000, method=method)
 
 
-@pytest.mark.parametrize("method", ["per_user", pytest.param("tally", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["per_user", "tally"])
 def test_simulated_errors_are_the_predicted_ones(method):
     """An offset of 0.18 standard deviations, a variance off by a third: power 0.999."""
     protocol, trials = simulated(method)

@@ -20,6 +20,7 @@ def ranking() -> StatisticRanking:
     return best(GiniMeanDifference(), 1000, 1.0, 4, 3, USERS)
 
 
+@pytest.mark.slow
 def test_the_best_comes_first_and_all_are_there(ranking):
     errors = [entry.error for entry in ranking.entries]
     assert errors == sorted(errors)

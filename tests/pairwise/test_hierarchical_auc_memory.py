@@ -39,13 +39,14 @@ def test_the_walk_in_little_memory_finds_the_same(spec, rng):
 MANY_NODES = dict(num_scores=24, epsilon=5.0, threshold=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [
         HierarchicalAUC(**MANY_NODES, labels="randomized"),
-        pytest.param(HierarchicalAUC(**MANY_NODES), marks=pytest.mark.slow),
-        pytest.param(HierarchicalAUC(**MANY_NODES, labels="private"), marks=pytest.mark.slow),
-        pytest.param(HierarchicalAUC(**MANY_NODES, split="basic"), marks=pytest.mark.slow),
+        HierarchicalAUC(**MANY_NODES),
+        HierarchicalAUC(**MANY_NODES, labels="private"),
+        HierarchicalAUC(**MANY_NODES, split="basic"),
     ],
     ids=lambda spec: f"{spec.labels}-{spec.split}",
 )

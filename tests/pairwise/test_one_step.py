@@ -72,6 +72,7 @@ def test_error_is_that_of_every_split(form):
         assert numbers[0] == pytest.approx(answered.mean(), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["u", slow("v")])
 def test_error_for_independent_users(form):
     """The errors of all samples of five users, by their probability."""
@@ -166,6 +167,7 @@ def test_leading_error_does_not_depend_on_the_factorization():
     assert spec.variance((h * n).round().astype(int)) == pytest.approx(given, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_broadcast(key):
     spec: Any = OneStep(W, 1.0)
     users = jaxdp.Population.from_histogram([900, 400, 700])

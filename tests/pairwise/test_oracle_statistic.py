@@ -32,6 +32,7 @@ from jaxdp.randomizers import (
     UnaryEncoding,
 )
 from tests import stats
+from tests.marks import slow
 
 TABLE = [[3, 1, 2, 1, 1], [1, 3, 2, 1, 1], [2, 2, 1, 2, 1]]
 SMALL = {
@@ -134,7 +135,9 @@ def test_fourth_moments_by_enumeration(oracle, rng):
 
 
 @pytest.mark.parametrize(
-    "oracle", [HadamardResponse(5, 1.0), LocalHashing(5, 1.0)], ids=["counted", "pairs"]
+    "oracle",
+    [slow(HadamardResponse(5, 1.0)), LocalHashing(5, 1.0)],
+    ids=["counted", "pairs"],
 )
 def test_is_the_u_statistic_of_the_reports(oracle, key):
     """No more than their decoded sums: each user's pair with itself is taken out exactly."""
@@ -193,6 +196,7 @@ def test_worst_case_variance_bounds_every_data_set(rng):
                 assert bound <= 100 * alone  # and not by far
 
 
+@pytest.mark.slow
 def test_large_domains_profit_from_better_oracles():
     """The error of randomized response grows with k, that of Hadamard response does not."""
     n, kernel = 10**6, GiniMeanDifference()

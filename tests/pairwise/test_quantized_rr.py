@@ -145,7 +145,7 @@ def test_both_paths_have_the_exact_law(case, key):
     stats.must_fail(stats.check_multinomial, counts, np.roll(law, 1), cells=2)
 
 
-@pytest.mark.parametrize("method", ["tally", "per_user"])
+@pytest.mark.parametrize("method", [slow("tally"), "per_user"])
 def test_errors_are_as_predicted_on_both_paths(method, key, rng):
     values = rng.random(200).astype(np.float32)
     protocol = QuantizedRR(GiniMeanDifference(), 2.0, grid=Grid.uniform(4))

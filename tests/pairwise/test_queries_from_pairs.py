@@ -40,7 +40,8 @@ def simulated(num_reports, method):
     return jaxdp.simulate(spec, users, jax.random.key(7), num_trials=2000, method=method)
 
 
-@pytest.mark.parametrize("num_reports", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("num_reports", [1, 2])
 def test_answers_are_unbiased_and_within_the_predicted_error(num_reports):
     """Exactly predicted with two reports, at most predicted with one."""
     spec, trials = QueriesFromPairs(protocol_of(), num_reports), simulated(num_reports, "tally")

@@ -26,6 +26,7 @@ COUNTS = np.array([400, 0, 100, 300, 200])
 make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
 
 
+@pytest.mark.slow
 def test_local_epsilon_is_the_inverse():
     for epsilon, n in ((0.1, 10**5), (1.0, 10**4)):
         found = local_epsilon(epsilon, n, 1e-6)
@@ -34,6 +35,7 @@ def test_local_epsilon_is_the_inverse():
     assert local_epsilon(0.5, 1, 1e-9) == pytest.approx(0.5, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_shuffled_reports_are_the_protocol_with_more_privacy():
     shuffled = ShuffledReports.calibrated(make, 0.5, num_users=10**4, delta=1e-6)
     local = shuffled.protocol
@@ -86,6 +88,7 @@ def simulated(method):
     return spec, trials
 
 
+@pytest.mark.slow
 def test_shuffled_sum_has_the_predicted_error():
     spec, trials = simulated("tally")
     predicted = spec.variance(COUNTS)
@@ -108,6 +111,7 @@ def test_shuffled_sum_has_one_law_on_both_paths():
     stats.must_fail(stats.check_two_samples, one.estimates, two.estimates * 1.2)
 
 
+@pytest.mark.slow
 def test_error_falls_as_one_over_n():
     """Squared errors gain a factor n on local reports."""
 

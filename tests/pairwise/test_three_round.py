@@ -34,6 +34,7 @@ def test_the_papers_constant():
     assert float(PAPER.build().tau) == 4 * PAPER.norm == 4.0
 
 
+@pytest.mark.slow
 def test_privacy_adds_up():
     vector, scalar = PAPER.randomizer.exact_epsilon(), PAPER.scalar_randomizer.exact_epsilon()
     assert 0.2499 < vector <= 0.25
@@ -66,6 +67,7 @@ def test_tuned_errs_within_its_bound(form, method, tau, key):
     stats.must_fail(stats.check_variance, trials.estimates, bound / 8, **about)
 
 
+@pytest.mark.slow
 def test_what_is_broadcast(key):
     """mu is in the hull, and the estimate is what the transcript says."""
     spec: Any = ThreeRound(W, 1.0)

@@ -95,6 +95,7 @@ def test_factors_for_a_number_of_users():
                 assert worst < 0.5 * exact.worst_case_variance(n)
 
 
+@pytest.mark.slow
 def test_approximate_and_reduced_factors():
     matrix = KENDALL.matrix((2, 3))
     allowed = TwoReport(KENDALL, 1.0, (2, 3), alpha=0.25, shift=False)
@@ -131,6 +132,7 @@ def test_given_factorizations():
     assert turned.bias < 1e-5
 
 
+@pytest.mark.slow
 def test_constant_statistics_cost_nothing(key):
     spec = TwoReport(np.full((6, 6), 2.5), 1.0)
     assert spec.worst_case_variance(2) < 1e-20

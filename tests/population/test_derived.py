@@ -67,6 +67,7 @@ def test_engine_visits_the_members_of_a_group(devices, key):
     np.testing.assert_array_equal(first, mask)
 
 
+@pytest.mark.slow
 def test_law_of_a_split_on_both_paths(key):
     """Members among 700 users of a bin: Binomial(700, 0.25), one by one and by counts."""
     population = Population.from_histogram([300, 700])
@@ -202,6 +203,7 @@ def test_groups_are_not_reordered(derive, key):
         getattr(group, derive)(key)
 
 
+@pytest.mark.slow
 def test_groups_of_a_shuffled_population_and_of_pairs(key):
     users = Population.from_values(np.arange(20), num_values=20)
     blocks = [group.block(Count.of(0), 20) for group in users.shuffle(key).split(key, [0.5, 0.5])]

@@ -44,6 +44,7 @@ def test_averages_find_another_point():
         assert np.isinf(found.gap)
 
 
+@pytest.mark.slow
 def test_dykstra_agrees_with_newton_on_correlation_matrices(rng):
     x = rng.standard_normal((6, 6)) + np.eye(6)
     with jax.enable_x64(True):

@@ -133,6 +133,7 @@ def test_correlation_is_feasible_and_its_gap_is_true(precision, rng):
         assert np.asarray(warm.num_steps).max() <= 1
 
 
+@pytest.mark.slow
 def test_correlation_in_float64_within_a_32_bit_program(rng):
     x = jnp.asarray(noisy_correlation(rng, 12, 1.0), jnp.float32)
     found = jax.jit(lambda x: pj.correlation(x, float64=True))(x)
@@ -142,6 +143,7 @@ def test_correlation_in_float64_within_a_32_bit_program(rng):
     np.testing.assert_allclose(np.asarray(found.point), np.asarray(exact), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_correlation_keeps_correlation_matrices(rng):
     x = jnp.asarray(noisy_correlation(rng, 12, 0.0), jnp.float32)
     found = pj.correlation(x)

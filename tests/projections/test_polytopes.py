@@ -94,6 +94,7 @@ def test_the_gap_of_a_wrong_point_is_large(problem):
     assert (np.asarray(found.num_steps) <= 1).all()
 
 
+@pytest.mark.slow
 def test_warm_starts_and_other_points_do_not_matter(problem):
     y, a = problem
     first = pj.hull(y, a)
@@ -129,6 +130,7 @@ def test_a_common_offset_is_harmless(problem):
     np.testing.assert_allclose(moved.point - offset, plain.point, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_derivatives(problem):
     y, a = problem
     with jax.enable_x64(True):

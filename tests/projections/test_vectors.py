@@ -61,6 +61,7 @@ def test_simplex_and_l1_ball_are_optimal(precision, k, rng):
                     assert (total >= radius * (1 - tol)).all()
 
 
+@pytest.mark.slow
 def test_optax_simplex_fails_where_ours_holds():
     """The negative control of the test above, and what the docstring says of optax."""
     import optax
@@ -155,6 +156,7 @@ def test_column_norms_and_radii_of_a_batch(rng):
     np.testing.assert_allclose(many.sum(-1), [[2.0] * 5, [7.0] * 5], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_derivatives(rng):
     with jax.enable_x64(True):
         x = rng.standard_normal((4, 5))

@@ -78,6 +78,7 @@ def test_edge_cases(key):
     assert hypergeometric(key, good, bad, number).numpy().tolist() == expected
 
 
+@pytest.mark.slow
 def test_multivariate_law(key):
     """The joint law of all tables, by enumeration."""
     shape, number = (1, 0, 2, 1, 3), 3

@@ -39,6 +39,7 @@ def tables() -> np.ndarray:
     return jax.jit(jax.vmap(lambda key: multinomial(key, 10**12, weights)))(keys).numpy()
 
 
+@pytest.mark.slow
 def test_large_law(tables):
     """Of the sum of all trials, the joint law of the cells; of single cells, the moments."""
     assert np.all(tables.sum(1) == 10**12)
@@ -62,6 +63,7 @@ def test_controls(tables):
     stats.must_fail(check_moments, coarse, 1e12 * p[99], variance, 3.01)
 
 
+@pytest.mark.slow
 def test_many_cells(key):
     """More cells than users, and a number of cells that is no power of two."""
     x = multinomial(key, 1000, np.ones(5000)).numpy()

@@ -108,6 +108,7 @@ def test_bad_arguments(key_data, start, num_words, implementation, message):
         threefry_words(key_data, start, num_words, implementation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", [slow(0), slow(1), 2**31 // 7, slow(2**40 + 5)])
 def test_words_made_as_they_are_read_are_the_users_words(user, key):
     every = jr.words(key, Count.of(user), 1, 7)[0]

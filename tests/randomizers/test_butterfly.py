@@ -6,6 +6,7 @@ from decimal import Decimal, localcontext
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jaxdp.randomizers import _hadamard_halving as halving
 from tests import stats
@@ -47,6 +48,7 @@ def test_ratio_bound_and_squeeze():
     np.testing.assert_allclose(log_ratio, expected, atol=2e-12)
 
 
+@pytest.mark.slow
 def test_halves_of_few_and_of_many(key):
     """Cell by cell at 1, 31, 64 (coins) and 65, 200 (rejection), by moments up to 2**53.
 

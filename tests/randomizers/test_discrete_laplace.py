@@ -79,6 +79,7 @@ def test_variance_by_enumeration():
     np.testing.assert_allclose(spec.worst_case_variance(7), each.max() / 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iid", [slow(False), True])
 def test_tallies_of_a_trillion_users(iid, key):
     """Every report's count, from a range long enough for several chunks of multinomials."""

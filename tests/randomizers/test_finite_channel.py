@@ -13,6 +13,7 @@ import jaxdp
 from jaxdp.randomizers import KRR, SubsetSelection
 from jaxdp.randomizers._exact import exp_lower, log_upper
 from jaxdp.randomizers._finite_channel import FiniteChannel
+from tests.marks import slow
 
 
 def private_table(rng, k, m, epsilon):
@@ -97,7 +98,7 @@ def test_the_decoder_is_optimal(rng):
         assert np.sum(np.square(other) @ law.mean(axis=0)) > best
 
 
-@pytest.mark.parametrize("m", [2, 8, 513])
+@pytest.mark.parametrize("m", [slow(2), 8, slow(513)])
 def test_bisection_is_the_inverse_of_the_cumulative_weights(m, rng):
     """At both ends of every report's words, and at random words."""
     table = private_table(rng, 3, m, 2.0)

@@ -66,6 +66,7 @@ def test_law_of_a_sum_of_a_trillion_users(key):
     stats.must_fail(stats.check_cdf, 1.2 * z, distributions.norm.cdf)
 
 
+@pytest.mark.slow
 def test_large_dimensions(key):
     spec = Gaussian(10**5, 1.0, 1e-6)
     report = spec.build().privatize(key, np.zeros(10**5, np.float32))

@@ -49,6 +49,7 @@ def joint_law(spec, counts):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "counts"),
     [

@@ -64,6 +64,7 @@ def test_sub_gaussian_scale(dim):
     assert moment(s * 0.7) > 2.0
 
 
+@pytest.mark.slow
 def test_vector_across_a_zero_input_is_uniform(key):
     """Angles of 100,000 reports of the zero vector; detects a distance of 0.012."""
     params = L2Ball(2, 3.0).build()

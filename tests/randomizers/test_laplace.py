@@ -12,6 +12,7 @@ import jaxdp
 from jaxdp.random import Count
 from jaxdp.randomizers._laplace import Laplace
 from tests import stats
+from tests.marks import slow
 
 SAMPLES = 50_000
 
@@ -55,7 +56,7 @@ def test_law_of_a_report(dim, key):
         stats.check_mean(pairs, 0.0, variance=4.0)
 
 
-@pytest.mark.parametrize("num_users", [1, 7, 10**12])
+@pytest.mark.parametrize("num_users", [slow(1), 7, slow(10**12)])
 def test_law_of_a_sum(num_users, key):
     """One user: Laplace. Many: normal, of variance 2 b**2 n; seven: by the variance."""
     spec, draws = Laplace(1.0, bound=4.0), 20_000

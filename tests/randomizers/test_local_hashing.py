@@ -146,6 +146,7 @@ def test_default_range_is_optimal():
         assert LocalHashing(6, epsilon).hash_range == 2 + np.argmin(sums)
 
 
+@pytest.mark.slow
 def test_binary_hashing_of_a_thousand_users(key):
     """Errors of 1,000 trials, made white by the exact covariance.
 

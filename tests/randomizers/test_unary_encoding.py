@@ -91,6 +91,7 @@ def test_worst_case_is_attained_and_never_exceeded(rng):
             assert np.all(spec.variance(counts) <= spec.worst_case_variance(n) * (1 + 1e-12))
 
 
+@pytest.mark.slow
 def test_sampled_tally_of_a_million_users_and_a_thousand_values(key, rng):
     """n = 10**6, k = 1024: all standardised estimates of 400 trials, which are independent.
 

@@ -18,6 +18,7 @@ OTHERS = ([1], [0, 1, 0], [2048, 2049], [0, 0, 10_000], list(range(3000)))
 HISTOGRAMS = ([5, 0, 3000, 1], *(slow(c) for c in OTHERS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", HISTOGRAMS, ids=lambda c: f"{len(c)}x{sum(c)}")
 def test_every_user_is_in_one_lane_of_its_input(counts, key):
     """Users that all stand for T = (index of the input) + 1 and R = 0 add up exactly."""

@@ -53,6 +53,7 @@ def without_executor(tmp_path_factory):
     return contents(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["threads", slow("processes")])
 def test_executors_give_the_same_bytes(executor, without_executor, tmp_path):
     """In this process and its threads under the flags of the tests, in another under none."""

@@ -28,6 +28,7 @@ CASES = (
         lambda e: OracleStatistic(GiniMeanDifference(), LocalHashing(5, e)),
         counts=(400, 0, 100, 300, 200),
         finite=False,
+        has_law=False,
         variant=True,
     ),
 )

@@ -45,6 +45,7 @@ CASES = (
             (lambda: Piecewise(1.0, 1e-30), "bound"),
         ),
         finite=False,
+        has_law=False,
         density=True,
     ),
     Case(

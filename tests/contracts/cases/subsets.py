@@ -28,6 +28,7 @@ CASES = (
         lambda e: LocalHashing(6, e, hash_range=4),
         counts=(400, 0, 100, 200, 100, 200),
         finite=False,
+        has_law=False,
         bad=(
             *bad_epsilons(lambda e: LocalHashing(6, e)),
             (lambda: LocalHashing(1, 1.0), "num_values"),

@@ -55,6 +55,7 @@ CASES = (
         lambda e: TwoReport(GINI, e, 5, randomizer=PrivUnit),
         counts=COUNTS,
         finite=False,
+        has_law=False,
         density=True,
         variant=True,
     ),

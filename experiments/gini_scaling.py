@@ -1,0 +1,169 @@
+"""Gini's mean difference of real values: the generic protocol of Bell et al., and one report.
+
+Users hold one of 512 values in [0, 1], drawn from a fixed distribution, and errors are about it.
+The generic protocol rounds a value to one of k bins and reports the bin by k-ary randomized
+response: with few bins the rounding errs, with many the noise, which grows with k. Corollary 1 of
+Bell et al. (2020) balances their bounds by a k of order `n**(1/4)`, and the mean squared error is
+of order `n**(-1/2)`. One report of a vector (`OneReport`) knows no bins: its noise is that of a
+factorization of |x - y|, which does not grow with the number of values, and its error is of order
+1/n, as in Corollary 7 of Ghazi et al. (2023).
+
+What we find, at epsilon = 1, is said by the slopes in the figure. With the k of Corollary 1 the
+generic protocol has the slope -1/2. The k that is best for these very users, which nobody knows,
+is smaller, as rounding errs less on a smooth density than the bound has it. One report has the
+slope -1 throughout.
+"""
+
+import dataclasses
+import functools
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+import jaxdp
+from jaxdp.bounds import optimal_num_bins
+from jaxdp.pairwise import GiniMeanDifference, Grid, OneReport, PairKernel, QuantizedRR
+from jaxdp.sweep import Experiment, Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+NUM_VALUES = 512
+PROTOCOLS = {
+    "corollary 1": "generic, k of Corollary 1",
+    "best bins": "generic, best k for these users",
+    "one report": "one report",
+}
+MEASURED = 10**6
+"""Beyond this many users errors are predicted, exactly, and not measured."""
+
+
+def users() -> tuple[np.ndarray, np.ndarray]:
+    """The values, float64[512], and their probabilities: a smooth density with its mode at 1/4."""
+    values = (np.arange(NUM_VALUES) + 0.5) / NUM_VALUES
+    density = values * (1 - values) ** 3
+    return values, density / density.sum()
+
+
+@functools.lru_cache(maxsize=8)
+def one_report(epsilon: float) -> OneReport:
+    """One report of a vector, of all 512 values."""
+    matrix = GiniMeanDifference().matrix(Grid.uniform(NUM_VALUES))
+    return OneReport(PairKernel.from_matrix(matrix), epsilon, form="v")
+
+
+def generic(num_bins: int, epsilon: float) -> QuantizedRR:
+    """Rounding to a number of bins, and k-ary randomized response."""
+    return QuantizedRR(GiniMeanDifference(), epsilon, grid=Grid.uniform(num_bins))
+
+
+def best_bins(num_users: int, epsilon: float) -> int:
+    """The k of least error for these users."""
+    values, law = users()
+    most = optimal_num_bins(num_users, epsilon, lipschitz=1.0)
+    errors = {
+        k: float(generic(k, epsilon).population_variance(law, num_users, values))
+        for k in range(2, most + 1)
+    }
+    return min(errors, key=errors.__getitem__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScalingCell:
+    """One protocol and number of users.
+
+    Args:
+      protocol: a name in `PROTOCOLS`.
+      num_users: n.
+      epsilon: privacy parameter.
+      num_trials: how many trials are simulated.
+      seed: an integer.
+    """
+
+    protocol: str
+    num_users: int
+    epsilon: float
+    num_trials: int
+    seed: int
+
+    @property
+    def labels(self) -> tuple[tuple[str, str | float], ...]:
+        """The coordinates of the cell."""
+        names = ("protocol", "epsilon", "num_users")
+        return tuple((name, getattr(self, name)) for name in names)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: the exact mean squared error, and the measured one with its standard error."""
+        n, (values, law) = self.num_users, users()
+        if self.protocol == "one report":
+            protocol, num_bins, inputs = one_report(self.epsilon), NUM_VALUES, None
+        else:
+            corollary = self.protocol == "corollary 1"
+            choose = functools.partial(optimal_num_bins, lipschitz=1.0) if corollary else best_bins
+            num_bins, inputs = choose(n, self.epsilon), values
+            protocol = generic(num_bins, self.epsilon)
+        row = dict(self.labels) | {
+            "num_bins": num_bins,
+            "predicted": float(protocol.population_variance(law, n, inputs)),
+        }
+        if n > MEASURED:
+            return [row | {"mse": None, "mse_stderr": None, "num_trials": 0}]
+        population = jaxdp.Population.from_distribution(law, num_users=n, values=inputs)
+        name = f"{self.protocol} {n} {self.epsilon}"
+        key = jax.random.fold_in(jax.random.key(self.seed), zlib.crc32(name.encode()))
+        trials = jaxdp.simulate(
+            protocol, population, key, num_trials=self.num_trials, truth="population"
+        )
+        measured = {"mse": float(trials.mse), "mse_stderr": float(trials.mse_stderr)}
+        return [row | measured | {"num_trials": self.num_trials}]
+
+
+def cells(settings: Settings) -> list[ScalingCell]:
+    """A cell for each protocol and number of users."""
+    sizes = (10**3, 10**4) if settings.quick else tuple(10**i for i in range(3, 9))
+    return [
+        ScalingCell(protocol, n, epsilon, settings.num_trials, settings.seed)
+        for epsilon in settings.epsilons
+        for protocol in (tuple(PROTOCOLS)[:2] if settings.quick else PROTOCOLS)
+        for n in sizes
+    ]
+
+
+def figure(results: "pa.Table") -> "Figure":
+    """Mean squared error against users: lines exact, points measured."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in results.to_pylist() if row["epsilon"] == results["epsilon"][0].as_py()]
+    canvas = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = canvas.subplots()
+    for number, (name, label) in enumerate(PROTOCOLS.items()):
+        own = sorted((r for r in rows if r["protocol"] == name), key=lambda r: r["num_users"])
+        if not own:
+            continue
+        grid, exact = np.array([(r["num_users"], r["predicted"]) for r in own]).T
+        slope = np.polyfit(np.log(grid[len(grid) // 2 :]), np.log(exact[len(grid) // 2 :]), 1)[0]
+        color = f"C{number}"
+        axes.plot(grid, exact, "-", color=color, label=f"{label}: slope {slope:.2f}")
+        found = [r for r in own if r["mse"] is not None]
+        points = np.array([(r["num_users"], r["mse"], 3 * r["mse_stderr"]) for r in found]).T
+        axes.errorbar(*points, fmt="o", color=color, markersize=4)
+    axes.set(xscale="log", yscale="log", xlabel="users n", ylabel="mean squared error")
+    axes.set_title(f"ε = {rows[0]['epsilon']:g}; slopes over the larger half of n", fontsize=10)
+    axes.legend(frameon=False, fontsize=8)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    return canvas
+
+
+EXPERIMENT = Experiment(
+    name="gini-scaling",
+    summary="Gini's mean difference against the users: the generic protocol and one report",
+    cells=cells,
+    settings=Settings(epsilons=(1.0,), num_trials=200),
+    quick=Settings(epsilons=(1.0,), num_trials=50, quick=True),
+    figure=figure,
+)
+"""Run by `jaxdp run gini-scaling`."""
