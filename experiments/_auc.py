@@ -53,7 +53,7 @@ def measured(
         key,
         num_trials=num_trials,
         method="per_user",
-        block_size=_block_size(protocol, len(users.scores)),
+        block_size=block_size(protocol, len(users.scores)),
         truth=users.target,
     )
     squares = np.square(trials.estimates.ravel() - users.target)
@@ -69,7 +69,7 @@ def measured(
     }
 
 
-def _block_size(protocol: HierarchicalAUC, num_users: int) -> int | None:
+def block_size(protocol: HierarchicalAUC, num_users: int) -> int | None:
     """Users in a block; all of them where adding up the blocks' tallies would take longest."""
     if protocol.num_scores < num_users // 16:
         return None
