@@ -1,8 +1,15 @@
 """Two- and three-way marginals of the 17 page categories that 989,818 visitors of msnbc.com saw.
 
-Few users gain from a projection, all of them from better noise: the noise of all 989,818 is far
-below the distance of the truth from the boundary of what the projections know. The file
-`msnbc_page_sets.npz` is read from the folder that the environment variable JAXDP_DATA names.
+What we find, as squared errors of all answers: of 1,000 users' 3-way marginals the projection leaves
+1/37 at epsilon = 0.25 and 1/10 at 4, of 30,000 users' 1/7 and 1/1.7. All users gain little from a
+projection, and a factor 2 from better noise, that of parities: their noise is far below the
+distance of the truth from the boundary of what the projections know.
+
+The projection is given 2,000 steps. For parities of order 3 these are not enough, and the release
+may err up to twice as much as its noise; `gap` tells, which is large there.
+
+The file `msnbc_page_sets.npz` is read from the folder that the environment variable JAXDP_DATA
+names.
 """
 
 from experiments._marginals import MarginalsCell, draw

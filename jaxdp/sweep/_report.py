@@ -44,7 +44,7 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
     import rich.table
 
     rows = results.to_pylist()
-    if "rmse" not in rows[0]:
+    if "entry" not in rows[0]:  # they are not of a `Simulation`
         titles = {n: n for n, v in rows[0].items() if n not in labels and not isinstance(v, list)}
     else:
         titles = {n: t for n, t in TITLES.items() if any(row.get(n, 0) is not None for row in rows)}
@@ -79,11 +79,11 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
 
 
 def _cell(row: Row, name: str) -> str:
-    if name == "bias":
+    if "entry" in row and name == "bias":
         return f"{row['bias']:+.1e} ± {row['bias_stderr']:.1e}"
-    if name == "rmse":
+    if "entry" in row and name == "rmse":
         return f"{row['rmse']:.3g} ± {rmse_stderr(row):.1g}"
-    if name == "deviation":
+    if "entry" in row and name == "deviation":
         return f"{deviation(row):+.1f}"
     value: Any = row[name]
     if value is None:
