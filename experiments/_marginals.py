@@ -132,16 +132,21 @@ def draw(results: "pa.Table") -> "Figure":
 
     rows = results.to_pylist()
     panels = list(dict.fromkeys((r["data"], r["num_users"], r["order"]) for r in rows))
-    canvas = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
-    axes = np.ravel(canvas.subplots(1, len(panels), squeeze=False))
+    width = len(panels) if len(panels) <= 3 else -(-len(panels) // 2)
+    height = -(-len(panels) // width)
+    canvas = Figure(figsize=(3.6 * width, 3.2 * height), layout="constrained")
+    axes = np.ravel(canvas.subplots(height, width, squeeze=False))[: len(panels)]
     for (data, size, order), panel in zip(panels, axes, strict=True):
         here = [r for r in rows if (r["data"], r["num_users"], r["order"]) == (data, size, order)]
         for name in dict.fromkeys(r["method"] for r in here):
             own = sorted((r for r in here if r["method"] == name), key=lambda r: r["epsilon"])
             grid, errors = [r["epsilon"] for r in own], [r["rmse"] for r in own]
             panel.plot(grid, errors, ".-", label=name)
+        epsilons = sorted({r["epsilon"] for r in here})
         panel.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error")
-        panel.set_title(f"{data}, k = {order}, {size or 'all'} users")
+        panel.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        panel.set_xticks([], minor=True)
+        panel.set_title(f"{data}, k = {order}, {size or 'all'} users", fontsize=10)
         panel.grid(alpha=0.25, linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     axes[-1].legend(frameon=False, fontsize="small")

@@ -1,8 +1,8 @@
 """Two- and three-way marginals of the 17 page categories that 989,818 visitors of msnbc.com saw.
 
-What we find, as squared errors of all answers: of 1,000 users' 3-way marginals the projection leaves
-1/37 at epsilon = 0.25 and 1/10 at 4, of 30,000 users' 1/7 and 1/1.7. All users gain little from a
-projection, and a factor 2 from better noise, that of parities: their noise is far below the
+What we find, as squared errors of all answers: of 1,000 users' 3-way marginals the projection
+leaves 1/37 at epsilon = 0.25 and 1/10 at 4, of 30,000 users' 1/7 and 1/1.7. All users gain little
+from a projection, and a factor 2 from better noise, that of parities: their noise is far below the
 distance of the truth from the boundary of what the projections know.
 
 The projection is given 2,000 steps. For parities of order 3 these are not enough, and the release

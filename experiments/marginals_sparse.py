@@ -1,12 +1,13 @@
 """Marginals of sparse users: shopping baskets and mushrooms, with a promise of few features.
 
 Baskets keep the 30 most frequent items and at most 4 of them, mushrooms the 30 most frequent of 119
-features, which are not sparse: at most 20. What we find, as squared errors of all answers: of 2,000 baskets the projection leaves 1/4 at epsilon
-= 0.25, of all 88,162 it leaves 3/4, and of the 8,124 mushrooms 1/2. Flattening a moment matrix,
-which is cheaper, does nearly as well; keeping the largest answers, as much as nothing here.
+features, which are not sparse: at most 20. What we find, as squared errors of all answers: of 2,000
+baskets the projection leaves 1/4 at epsilon = 0.25, of all 88,162 it leaves 3/4, and of the 8,124
+mushrooms 1/2. Flattening a moment matrix, which is cheaper, does nearly as well; keeping the
+largest answers, as much as nothing here.
 
-The files `retail_baskets.npz` and `mushroom_fimi.npz`
-are read from the folder that the environment variable JAXDP_DATA names.
+The files `retail_baskets.npz` and `mushroom_fimi.npz` are read from the folder that the environment
+variable JAXDP_DATA names.
 """
 
 from experiments._marginals import MarginalsCell, draw
