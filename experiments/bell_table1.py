@@ -9,12 +9,13 @@ through the logarithms, beside that of the paper's bound.
 
 What the paper reports, and what we find, by exact errors and measured slopes, epsilon being 1:
 
-  * Budget by basic composition: alpha**3 / n. So it is (slope 2.96): the noise of a count is `(2 alpha /
-    epsilon)**2`, and alpha of them are added up.
-  * Budget by advanced composition: alpha**2 / n. So it is (2.11), though with delta = 1e-6 its constant is
-    so large that basic composition is better below some dozens of levels.
+  * Budget by basic composition: alpha**3 / n. So it is (slope 2.96): the noise of a count is
+    `(2 alpha / epsilon)**2`, and alpha of them are added up.
+  * Budget by advanced composition: alpha**2 / n. So it is (2.11), though with delta = 1e-6 its
+    constant is so large that basic composition is better below some dozens of levels.
   * Users, about the sample: the paper has alpha**3 / n for lack of a proof. The error grows as
-    alpha**2 (1.98): given who reports on which level, levels are independent; see `HierarchicalAUC`.
+    alpha**2 (1.98): given who reports on which level, levels are independent; see
+    `HierarchicalAUC`.
   * Users, about the population: alpha**2 / n, as in the paper (1.95).
 
 `predicted` is the exact error of the tree that discards nothing. Discarding changes it little where
@@ -155,7 +156,7 @@ def figure(results: "pa.Table") -> "Figure":
         axes.legend(frameon=False, fontsize=7, title="slope", title_fontsize=7)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set(xlabel="levels α", ylabel="mean squared error (line: exact, nothing discarded)")
+    panels[0].set(xlabel="levels α", ylabel="mean squared error; lines: exact")
     panels[1].set(xlabel="users n")
     return canvas
 
