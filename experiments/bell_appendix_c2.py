@@ -6,10 +6,10 @@ value. Here two parties compute it, of fixed-point numbers of k bits, by the gar
 analyst learns the result. Circuits of both kernels, with noise inside:
 
   * x < y, of which AUC is made, with randomized response: one word against a public threshold.
-  * |x - y|, Gini's mean difference, with discrete Laplace noise clamped to the range: one word
+  * `|x - y|`, Gini's mean difference, with discrete Laplace noise clamped to the range: one word
     against 2**k - 1 thresholds, for small k. Given the same words the result is, bit for bit, that
     of the simulated `PairSampling(..., noise="discrete_laplace")`.
-  * |x - y| with two-sided geometric noise for any k: a geometric number has independent bits, the
+  * `|x - y|` with two-sided geometric noise for any k: a geometric number has independent bits, the
     j-th being 1 with probability a**(2**j) / (1 + a**(2**j)); two such numbers are subtracted. They
     are cut at a probability of 2**-40, and the bits' probabilities rounded to words: the law is
     the geometric one up to a total variation of about k 2**-32, which adds that to delta.
@@ -17,8 +17,8 @@ analyst learns the result. Circuits of both kernels, with noise inside:
 What the paper says, and what we count in AND gates (others are free): "a single comparison", k; "a
 subtraction and a summation", 2 k - 1; noise by "log(k) biased random bits", of 31 gates each with
 words of 32 bits. At 32 bytes a gate a comparison of 32 bits with randomized response sends 2 KB of
-garbled gates, and |x - y| with geometric noise 60 KB. The transfers of the evaluator's inputs send
-more than that here, 288 bytes a bit, where extended transfers would send some 32.
+garbled gates, and `|x - y|` with geometric noise 60 KB. The transfers of the evaluator's inputs
+send more than that here, 288 bytes a bit, where extended transfers would send some 32.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ def comparison(num_bits: int, keep: int | None = None, word_bits: int = WORD_BIT
 def difference(
     num_bits: int, thresholds: tuple[int, ...] = (), word_bits: int = WORD_BITS
 ) -> Circuit:
-    """The difference |x - y|; with thresholds, plus discrete Laplace noise and clamped.
+    """The difference `|x - y|`; with thresholds, plus discrete Laplace noise and clamped.
 
     The range is {0, .., 2**k - 1}. The noise is what `DiscreteLaplaceParams.from_bits` makes of the
     word: its size is the number of thresholds above the word's distance to the nearer end, and its
@@ -111,7 +111,7 @@ def bit_thresholds(decay: float, num_bits: int, word_bits: int = WORD_BITS) -> l
 def geometric_difference(
     num_bits: int, thresholds: list[int], word_bits: int = WORD_BITS
 ) -> Circuit:
-    """The number |x - y| + G - G', in two's complement, for bits of G of the given thresholds."""
+    """The number `|x - y|` + G - G', in two's complement, for bits of G of the given thresholds."""
     circuit = Circuit()
     x, y = circuit.input("garbler", num_bits), circuit.input("evaluator", num_bits)
     value = circuit.absolute_difference(x, y)
@@ -132,7 +132,7 @@ class Gates:
     """A cell: the size of one circuit, and what computing it sends.
 
     Args:
-      kernel: "x < y" or "|x - y|".
+      kernel: "x < y" or "`|x - y|`".
       num_bits: k.
       noise: "none", "randomized response", "discrete Laplace" or "geometric".
       epsilon: of the noise, for the whole range of the kernel.
@@ -181,7 +181,7 @@ class Gates:
         found = compute(circuit, *given, dealer=dealer)
         if found.outputs != circuit.evaluate(*given):
             raise AssertionError("the garbled circuit and the circuit in the clear differ.")
-        paper = {"x < y": self.num_bits, "|x - y|": 2 * self.num_bits}[self.kernel]
+        paper = {"x < y": self.num_bits, "`|x - y|`": 2 * self.num_bits}[self.kernel]
         result = {
             "ands": circuit.num_ands,
             "free": len(circuit.gates) - circuit.num_ands,
@@ -199,8 +199,8 @@ def cells(settings: Settings) -> list[Gates]:
     """A cell for each circuit and size."""
     sizes = SIZES[:2] if settings.quick else SIZES
     kinds = [("x < y", "none", sizes), ("x < y", "randomized response", sizes)]
-    kinds += [("|x - y|", "none", sizes), ("|x - y|", "geometric", sizes)]
-    kinds += [("|x - y|", "discrete Laplace", SMALL[:1] if settings.quick else SMALL)]
+    kinds += [("`|x - y|`", "none", sizes), ("`|x - y|`", "geometric", sizes)]
+    kinds += [("`|x - y|`", "discrete Laplace", SMALL[:1] if settings.quick else SMALL)]
     return [
         Gates(kernel, size, noise, epsilon)
         for kernel, noise, several in kinds

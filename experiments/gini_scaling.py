@@ -5,7 +5,7 @@ The generic protocol rounds a value to one of k bins and reports the bin by k-ar
 response: with few bins the rounding errs, with many the noise, which grows with k. Corollary 1 of
 Bell et al. (2020) balances their bounds by a k of order `n**(1/4)`, and the mean squared error is
 of order `n**(-1/2)`. One report of a vector (`OneReport`) knows no bins: its noise is that of a
-factorization of |x - y|, which does not grow with the number of values, and its error is of order
+factorization of `|x - y|`, which does not grow with the number of values, and its error is of order
 1/n, as in Corollary 7 of Ghazi et al. (2023).
 
 What we find, at epsilon = 1:
