@@ -4,6 +4,11 @@ Every flight is a user who knows its arrival delay in minutes (`jaxdp.data.load_
 1,359 values. The queries are all prefixes: which share of the flights was at most so many minutes
 late. Frequency oracles add up the noise of all values up to the delay; trees of intervals, and
 factorizations of the prefix matrix, add up few numbers.
+
+What we find: all measured errors are within 2.2 of their standard errors of the predicted ones. At
+epsilon = 1 the root mean squared error of a point is 0.118 by an oracle, 0.025 by unweighted sums
+of a tree's intervals, and 0.0125 by the tree with consistency. The factorization has 0.0141, the
+same at every delay, and with that the smallest at the worst one.
 """
 
 import dataclasses
@@ -152,6 +157,7 @@ def figure(results: "pa.Table") -> "Figure":
     left.set_xticks([], minor=True)
     left.legend(frameon=False, title="lines: predicted, dots: measured")
     right.set(yscale="log", xlabel="arrival delay in minutes", title=f"ε = {middle:g}")
+    right.set_ylim(bottom=right.get_ylim()[1] / 1e3)  # the last point, of all users, is exact
     for axes in (left, right):
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)

@@ -5,6 +5,10 @@ combination of grade, gender, race and hispanic origin, 79 of which occur, and t
 branch is the Army or the Marine Corps. Concepts are all conjunctions of at most two attributes and
 their negations, 160. The best one, "male", is wrong about 44.5 % of the members, no attribute
 about 46.4 %. Users are drawn from the members at random.
+
+What we find: with 10**6 users and epsilon = 2 the concept learned by factorization is wrong about
+0.07 % of the members more than the best one on average, a tenth of what is proven, and that of one
+random concept a user about 0.3 %. Without privacy it is below 0.01 %.
 """
 
 import itertools
