@@ -2,6 +2,11 @@
 
 Points are uniform, labels follow one concept of the class and are wrong at a given rate. Each
 learner is compared with empirical risk minimisation on as many users without privacy.
+
+What we find: the excess risk is one to two orders below its bound, and vanishes, with all other
+concepts further away, where the bound is still a tenth. Factorization is ahead of one random
+concept a user for thresholds and intervals; for parities, whose factorization norm is as large as
+there is one for their number, both are alike.
 """
 
 import numpy as np
