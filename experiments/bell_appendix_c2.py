@@ -132,7 +132,7 @@ class Gates:
     """A cell: the size of one circuit, and what computing it sends.
 
     Args:
-      kernel: "x < y" or "`|x - y|`".
+      kernel: "x < y" or "|x - y|".
       num_bits: k.
       noise: "none", "randomized response", "discrete Laplace" or "geometric".
       epsilon: of the noise, for the whole range of the kernel.
@@ -181,7 +181,7 @@ class Gates:
         found = compute(circuit, *given, dealer=dealer)
         if found.outputs != circuit.evaluate(*given):
             raise AssertionError("the garbled circuit and the circuit in the clear differ.")
-        paper = {"x < y": self.num_bits, "`|x - y|`": 2 * self.num_bits}[self.kernel]
+        paper = {"x < y": self.num_bits, "|x - y|": 2 * self.num_bits}[self.kernel]
         result = {
             "ands": circuit.num_ands,
             "free": len(circuit.gates) - circuit.num_ands,
@@ -199,8 +199,8 @@ def cells(settings: Settings) -> list[Gates]:
     """A cell for each circuit and size."""
     sizes = SIZES[:2] if settings.quick else SIZES
     kinds = [("x < y", "none", sizes), ("x < y", "randomized response", sizes)]
-    kinds += [("`|x - y|`", "none", sizes), ("`|x - y|`", "geometric", sizes)]
-    kinds += [("`|x - y|`", "discrete Laplace", SMALL[:1] if settings.quick else SMALL)]
+    kinds += [("|x - y|", "none", sizes), ("|x - y|", "geometric", sizes)]
+    kinds += [("|x - y|", "discrete Laplace", SMALL[:1] if settings.quick else SMALL)]
     return [
         Gates(kernel, size, noise, epsilon)
         for kernel, noise, several in kinds
