@@ -4,6 +4,12 @@ The measure is that of McKenna, Maity, Mazumdar, Miklau (2020): the worst-case t
 k prefix sums of a domain of k values, for one user; for n users it is divided by n. It is exact for
 every protocol, so nothing is simulated. Two of its columns take a while to be found, the optimized
 channel and the factorization: larger domains than `OPTIMIZED` and `FACTORIZED` go without.
+
+What we find: at epsilon = 1 the optimized channel has 76.5, 224, 612 and 1,599 for 16, 32, 64 and
+128 values, where the authors' own code reaches 89.9, 267, 714 and 1,896. Without a search the tree
+with consistency is best up to epsilon = 4, at 100, 304, 850 and 2,265; the factorization has a
+fourth more for 16 values and 14 % more for 512. At epsilon = 8 randomized response and subset
+selection are as good as anything for few values.
 """
 
 import dataclasses
