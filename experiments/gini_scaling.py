@@ -54,9 +54,9 @@ def users() -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=8)
-def one_report(epsilon: float) -> OneReport:
-    """One report of a vector, of all 512 values."""
-    matrix = GiniMeanDifference().matrix(Grid.uniform(NUM_VALUES))
+def one_report(num_values: int, epsilon: float) -> OneReport:
+    """One report of a vector, of all values."""
+    matrix = GiniMeanDifference().matrix(Grid.uniform(num_values))
     return OneReport(PairKernel.from_matrix(matrix), epsilon, form="v")
 
 
@@ -104,7 +104,7 @@ class ScalingCell:
         """One row: the exact mean squared error, and the measured one with its standard error."""
         n, (values, law) = self.num_users, users()
         if self.protocol == "one report":
-            protocol, num_bins, inputs = one_report(self.epsilon), NUM_VALUES, None
+            protocol, num_bins, inputs = one_report(NUM_VALUES, self.epsilon), NUM_VALUES, None
         else:
             corollary = self.protocol == "corollary 1"
             choose = functools.partial(optimal_num_bins, lipschitz=1.0) if corollary else best_bins
@@ -149,7 +149,8 @@ def figure(results: "pa.Table") -> "Figure":
         if not own:
             continue
         grid, exact = np.array([(r["num_users"], r["predicted"]) for r in own]).T
-        slope = np.polyfit(np.log(grid[len(grid) // 2 :]), np.log(exact[len(grid) // 2 :]), 1)[0]
+        first = len(grid) // 2 if len(grid) > 3 else 0
+        slope = np.polyfit(np.log(grid[first:]), np.log(exact[first:]), 1)[0]
         color = f"C{number}"
         axes.plot(grid, exact, "-", color=color, label=f"{label}: slope {slope:.2f}")
         found = [r for r in own if r["mse"] is not None]
