@@ -3,7 +3,7 @@
     python -m benchmarks.auc                # five minutes
     python -m benchmarks.auc --trials 20    # does it run at all?
 
-Prints a Markdown table and writes it, with the machine and the versions, to
+Prints a Markdown table and, of 1,000 trials, writes it with the machine and the versions to
 benchmarks/results/auc/.
 """
 
@@ -13,12 +13,11 @@ import pathlib
 
 import jax
 
-import jaxdp
-from experiments._auc import block_size
+from experiments._auc import trials_of
 from experiments.bell_fig5 import BENCHES, PER_CLASS, users_of
 from jaxdp.pairwise import HierarchicalAUC
 
-from ._report import Rows, run_sections
+from ._report import Rows, rows_table, run_sections
 from ._timing import timed
 
 FOLDER = pathlib.Path(__file__).parent / "results" / "auc"
@@ -34,19 +33,8 @@ def figure_5(num_trials: int = 1000) -> Rows:
         for bench in BENCHES:
             users = users_of(bench, 2**log_scores, PER_CLASS)
             protocol = HierarchicalAUC(users.num_scores, 1.0, ties="zero")
-            population = jaxdp.Population.from_values(users.cells, num_values=2 * users.num_scores)
-            simulate = functools.partial(
-                jaxdp.simulate,
-                protocol,
-                population,
-                jax.random.key(0),
-                method="per_user",
-                truth=users.target,
-                block_size=block_size(protocol, len(users.cells)),
-            )
-            _, seconds, busy = timed(
-                functools.partial(simulate, num_trials=num_trials), first=lambda: None
-            )
+            run = functools.partial(trials_of, protocol, users, jax.random.key(0), num_trials)
+            _, seconds, busy = timed(run, first=lambda: None)
             rows.append(
                 {
                     "data": bench,
@@ -62,13 +50,14 @@ def figure_5(num_trials: int = 1000) -> Rows:
 
 
 def main() -> None:
-    """Runs it, and writes the results."""
+    """Measures and writes the results; with another number of trials it prints them only."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--trials", type=int, help="instead of 1,000, and nothing is written")
     options = parser.parse_args()
-    section = functools.partial(figure_5, options.trials)
-    section.__doc__ = figure_5.__doc__
-    run_sections({"figure_5": section}, ["figure_5"], FOLDER)
+    if options.trials is not None:
+        print(rows_table(figure_5(options.trials)), flush=True)
+        return
+    run_sections({"figure_5": figure_5}, ["figure_5"], FOLDER)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """What the experiments on the area under the ROC curve share: one measured cell, one picture."""
 
 import dataclasses
-import zlib
 from typing import Any
 
 import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import key_of
 from jaxdp.pairwise import HierarchicalAUC
 
 
@@ -38,6 +38,19 @@ class Users:
         return (self.labels * self.num_scores + self.scores).astype(np.int32)
 
 
+def trials_of(protocol: HierarchicalAUC, users: Users, key: jax.Array, num_trials: int):
+    """Trials that visit every user, with errors about the users' target."""
+    return jaxdp.simulate(
+        protocol,
+        jaxdp.Population.from_values(users.cells, num_values=2 * users.num_scores),
+        key,
+        num_trials=num_trials,
+        method="per_user",
+        block_size=_block_size(protocol, len(users.scores)),
+        truth=users.target,
+    )
+
+
 def measured(
     protocol: HierarchicalAUC, users: Users, num_trials: int, seed: int, name: str
 ) -> dict[str, Any]:
@@ -45,17 +58,7 @@ def measured(
 
     The randomness of a cell depends on the seed and its name alone.
     """
-    population = jaxdp.Population.from_values(users.cells, num_values=2 * users.num_scores)
-    key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
-    trials = jaxdp.simulate(
-        protocol,
-        population,
-        key,
-        num_trials=num_trials,
-        method="per_user",
-        block_size=block_size(protocol, len(users.scores)),
-        truth=users.target,
-    )
+    trials = trials_of(protocol, users, key_of(seed, name), num_trials)
     squares = np.square(trials.estimates.ravel() - users.target)
     rmse = float(np.sqrt(squares.mean()))
     counts = users.counts
@@ -69,7 +72,7 @@ def measured(
     }
 
 
-def block_size(protocol: HierarchicalAUC, num_users: int) -> int | None:
+def _block_size(protocol: HierarchicalAUC, num_users: int) -> int | None:
     """Users in a block; all of them where adding up the blocks' tallies would take longest."""
     if protocol.num_scores < num_users // 16:
         return None

@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import key_of
 from experiments._data import data_folder
 from jaxdp.central import Marginals
 from jaxdp.data import load_msnbc, load_mushrooms, load_retail
@@ -104,7 +104,7 @@ class MarginalsCell:
             max_steps=2000,
         )
         population = jaxdp.Population.from_histogram(counts, rows)
-        key = jax.random.fold_in(jax.random.key(self.seed), zlib.crc32(repr(self).encode()))
+        key = key_of(self.seed, repr(self))
         truth = spec.truth(counts, rows)
         released, noisy, gaps = [], [], []
         for trial in range(self.num_trials):

@@ -19,13 +19,13 @@ An error is about the distribution of the users, and the largest of d counts. Th
 """
 
 import dataclasses
-import zlib
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments._cells import key_of
 from jaxdp import Population, simulate
 from jaxdp.bounds import simple_adaptive_max_error
 from jaxdp.linear._adaptive_queries import AdaptiveQueries
@@ -172,8 +172,7 @@ class Contest:
     def _errors(self, analyst: Overfitter) -> dict[str, np.ndarray]:
         """The largest error of each trial, for each way of answering."""
         users = Population.from_distribution(np.full(NUM_VALUES, 1 / NUM_VALUES), NUM_USERS)
-        place = zlib.crc32(repr((self.labels, analyst.seed)).encode())
-        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        key = key_of(self.seed, repr((self.labels, analyst.seed)))
         split = AdaptiveQueries(NUM_VALUES, self.epsilon, self.num_rounds, analyst, traceable=True)
         oracle = HadamardBit(NUM_VALUES, self.epsilon)
         once = simulate(

@@ -13,13 +13,12 @@ scatter around it.
 import dataclasses
 import functools
 import math
-import zlib
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import coordinates, key_of
 from jaxdp.bounds import (
     gaussian_queries_error,
     projected_hadamard_error,
@@ -75,8 +74,7 @@ class ErrorCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        names = ("protocol", "epsilon", "num_values", "num_queries", "num_users")
-        return tuple((name, getattr(self, name)) for name in names)
+        return coordinates(self, "protocol", "epsilon", "num_values", "num_queries", "num_users")
 
     def spec(self) -> Any:
         """The protocol."""
@@ -100,8 +98,7 @@ class ErrorCell:
         """One row: `l2_error`, the root of the mean squared L2 error, and its standard error."""
         uniform = np.full(self.num_values, 1 / self.num_values)
         population = jaxdp.Population.from_distribution(uniform, self.num_users)
-        place = zlib.crc32(repr(self.labels).encode())
-        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        key = key_of(self.seed, repr(self.labels))
         trials = jaxdp.simulate(
             self.spec(), population, key, num_trials=self.num_trials, method="tally"
         )

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._cells import coordinates
 from experiments._garbling import Bit, Circuit, compute
 from jaxdp.randomizers import KRR, DiscreteLaplace
 from jaxdp.sweep import Experiment, Settings
@@ -146,8 +147,7 @@ class Gates:
     @property
     def labels(self) -> tuple[tuple[str, str | int | float], ...]:
         """The coordinates of the cell."""
-        names = ("kernel", "noise", "num_bits", "epsilon")
-        return tuple((name, getattr(self, name)) for name in names)
+        return coordinates(self, "kernel", "noise", "num_bits", "epsilon")
 
     def circuit(self) -> Circuit:
         """The circuit."""

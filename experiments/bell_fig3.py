@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments._auc import Users, measured
+from experiments._cells import coordinates
 from experiments._data import data_folder
 from jaxdp.data import load_diabetes_scores
 from jaxdp.pairwise import HierarchicalAUC
@@ -76,7 +77,7 @@ class PatientCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """D's logarithm, epsilon and ties."""
-        return ("log_scores", self.log_scores), ("epsilon", self.epsilon), ("ties", self.ties)
+        return coordinates(self, "log_scores", "epsilon", "ties")
 
     def rows(self) -> list[dict[str, Any]]:
         """One row; see `experiments._auc.measured`."""

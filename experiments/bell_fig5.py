@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments._auc import Users, measured
+from experiments._cells import coordinates
 from jaxdp.bounds import AUCSetting, hierarchical_auc_mse
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
@@ -68,7 +69,7 @@ class BenchCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The data set, d's logarithm and epsilon."""
-        return ("bench", self.bench), ("log_scores", self.log_scores), ("epsilon", self.epsilon)
+        return coordinates(self, "bench", "log_scores", "epsilon")
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: as `experiments._auc.measured`, and `theory`, the root of Theorem 3."""

@@ -23,13 +23,12 @@ users are many, as here.
 """
 
 import dataclasses
-import zlib
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import coordinates, key_of
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
 
@@ -76,7 +75,7 @@ class LineCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The row, the axis and epsilon."""
-        return ("row", self.row), ("axis", self.axis), ("epsilon", self.epsilon)
+        return coordinates(self, "row", "axis", "epsilon")
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each point, each with the slope of the whole line and its standard error."""
@@ -107,7 +106,7 @@ class LineCell:
             users = jaxdp.Population.from_distribution(table.ravel(), num_users=n)
             predicted = exact.population_variance(table.ravel(), n)
         name = f"{self.row} {alpha} {n} {self.epsilon}"
-        key = jax.random.fold_in(jax.random.key(self.seed), zlib.crc32(name.encode()))
+        key = key_of(self.seed, name)
         trials = jaxdp.simulate(
             protocol, users, key, num_trials=self.num_trials, method="per_user", truth=about
         )

@@ -13,13 +13,12 @@ same at every delay, and with that the smallest at the worst one.
 
 import dataclasses
 import functools
-import zlib
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import coordinates, key_of
 from jaxdp.data import load_flights
 from jaxdp.factorization.explicit import toeplitz_prefix
 from jaxdp.linear import FactorizedQueries, HierarchicalQueries, OracleQueries
@@ -79,7 +78,7 @@ class DelayCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The protocol and epsilon."""
-        return ("epsilon", self.epsilon), ("protocol", self.protocol)
+        return coordinates(self, "epsilon", "protocol")
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: root mean squared errors over all points of the distribution function.
@@ -91,8 +90,7 @@ class DelayCell:
         counts = delays(self.num_values)
         spec = protocols(self.num_values, self.epsilon)[self.protocol]
         population = jaxdp.Population.from_histogram(counts)
-        place = zlib.crc32(f"{self.protocol} {self.epsilon}".encode())
-        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        key = key_of(self.seed, f"{self.protocol} {self.epsilon}")
         trials = jaxdp.simulate(spec, population, key, num_trials=self.num_trials)
         errors = trials.estimates - np.asarray(trials.truth)
         each = np.mean(errors**2, axis=1)

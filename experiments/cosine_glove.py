@@ -16,12 +16,12 @@ JAXDP_DATA names.
 
 import dataclasses
 import functools
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from experiments._cells import coordinates, key_of
 from experiments._data import data_folder
 from jaxdp.central import CosineSimilarity, neighbor_recall
 from jaxdp.data import load_glove
@@ -69,8 +69,7 @@ class GloveCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        names = ("method", "num_words", "epsilon", "sensitivity")
-        return tuple((name, getattr(self, name)) for name in names)
+        return coordinates(self, "method", "num_words", "epsilon", "sensitivity")
 
     def spec(self) -> CosineSimilarity:
         """The mechanism."""
@@ -89,8 +88,8 @@ class GloveCell:
         """One row: mean squared errors of an entry, and the shares of neighbours found."""
         v, spec = vectors(self.num_words), self.spec()
         truth, entries = v @ v.T, self.num_words**2
-        place = zlib.crc32(repr(self.labels[1:]).encode())  # all methods see the same noise
-        key = jax.random.fold_in(jax.random.key(self.seed), place)
+        # all methods see the same noise
+        key = key_of(self.seed, repr(self.labels[1:]))
         measured = []
         for trial in range(self.num_trials):
             release = spec.release(jax.random.fold_in(key, trial), v)

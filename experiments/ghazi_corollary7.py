@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import coordinates
 from jaxdp.bounds import (
     gini_diversity_mse,
     kendall_mse,
@@ -66,8 +67,7 @@ class CorollaryCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        names = ("statistic", "num_values", "epsilon")
-        return tuple((name, getattr(self, name)) for name in names)
+        return coordinates(self, "statistic", "num_values", "epsilon")
 
     def matrix(self) -> np.ndarray:
         """The kernel's matrix; that of the AUC is of its T, for classes of half the users each."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._cells import coordinates
 from jaxdp.factorization import gamma2, johnson_lindenstrauss
 from jaxdp.pairwise import GiniMeanDifference, KendallTau, OneReport
 from jaxdp.randomizers import PrivUnitG
@@ -63,8 +64,7 @@ class RankCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        names = ("statistic", "reduction", "rank", "epsilon")
-        return tuple((name, getattr(self, name)) for name in names)
+        return coordinates(self, "statistic", "reduction", "rank", "epsilon")
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each number of users: the squared `bias` and the proven `mse`."""

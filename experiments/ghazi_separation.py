@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._cells import coordinates
 from jaxdp.bounds import non_interactive_mse, quadratic_form_lower_bound, three_round_mse
 from jaxdp.factorization import gamma2
 from jaxdp.sweep import Experiment, Settings
@@ -52,7 +53,7 @@ class SeparationCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        return (("num_values", self.num_values), ("epsilon", self.epsilon))
+        return coordinates(self, "num_values", "epsilon")
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each number of users: proven errors, times n."""

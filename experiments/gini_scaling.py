@@ -21,13 +21,12 @@ What we find, at epsilon = 1:
 
 import dataclasses
 import functools
-import zlib
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 import jaxdp
+from experiments._cells import coordinates, key_of
 from jaxdp.bounds import optimal_num_bins
 from jaxdp.pairwise import GiniMeanDifference, Grid, OneReport, PairKernel, QuantizedRR
 from jaxdp.sweep import Experiment, Settings
@@ -97,8 +96,7 @@ class ScalingCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        names = ("protocol", "epsilon", "num_users")
-        return tuple((name, getattr(self, name)) for name in names)
+        return coordinates(self, "protocol", "epsilon", "num_users")
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: the exact mean squared error, and the measured one with its standard error."""
@@ -118,7 +116,7 @@ class ScalingCell:
             return [row | {"mse": None, "mse_stderr": None, "num_trials": 0}]
         population = jaxdp.Population.from_distribution(law, num_users=n, values=inputs)
         name = f"{self.protocol} {n} {self.epsilon}"
-        key = jax.random.fold_in(jax.random.key(self.seed), zlib.crc32(name.encode()))
+        key = key_of(self.seed, name)
         trials = jaxdp.simulate(
             protocol, population, key, num_trials=self.num_trials, truth="population"
         )

@@ -1,6 +1,7 @@
 """Results as a table on the terminal."""
 
 import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._cell import Row
@@ -32,6 +33,16 @@ def rmse_stderr(row: Row) -> float:
     return row["mse_stderr"] / (2 * row["rmse"]) if row["rmse"] else 0.0
 
 
+Formats = Mapping[str, Callable[[Row], str]]
+
+SIMULATED: Formats = {
+    "bias": lambda row: f"{row['bias']:+.1e} ± {row['bias_stderr']:.1e}",
+    "rmse": lambda row: f"{row['rmse']:.3g} ± {rmse_stderr(row):.1g}",
+    "deviation": lambda row: f"{deviation(row):+.1f}",
+}
+"""Columns of a `Simulation`, which alone has an `entry`, that are shown with others."""
+
+
 def print_results(results: "pa.Table", labels: list[str]) -> None:
     """Prints results as a table: those of simulations with their errors, others as they are.
 
@@ -44,7 +55,8 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
     import rich.table
 
     rows = results.to_pylist()
-    if "entry" not in rows[0]:  # they are not of a `Simulation`
+    formats: Formats = SIMULATED if "entry" in rows[0] else {}
+    if not formats:
         titles = {n: n for n, v in rows[0].items() if n not in labels and not isinstance(v, list)}
     else:
         titles = {n: t for n, t in TITLES.items() if any(row.get(n, 0) is not None for row in rows)}
@@ -67,7 +79,9 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
             before = {}
         table.add_row(
             *(
-                "" if name in shared and before and before[name] == row[name] else _cell(row, name)
+                ""
+                if name in shared and before and before[name] == row[name]
+                else _cell(row, name, formats)
                 for name in [*labels, *titles]
             )
         )
@@ -78,13 +92,9 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
         print("in s.e.: how far the RMSE is from the predicted one, in standard errors")
 
 
-def _cell(row: Row, name: str) -> str:
-    if "entry" in row and name == "bias":
-        return f"{row['bias']:+.1e} ± {row['bias_stderr']:.1e}"
-    if "entry" in row and name == "rmse":
-        return f"{row['rmse']:.3g} ± {rmse_stderr(row):.1g}"
-    if "entry" in row and name == "deviation":
-        return f"{deviation(row):+.1f}"
+def _cell(row: Row, name: str, formats: Formats) -> str:
+    if name in formats:
+        return formats[name](row)
     value: Any = row[name]
     if value is None:
         return ""

@@ -18,7 +18,6 @@ from jaxdp.central._perturb_and_project import PerturbAndProject
 from jaxdp.projections import box, frobenius_ball, l2_ball, psd
 from jaxdp.projections._bounded_diagonal import bounded_diagonal
 from tests import stats
-from tests.marks import slow
 
 N = 8
 
@@ -81,7 +80,7 @@ def test_golden_projection_and_the_average_that_is_not_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [slow(0.1), 1.0, slow(10.0)])
+@pytest.mark.parametrize("noise", [0.1, 1.0, 10.0])
 def test_gap_bounds_the_distance_from_the_projection(noise, rng):
     v = vectors(rng)
     x = v @ v.T + noise * rng.standard_normal((N, N))

@@ -11,7 +11,6 @@ import pytest
 import jaxdp
 from tests import stats
 from tests.contracts.registry import EXEMPLARS, PATHS, PROTOCOLS, ids
-from tests.marks import slow
 
 
 def trials_of(case) -> int:
@@ -111,7 +110,7 @@ def test_independent_users_have_the_population_truth(case, method, key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["tally", slow("per_user")])
+@pytest.mark.parametrize("method", ["tally", "per_user"])
 @pytest.mark.parametrize("case", [c for c in EXEMPLARS if c.name == "binary"], ids=ids)
 def test_sample_truth_follows_the_users_at_hand(case, method, key):
     """Errors about the drawn users have mean zero and leave the sampling error out."""

@@ -11,7 +11,6 @@ from jaxdp.linear._factorized_queries import FactorizedQueries
 from jaxdp.randomizers import Gaussian, L2Ball, PrivUnit, PrivUnitG
 from jaxdp.workloads import prefix
 from tests.linear.measured import check_prediction
-from tests.marks import slow
 
 NOISE = PrivUnitG(1, 1.0).worst_case_variance(1)  # 6.33
 PREFIX = np.tril(np.ones((8, 8)))
@@ -52,7 +51,7 @@ def test_given_alpha_bounds_the_bias():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_users", [slow(20), 200])
+@pytest.mark.parametrize("num_users", [20, 200])
 def test_alpha_for_a_number_of_users_is_the_best(num_users):
     """Within a percent of the best alpha of a grid, and no worse than that of zeta."""
     exact = FactorizedQueries(PREFIX, 1.0)

@@ -6,6 +6,7 @@ import pytest
 
 from experiments import gini_scaling
 from experiments.gini_scaling import EXPERIMENT, PROTOCOLS, ScalingCell, cells, figure
+from tests.marks import slow
 
 
 def test_cells():
@@ -15,20 +16,19 @@ def test_cells():
     assert not set(quick) & set(full)
 
 
-@pytest.mark.parametrize(("protocol", "least", "most"), [("corollary 1", -0.55, -0.45)])
+@pytest.mark.parametrize(
+    ("protocol", "least", "most"),
+    [
+        ("corollary 1", -0.55, -0.45),
+        slow("best bins", -0.75, -0.6),
+        slow("one report", -1.01, -0.99),
+    ],
+)
 def test_slope(protocol, least, most):
     """The exact errors of many users, of which none is simulated."""
     low, high = (ScalingCell(protocol, n, 1.0, 1, 0).rows()[0] for n in (10**7, 10**9))
     assert low["mse"] is None
     assert least < math.log10(high["predicted"] / low["predicted"]) / 2 < most
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("protocol", "least", "most"), [("best bins", -0.75, -0.6), ("one report", -1.01, -0.99)]
-)
-def test_slope_of_the_rest(protocol, least, most):
-    test_slope(protocol, least, most)
 
 
 @pytest.mark.slow

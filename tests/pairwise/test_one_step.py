@@ -73,7 +73,7 @@ def test_error_is_that_of_every_split(form):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["u", slow("v")])
+@pytest.mark.parametrize("form", ["u", "v"])
 def test_error_for_independent_users(form):
     """The errors of all samples of five users, by their probability."""
     spec = OneStep(W[:2, :2], 1.0, form=form, tau=3.0)

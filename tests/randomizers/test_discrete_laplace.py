@@ -11,7 +11,6 @@ from jaxdp.random import Count
 from jaxdp.randomizers._discrete_laplace import DiscreteLaplace, _scores, _worst_ratio
 from jaxdp.randomizers._exact import exp_lower, log_upper
 from tests import stats
-from tests.marks import slow
 
 SPECS = [
     DiscreteLaplace(0, 1, 1.0),
@@ -80,7 +79,7 @@ def test_variance_by_enumeration():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("iid", [slow(False), True])
+@pytest.mark.parametrize("iid", [False, True])
 def test_tallies_of_a_trillion_users(iid, key):
     """Every report's count, from a range long enough for several chunks of multinomials."""
     spec, n = DiscreteLaplace(0, 299, 3.0), 10**12

@@ -15,7 +15,6 @@ from jaxdp.random import Count
 from jaxdp.randomizers._hadamard_bit import HadamardBit
 from jaxdp.randomizers._hadamard_response import HadamardResponse
 from tests import stats
-from tests.marks import slow
 
 
 def test_golden_variances():
@@ -54,8 +53,8 @@ def joint_law(spec, counts):
     ("spec", "counts"),
     [
         (HadamardResponse(3, 1.0, num_blocks=1), (1, 2, 1)),
-        slow(HadamardResponse(2, 2.0, num_blocks=2), (1, 2)),
-        slow(HadamardBit(4, 1.0), (1, 1, 0, 1)),
+        (HadamardResponse(2, 2.0, num_blocks=2), (1, 2)),
+        (HadamardBit(4, 1.0), (1, 1, 0, 1)),
     ],
     ids=["response", "blocks", "bit"],
 )

@@ -14,8 +14,14 @@ from jaxdp.randomizers._vector_sums import sum_parts
 from tests import stats
 from tests.marks import slow
 
-OTHERS = ([1], [0, 1, 0], [2048, 2049], [0, 0, 10_000], list(range(3000)))
-HISTOGRAMS = ([5, 0, 3000, 1], *(slow(c) for c in OTHERS))
+HISTOGRAMS = (
+    [5, 0, 3000, 1],
+    [1],
+    [0, 1, 0],
+    [2048, 2049],
+    [0, 0, 10_000],
+    list(range(3000)),
+)
 
 
 @pytest.mark.slow

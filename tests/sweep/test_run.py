@@ -17,7 +17,6 @@ from jaxdp import sweep
 from jaxdp.pairwise import KendallTau, QuantizedRR
 from jaxdp.sweep._cell import fingerprint
 from jaxdp.sweep._store import Store
-from tests.marks import slow
 
 from .files import contents
 from .naps import Nap, many_naps
@@ -54,7 +53,7 @@ def without_executor(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["threads", slow("processes")])
+@pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_executors_give_the_same_bytes(executor, without_executor, tmp_path):
     """In this process and its threads under the flags of the tests, in another under none."""
     with EXECUTORS[executor]() as pool:
