@@ -92,7 +92,10 @@ KERNELS = {
     list(itertools.product(KERNELS, (1000, 50_000, 10**6), (0.5, 3.0))),
 )
 def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
-    """Simulated, the winner is below every other within 7 standard errors of the difference."""
+    """Simulated, the winner is below every other within 7 standard errors of the difference.
+
+    Sixty trials at a time, 300 in all, of which a protocol has no more than show it to be worse.
+    """
     kernel, num_values = KERNELS[name]
     if name == "random":
         kernel = np.asarray(kernel) + np.asarray(kernel).T
@@ -102,12 +105,19 @@ def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
         kernel = AUC(class_sizes=(int(users[:3].sum()), int(users[3:].sum())))
     ranking = best(kernel, num_users, epsilon, num_values, 3, users)
     population = jaxdp.Population.from_histogram(users)
-    winner = None
-    for i, entry in enumerate(ranking.entries):
-        trials = jaxdp.simulate(
-            entry.protocol, population, jax.random.fold_in(key, i), num_trials=300
-        )
-        squares = np.square(trials.errors).ravel()
-        winner = squares if winner is None else winner
-        stderr = np.sqrt((winner.var() + squares.var()) / 300)
-        assert winner.mean() < squares.mean() + 7 * stderr
+
+    def squares(i: int, batch: int) -> np.ndarray:
+        place = jax.random.fold_in(jax.random.fold_in(key, i), batch)
+        trials = jaxdp.simulate(ranking.entries[i].protocol, population, place, num_trials=60)
+        return np.square(trials.errors).ravel()
+
+    winner = np.concatenate([squares(0, batch) for batch in range(5)])
+    for i in range(1, len(ranking.entries)):
+        other = np.empty(0)
+        for batch in range(5):
+            other = np.append(other, squares(i, batch))
+            worse = other.mean() - winner.mean()
+            stderr = np.sqrt(winner.var() / len(winner) + other.var() / len(other))
+            if worse > 7 * stderr:
+                break
+        assert worse > -7 * stderr, ranking.entries[i].name
