@@ -42,7 +42,7 @@ from ._rounds import RoundsOutcome as RoundsOutcome
 from ._shuffled_reports import ShuffledReports as ShuffledReports
 from ._shuffled_reports import local_epsilon as local_epsilon
 from ._shuffled_sum import ShuffledSum as ShuffledSum
-from ._shuffled_sum import ShuffledSumParams as ShuffledSumParams
+from ._shuffled_sum_params import ShuffledSumParams as ShuffledSumParams
 from ._three_round import ThreeRound as ThreeRound
 from ._three_round_params import ThreeRoundParams as ThreeRoundParams
 from ._two_report import TwoReport as TwoReport

@@ -5,22 +5,20 @@ import functools
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_counts, check_int, check_probabilities, check_real
-from .._x64 import compiled_in_float64, dot
-from ..random import Count, standard_normal
 from ._exact import Form, num_pairs
 from ._protocol import PairwiseProtocol
 from ._quadratic_factor import best_factor
 from ._shuffled_reports import check_enough
+from ._shuffled_sum_params import ShuffledSumParams
 
 _BITS = 12  # of a coordinate, at least: columns are rounded to 2**-13 of the largest
 _SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid
 _SECURITY = 100.0  # the part of delta that is not left to the messages' security
 _MAX_STEPS = 2.0**15
+_MAX_SHARE = 2.0**24  # reports, within 6.5 deviations of their vectors, stay below 2**27
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +45,11 @@ class ShuffledSum(PairwiseProtocol):
         what depends on the sum alone, for n >= 19, which costs `(1 + e**epsilon) l 2**-security`.
       * Bias: rounding moves no entry of W by more than a few 2**-12 of its range; `variance`
         includes its square.
-      * `variance(counts)`: the exact mean squared error for the given users.
+      * `variance(counts)`: the mean squared error for the given users, exact but for the fourth
+        cumulant of the sum's noise, which is neglected beside `s**4`: with r >= 4 the deviation of
+        a user's noise in steps, it is of the order of `exp(-2 pi**2 r**2) s**4`, and for the
+        rounded Gaussian noise of simulations at most `s**4 / (120 n r**4)`, which is below
+        `s**4 / (30_000 n)`.
       * `worst_case_variance(n)`: a proven bound.
 
     In simulation a user's noise is a rounded Gaussian number of the same variance, which an attack
@@ -57,6 +59,7 @@ class ShuffledSum(PairwiseProtocol):
     Edge cases:
       =================================  =======================================================
       fewer than 19 users                ValueError
+      epsilon too small or too large     ValueError: the noise of a user does not fit the grid
       `form="u"`, diagonal not constant  ValueError: the sum does not have the diagonal's mean
       kernel that is not linear          ValueError
       fewer users than `num_users`       ValueError from a Population: too little noise
@@ -167,7 +170,12 @@ class ShuffledSum(PairwiseProtocol):
         return concentrated_delta(rho, self.epsilon) + mixed
 
     def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact mean squared error for given users, float64[]."""
+        """The mean squared error for given users, float64[]; exact up to the noise's kurtosis.
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
         counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
         n, plan = counts.sum(), _plan(self)
         bias = counts @ (plan.matrix - self.matrices()[0]) @ counts / n**2
@@ -217,7 +225,7 @@ class ShuffledSum(PairwiseProtocol):
         return num_users / (num_users - 1) if self.form == "u" else 1.0
 
     def _noise_variance(self, histogram: np.ndarray, n: float) -> float:
-        """The variance of the V-form: the noise is symmetric, its fourth cumulant negligible."""
+        """The variance of the V-form, for symmetric noise without a fourth cumulant."""
         plan = _plan(self)
         noise = n * plan.share**2 / plan.steps**2
         slope = histogram @ plan.columns / plan.steps * plan.scales + plan.linear
@@ -260,15 +268,21 @@ def _plan(spec: ShuffledSum) -> _Plan:
     columns = np.rint(factor.columns * steps)
     distance = float(np.linalg.norm(columns[:, None] - columns, axis=2).max())
     share = max(multiple * distance / math.sqrt(spec.num_users), _SHARE)
+    if share > _MAX_SHARE:
+        raise ValueError(
+            f"epsilon must be larger for so few users: {spec.epsilon:g} asks each of "
+            f"{spec.num_users} users for noise of {share:.2g} steps of the grid, above 2**24."
+        )
     return _Plan(columns, steps, factor.scales, factor.linear, factor.constant, distance, share)
 
 
 def concentrated_delta(rho: float, epsilon: float) -> float:
     """The least delta that rho-concentrated privacy is known to imply at epsilon.
 
-    `min over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)**a / (a - 1)`, on a grid of a.
+    `min over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)**a / (a - 1)`, on a grid of a that
+    reaches beyond the minimum, `a - 1 < epsilon / (2 rho)` but for the last factors.
     """
-    excess = np.geomspace(1e-3, 1e7, 20_000)  # a - 1
+    excess = np.geomspace(1e-3, max(1e7, 10 * epsilon / rho), 20_000)  # a - 1
     order = 1 + excess
     logs = excess * (order * rho - epsilon) - np.log(excess) - order * np.log1p(1 / excess)
     return math.exp(min(float(logs.min()), 0.0))
@@ -276,122 +290,14 @@ def concentrated_delta(rho: float, epsilon: float) -> float:
 
 def concentrated_noise(epsilon: float, delta: float) -> float:
     """The noise of a Gaussian for a distance of 1 that is (epsilon, delta)-private, rounded up."""
-    low, high = 1e-3, 1e6
+
+    def private(noise: float) -> bool:
+        return concentrated_delta(1 / (2 * noise**2), epsilon) <= delta
+
+    low = high = 1e-3
+    while not private(high):
+        low, high = high, 2 * high
     while high / low > 1 + 1e-9:
         middle = math.sqrt(low * high)
-        private = concentrated_delta(1 / (2 * middle**2), epsilon) <= delta
-        low, high = (low, middle) if private else (middle, high)
+        low, high = (low, middle) if private(middle) else (middle, high)
     return high
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ShuffledSumParams:
-    """The params of `ShuffledSum`: a pytree.
-
-    Attributes:
-      columns: int32[k, l], the vectors in steps of the grid.
-      noise: float32[], the deviation of a user's noise before it is rounded, in steps.
-      variance: float64[], of a user's noise, in units.
-      steps: float64[], of the grid, for a unit.
-      scales: float64[l], the quadratic form of the mean vector.
-      linear: float64[l].
-      constant: float64[].
-      diagonal: float64[], of W, where it is constant.
-      form: "u" or "v", static.
-    """
-
-    columns: jax.Array | np.ndarray
-    noise: jax.Array | np.ndarray
-    variance: jax.Array | np.ndarray
-    steps: jax.Array | np.ndarray
-    scales: jax.Array | np.ndarray
-    linear: jax.Array | np.ndarray
-    constant: jax.Array | np.ndarray
-    diagonal: jax.Array | np.ndarray
-    form: str = dataclasses.field(metadata={"static": True})
-
-    @property
-    def num_words(self) -> int:
-        """One for each coordinate."""
-        return self.columns.shape[-1]
-
-    def from_bits(self, words, value):
-        """The sum of one user's messages.
-
-        Args:
-          words: uint32[l].
-          value: int32[] in [0, k).
-
-        Returns:
-          int32[l].
-        """
-        noise = jnp.rint(jnp.asarray(self.noise) * standard_normal(words)).astype(jnp.int32)
-        return jnp.asarray(self.columns)[value] + noise
-
-    def privatize(self, key, value):
-        """The sum of one user's messages, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
-        return self.from_bits(words, jnp.asarray(value, jnp.int32))
-
-    def tally(self, reports, mask):
-        """The sum of the masked users' messages, and how many users.
-
-        Returns:
-          {"sum": int32[l], "users": int32[]}.
-        """
-        kept = jnp.where(mask[:, None], reports, np.int32(0))
-        return {
-            "sum": jnp.sum(kept, axis=0, dtype=jnp.int32),
-            "users": jnp.sum(mask, dtype=jnp.int32),
-        }
-
-    @compiled_in_float64
-    def estimate(self, tally):
-        """The estimated statistic, float[].
-
-        Args:
-          tally: {"sum": Count[l], "users": Count[]}.
-        """
-        scales, linear, constant, diagonal, variance, steps = (
-            jnp.asarray(x).astype(jnp.float64)
-            for x in (
-                self.scales,
-                self.linear,
-                self.constant,
-                self.diagonal,
-                self.variance,
-                self.steps,
-            )
-        )
-        n = tally["users"].f64()
-        mean = tally["sum"].f64() / (steps * n)
-        found = dot(scales, mean**2) - variance * jnp.sum(scales) / n
-        found = found + 2 * dot(linear, mean) + constant
-        return found if self.form == "v" else (n * found - diagonal) / (n - 1)
-
-    @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, in O(k l) steps for any number of users.
-
-        The sum of the rounded noises is drawn as one rounded Gaussian number of their variance.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each value.
-          inputs: unused; values are bins.
-        """
-        del inputs
-        users = counts.sum()
-        deviation = jnp.asarray(self.noise).astype(jnp.float64)
-        total = users.f64() * (deviation**2 + 1 / 12)
-        words = jax.random.bits(jax.random.fold_in(key, 0), (self.num_words,), jnp.uint32)
-        normal = standard_normal(words).astype(jnp.float64)
-        noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)
-        exact = dot(jnp.asarray(self.columns).astype(jnp.float64).T, counts.f64())
-        return {"sum": Count.from_float(exact + noise), "users": users}
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly."""
-        del num_users
-        return 1000.0 + 2.0 * num_bins * self.num_words

@@ -53,11 +53,27 @@ def test_shuffled_reports_are_the_protocol_with_more_privacy():
 
 def test_concentrated_noise_is_close_to_the_gaussian_optimum():
     """What is proven for the discrete Gaussian, against the exact law of the continuous one."""
-    for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-6), (4.0, 1e-9)):
+    for epsilon, delta in ((1e-6, 1e-9), (1e-3, 1e-12), (0.1, 1e-6), (1.0, 1e-6), (4.0, 1e-9)):
         noise = concentrated_noise(epsilon, delta)
         proven = concentrated_delta(1 / (2 * noise**2), epsilon)
         assert gaussian_delta(epsilon, 1.0, noise) <= proven <= delta
         assert gaussian_delta(epsilon, 1.0, 0.8 * noise) > delta
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 1.0])
+def test_shuffled_sum_keeps_its_promise(epsilon):
+    spec = ShuffledSum(GiniDiversity(), epsilon, 1e-9, num_users=10**6, num_values=2)
+    assert 0 < spec.exact_delta() <= 1e-9
+
+
+def test_sums_of_large_messages_fit():
+    """Of 2**20 users of a block each message may be as large as 2**27."""
+    spec = ShuffledSum(GiniDiversity(), 1.0, 1e-6, num_users=1000, num_values=2)
+    params = spec.build()
+    messages = np.array([-(2**27), 2**27 - 1, -4096, -1, 77], np.int32).repeat(2**18)[:, None]
+    totals = params.tally(messages, np.ones(len(messages), bool))["digits"]
+    exact = messages.astype(np.int64).sum()
+    assert (np.asarray(totals, np.int64)[:, 0] * 128 ** np.arange(4)).sum() == exact
 
 
 def test_sum_of_discrete_gaussians_is_nearly_one():
@@ -139,6 +155,8 @@ def test_numbers_of_messages():
 def test_bad_input():
     with pytest.raises(ValueError, match="num_users"):
         ShuffledSum(GiniDiversity(), 1.0, 1e-6, num_users=18, num_values=5)
+    with pytest.raises(ValueError, match="epsilon must be larger"):
+        ShuffledSum(GiniDiversity(), 1e-6, 1e-9, num_users=1000, num_values=5).build()
     with pytest.raises(ValueError, match="constant diagonal"):
         ShuffledSum([[1.0, 0.0], [0.0, 2.0]], 1.0, 1e-6, num_users=100)
     with pytest.raises(ValueError, match="mean over pairs"):
