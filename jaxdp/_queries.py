@@ -80,6 +80,12 @@ class LinearProtocol(abc.ABC):
 
     def check_population(self, population) -> None:
         """Raises ValueError unless the users' values are bins of the workload's domain."""
+        bins = None if population.inputs is not None else population.num_values
+        if bins == self.num_queries != self.num_values:
+            raise ValueError(
+                f"the population has num_values = {bins}, but the workload's number of columns = "
+                f"{self.num_values}; if the queries are its columns, pass its transpose."
+            )
         population.require_bins(self.num_values, "the workload's number of columns")
 
     def check_histogram(self, counts, inputs=None) -> np.ndarray:

@@ -32,7 +32,7 @@ def gaussian_queries_error(
 ) -> float:
     """The largest L2 error of `GaussianQueries`, projected on the polytope or the hull.
 
-    `min(r sqrt(2 log(2 J) (sigma**2 + r**2) / n)**(1/2), sqrt((d sigma**2 + r**2) / n), 2 r)`
+    `min((r sqrt(2 log(2 J) (sigma**2 + r**2) / n))**(1/2), sqrt((d sigma**2 + r**2) / n), 2 r)`
 
     Formal guarantees:
       A proven bound. r**2 beside sigma**2 is for the sampling of the users. With the printed sigma
@@ -60,7 +60,8 @@ def gaussian_queries_error(
     References:
       Bassily (2019), Theorem 3.2, its constants corrected and improved.
     """
-    spec = Gaussian(num_queries, epsilon, delta, radius, calibration)
+    d = check_int("num_queries", num_queries, low=1)
+    spec = Gaussian(d, epsilon, delta, radius, calibration)
     return _projected_error(spec, num_values, num_users)
 
 
@@ -90,7 +91,8 @@ def rejection_queries_error(
     References:
       Bassily (2019), Theorem 3.4, for the repaired algorithm.
     """
-    spec = GaussianRejection(num_queries, epsilon, radius)
+    d = check_int("num_queries", num_queries, low=1)
+    spec = GaussianRejection(d, epsilon, radius)
     return _projected_error(spec, num_values, num_users)
 
 

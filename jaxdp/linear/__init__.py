@@ -29,5 +29,6 @@ from ._product_means import ProductMeansParams as ProductMeansParams
 from ._projected import Projected as Projected
 from ._projected import ProjectedParams as ProjectedParams
 from ._projected_hadamard import ProjectedHadamard as ProjectedHadamard
+from ._projection_mechanism import ColumnQueries as ColumnQueries
 from ._projection_mechanism import ProjectionMechanism as ProjectionMechanism
 from ._rejection_queries import RejectionQueries as RejectionQueries

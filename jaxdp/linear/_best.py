@@ -64,7 +64,7 @@ class Ranking:
 
     Attributes:
       entries: the protocols with their predicted errors.
-      refused: names of the protocols that cannot be built here, and why.
+      refused: names of the protocols that cannot be built here or were not tried, and why.
       objective: "max" or "mean", the error they are ordered by.
       num_users: n.
     """
@@ -117,8 +117,10 @@ def best(
     few users that noise is as large as the answers, the approximate factorization competes as well.
 
     All errors are exact: that of the worst data set of this size, or, with `histogram`, that for
-    these users. Estimates are compared as they are. `Projected` around the winner makes no error
-    larger.
+    these users. Estimates are compared as they are: `Projected` around the winner never makes the
+    sum of the squared errors larger, but may that of one answer, and its errors have no closed
+    form. So it, `ProjectionMechanism` and `ProjectedHadamard` are not ranked. Candidates that were
+    not tried, or cannot be built, are in `refused` with the reason.
 
     Args:
       workload: W, float[q, k], a row for each query; or an `Operator`.
@@ -163,6 +165,10 @@ def best(
         return RankedProtocol(name, protocol, *_errors(protocol, num_users, counts))
 
     entries, refused = build_all(makers, measure)
+    if delta is None:
+        refused.append(("GaussianQueries", "needs a delta in (0, 1)."))
+    if not optimize:
+        refused.append(("OptimizedStrategy", "takes from seconds to minutes; pass optimize=True."))
     entries.sort(key=lambda entry: _error(entry, objective))
     return Ranking(tuple(entries), tuple(refused), objective, num_users)
 

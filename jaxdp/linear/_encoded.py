@@ -3,6 +3,8 @@
 import abc
 import dataclasses
 import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -50,6 +52,26 @@ def column_code(workload: np.ndarray, offset, norm: float, randomizer) -> Code:
     offset = np.broadcast_to(np.asarray(offset, np.float64), workload.shape[:1])
     columns = (workload - offset[:, None]).T.astype(np.float32)
     return Code(columns, None, offset, randomizer(radius_of(columns, norm)))
+
+
+def make_randomizer(
+    maker: Callable[..., MeanRandomizer], dim: int, epsilon: float, radius: float
+) -> MeanRandomizer:
+    """The randomizer that a callable makes of vectors in a ball.
+
+    Raises:
+      TypeError: it needs more than these three.
+    """
+    sizes = dict(dim=dim, epsilon=epsilon, radius=radius)
+    try:
+        inspect.signature(maker).bind(**sizes)
+    except TypeError as error:
+        name = getattr(maker, "__name__", repr(maker))
+        raise TypeError(
+            f"randomizer must be made from the keywords dim, epsilon and radius alone, got {name}: "
+            f"{error}; give other arguments first, as functools.partial(Gaussian, delta=1e-6) does."
+        ) from None
+    return maker(**sizes)
 
 
 def radius_of(columns: np.ndarray, norm: float = 2) -> float:

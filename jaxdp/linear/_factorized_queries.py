@@ -14,7 +14,7 @@ from .._spec import FrozenArray, check_choice, check_epsilon, check_int, check_r
 from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._priv_unit_g import PrivUnitG
-from ._encoded import Code, EncodedProtocol, radius_of
+from ._encoded import Code, EncodedProtocol, make_randomizer, radius_of
 
 _TOL = 1e-3  # of approximate factorizations: their errors are of second order in it
 _ROUNDS = 8
@@ -97,7 +97,7 @@ class FactorizedQueries(EncodedProtocol):
     Raises:
       ValueError: an argument is out of range, the workload is empty or not finite, or a given
         factorization is not one of the workload.
-      TypeError: an argument is of the wrong kind, or is traced.
+      TypeError: an argument is of the wrong kind, or is traced, or `randomizer` needs more.
 
     Example:
       >>> import jaxdp
@@ -149,7 +149,7 @@ class FactorizedQueries(EncodedProtocol):
         if self.factorization is not None:
             self._accept(self.factorization)
         dim = min(self.num_queries, self.num_values)
-        self.randomizer(dim=dim, epsilon=self.epsilon, radius=1.0)
+        make_randomizer(self.randomizer, dim, self.epsilon, 1.0)
 
     def _accept(self, given) -> None:
         """Stores a given factorization as (left, right, shift), or raises unless it fits."""
@@ -182,7 +182,8 @@ class FactorizedQueries(EncodedProtocol):
         if not error <= allowed:
             raise ValueError(
                 f"factorization must be within alpha = {alpha or 0.0:g} of the workload, but an "
-                f"entry of left.T @ right + shift is off by {error:g}; pass the alpha you allow."
+                f"entry of left.T @ right + shift is off by {error:g}; allow it by "
+                "alpha (the tolerance of a learner), or give closer factors."
             )
         object.__setattr__(self, "alpha", alpha)
         object.__setattr__(self, "factorization", tuple(FrozenArray(x) for x in factors))
@@ -205,8 +206,8 @@ class FactorizedQueries(EncodedProtocol):
 def _code(protocol: FactorizedQueries) -> Code:
     left, right, shift = protocol.factors()
     columns = right.T.astype(np.float32)
-    randomizer = protocol.randomizer(
-        dim=right.shape[0], epsilon=protocol.epsilon, radius=radius_of(columns)
+    randomizer = make_randomizer(
+        protocol.randomizer, right.shape[0], protocol.epsilon, radius_of(columns)
     )
     return Code(columns, left.T, shift, randomizer)
 
@@ -237,7 +238,7 @@ def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
         return min(zip(found, shifts, strict=True), key=lambda pair: float(pair[0].upper))
     if protocol.num_users is None:
         return exact, shifts[0]
-    unit = protocol.randomizer(dim=exact.rank, epsilon=protocol.epsilon, radius=1.0)
+    unit = make_randomizer(protocol.randomizer, exact.rank, protocol.epsilon, 1.0)
     noise = unit.worst_case_variance(protocol.num_users)
     found, shift, error = _trade(workload, exact, shifts, noise)
     blind = min(np.abs(workload - shift[:, None]).max() for shift in shifts) ** 2

@@ -12,6 +12,7 @@ from .._queries import LinearProtocol
 from .._spec import check_choice, check_real
 from .._x64 import compiled_in_float64
 from ..projections import PolytopeProjection, hull, l1_ball, simplex, symmetric_polytope
+from ..randomizers._gaussian_rejection import GaussianRejection
 from ._encoded import EncodedProtocol
 from ._tails import tail_of
 
@@ -57,7 +58,8 @@ class ProjectedProtocol(LinearProtocol):
             shape = _matrix(self.protocol)
         elif kind == "clip":
             shape = np.stack(_ranges(self.protocol))
-        return ProjectedParams(inner, shape, below, kind, self.tol)
+        counted = "active" if _drops_out(self.protocol) else "users"
+        return ProjectedParams(inner, shape, below, kind, self.tol, counted)
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter: that of the protocol that is projected."""
@@ -77,16 +79,16 @@ class ProjectedProtocol(LinearProtocol):
         """A proven bound on the mean squared error of each answer for given users, float64[m].
 
         `"clip"`: that of the raw answer. Others: `total_variance`. Nowhere more than the square of
-        the range of the query, unless `below` leaves the raw answer.
+        the range of the query, unless `below` may leave the raw answer.
 
         Args:
           counts: int[k], the number of users with each value.
           inputs: None; values are bins.
         """
-        raw = self.protocol.variance(counts, inputs)
-        if self._is_raw(self.check_histogram(counts).sum()):
+        raw, num_users = self.protocol.variance(counts, inputs), self.check_histogram(counts).sum()
+        if self._is_raw(num_users):
             return raw
-        return self._each(raw, self.total_variance(counts))
+        return self._each(raw, self.total_variance(counts), num_users)
 
     def population_variance(self, probabilities, num_users: int) -> np.ndarray:
         """A proven bound on the mean squared error about `W p` for independent users, float64[m].
@@ -100,7 +102,8 @@ class ProjectedProtocol(LinearProtocol):
         raw = self.protocol.population_variance(probabilities, num_users)
         if self._is_raw(num_users):
             return raw
-        return self._each(raw, min(float(raw.sum()), self._drawn_width_bound(num_users)))
+        total = min(float(raw.sum()), self._drawn_width_bound(num_users))
+        return self._each(raw, total, num_users)
 
     def total_variance(self, counts) -> float:
         """A proven bound on the sum of the mean squared errors, for given users.
@@ -125,21 +128,27 @@ class ProjectedProtocol(LinearProtocol):
         raw = self.protocol.worst_case_variance(num_users)
         if self._is_raw(num_users):
             return raw
-        low, high = _ranges(self.protocol)
         each = raw if self.onto == "clip" else self.worst_case_total_variance(num_users)
-        return min(each, float(np.max(high - low)) ** 2)
+        return min(each, float(self._spans(num_users).max()) ** 2)
 
     def worst_case_total_variance(self, num_users: int) -> float:
         """A proven bound on the sum of the mean squared errors over all data sets of a size."""
         raw = self.protocol.worst_case_total_variance(num_users)
         return raw if self._is_raw(num_users) else min(raw, self._width_bound(num_users))
 
-    def _is_raw(self, num_users: float) -> bool:
+    def _may_be_raw(self, num_users: float) -> bool:
         return self.below is not None and num_users >= self.below
 
-    def _each(self, raw: np.ndarray, total: float) -> np.ndarray:
+    def _is_raw(self, num_users: float) -> bool:
+        return self._may_be_raw(num_users) and not _drops_out(self.protocol)
+
+    def _each(self, raw: np.ndarray, total: float, num_users: float) -> np.ndarray:
+        return np.minimum(raw if self.onto == "clip" else total, self._spans(num_users) ** 2)
+
+    def _spans(self, num_users: float) -> np.ndarray:
+        """How far an answer may be off for being projected, float64[m]; inf if it may not be."""
         low, high = _ranges(self.protocol)
-        return np.minimum(raw if self.onto == "clip" else total, (high - low) ** 2)
+        return np.full_like(low, np.inf) if self._may_be_raw(num_users) else high - low
 
     def _width_bound(self, num_users: float, histogram: np.ndarray | None = None) -> float:
         """The second bound of `total_variance`, for the worst histogram if none is given."""
@@ -200,7 +209,8 @@ class Projected(ProjectedProtocol):
       protocol: a `LinearProtocol`.
       onto: see the table.
       below: project only if there are fewer users; None for always, which is never worse. The
-        tally must tell the number of users, as that of vector reports does.
+        tally must tell the number of users, as that of vector reports does. As in Algorithm 4,
+        those who dropped out of a `GaussianRejection` as printed are not counted.
       tol: of "hull" and "polytope": stop at a gap of at most `tol |y|**2`, y the raw estimate.
 
     Raises:
@@ -305,6 +315,12 @@ def _widths(protocol: LinearProtocol, symmetric: bool):
     return tail, norm, radius, protocol.contributions()[0] - protocol.workload.values
 
 
+def _drops_out(protocol: LinearProtocol) -> bool:
+    """Whether the estimate is the mean over the users who did not drop out."""
+    randomizer = protocol.code().randomizer if isinstance(protocol, EncodedProtocol) else None
+    return isinstance(randomizer, GaussianRejection) and randomizer.variant == "as_printed"
+
+
 def _kind(projected: ProjectedProtocol) -> str:
     """How the projection is computed."""
     onto = projected.onto
@@ -327,6 +343,7 @@ class ProjectedParams:
       below: float64[], the number of users from which on nothing is projected; or None.
       kind: how the projection is computed; static.
       tol: static.
+      counted: the entry of the tally that is compared with `below`; static.
     """
 
     inner: Any
@@ -334,6 +351,7 @@ class ProjectedParams:
     below: jax.Array | np.ndarray | None
     kind: str = dataclasses.field(metadata={"static": True})
     tol: float = dataclasses.field(metadata={"static": True})
+    counted: str = dataclasses.field(default="users", metadata={"static": True})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":  # while a copy or a pickle is being made
@@ -351,7 +369,9 @@ class ProjectedParams:
         nearest = self._nearest(raw)
         if self.below is None:
             return nearest
-        return jnp.where(_num_users(tally) < jnp.asarray(self.below), nearest, raw)
+        if not (isinstance(tally, dict) and self.counted in tally):
+            raise TypeError("below must be None for a protocol whose tally has no number of users.")
+        return jnp.where(tally[self.counted].f64() < jnp.asarray(self.below), nearest, raw)
 
     @compiled_in_float64
     def projection(self, tally) -> PolytopeProjection:
@@ -373,10 +393,3 @@ class ProjectedParams:
     def _onto_polytope(self, raw) -> PolytopeProjection:
         project = hull if self.kind == "hull" else symmetric_polytope
         return project(raw, jnp.asarray(self.shape).astype(jnp.float64), tol=self.tol)
-
-
-def _num_users(tally):
-    """The number of users of a tally that says it, float64[]."""
-    if not (isinstance(tally, dict) and "users" in tally):
-        raise TypeError("below must be None for a protocol whose tally has no number of users.")
-    return tally["users"].f64()

@@ -98,9 +98,10 @@ class RejectionQueries(EncodedProtocol):
         return _code(self)
 
     def projection_threshold(self, num_users: int) -> float:
-        """The number of users who did not drop out below which Algorithm 4 projects.
+        """The number of users below which Algorithm 4 projects.
 
-        `d**2 log(n) / (4 epsilon**2 log J)`, for d queries and J values; inf for J = 1.
+        `d**2 log(n) / (4 epsilon**2 log J)`, for d queries and J values; inf for J = 1. It is what
+        `Projected` takes as `below`. As printed, users who dropped out are not counted.
 
         Args:
           num_users: n.

@@ -106,10 +106,11 @@ def test_independent_users_are_below_the_bounds(make, bound, rng, key):
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: gaussian_queries_error(0, 4, 10, 1.0, 0.1), "dim"),
+        (lambda: gaussian_queries_error(0, 4, 10, 1.0, 0.1), "num_queries"),
         (lambda: gaussian_queries_error(4, 0, 10, 1.0, 0.1), "num_values"),
         (lambda: gaussian_queries_error(4, 4, 0, 1.0, 0.1), "num_users"),
         (lambda: gaussian_queries_error(4, 4, 10, 1.0, 1.0), "delta"),
+        (lambda: rejection_queries_error(0, 4, 10, 1.0), "num_queries"),
         (lambda: rejection_queries_error(4, 4, 10, 0.0), "epsilon"),
         (lambda: projected_hadamard_error(1, 10, 1.0), "num_values"),
         (lambda: projection_mechanism_mse(4, 10, 1.0, radius=0.0), "radius"),

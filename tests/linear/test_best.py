@@ -30,7 +30,8 @@ def test_the_best_comes_first_and_all_are_there(ranking):
         "FactorizedQueries, PrivUnit",
         "GaussianQueries",
     }
-    assert [name for name, _ in ranking.refused] == ["FactorizedQueries, approximate"]
+    refused = [name for name, _ in ranking.refused]
+    assert refused == ["FactorizedQueries, approximate", "OptimizedStrategy"]
 
 
 def test_errors_are_the_protocols_own_predictions(ranking):
@@ -63,6 +64,8 @@ def test_what_cannot_be_built_is_named_with_the_reason():
     reasons = dict(ranking.refused)
     assert "epsilon" in reasons["RejectionQueries"]
     assert "Left out: RejectionQueries: epsilon" in str(ranking)
+    assert "optimize=True" in reasons["OptimizedStrategy"]
+    assert "delta" in reasons["GaussianQueries"]
 
 
 @pytest.mark.parametrize(

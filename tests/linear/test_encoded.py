@@ -97,6 +97,10 @@ def test_domain_of_another_size_is_refused():
         jaxdp.run(GaussianQueries(QUERIES, 1.0, 1e-3), population, jax.random.key(0))
     with pytest.raises(ValueError, match="transpose"):
         GaussianQueries(QUERIES, 1.0, 1e-3).variance([5, 6, 7])
+    with pytest.raises(ValueError, match="pass its transpose"):  # QUERIES is [3, 5]
+        jaxdp.run(LaplaceQueries(QUERIES, 1.0), population, jax.random.key(0))
+    with pytest.raises(ValueError, match="must name one domain"):
+        jaxdp.run(LaplaceQueries(QUERIES[:2], 1.0), population, jax.random.key(0))
 
 
 def test_printed_rejection_is_predicted_for_independent_users():

@@ -14,7 +14,8 @@ from jaxdp.linear._histogram_query import HistogramQuery
 from jaxdp.linear._laplace_queries import LaplaceQueries
 from jaxdp.linear._projected import Projected
 from jaxdp.linear._projection_mechanism import ProjectionMechanism, _center
-from jaxdp.randomizers import KRR
+from jaxdp.linear._rejection_queries import RejectionQueries
+from jaxdp.randomizers import KRR, Gaussian
 from tests import stats
 
 QUERIES = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0.5, 0, 0, -1, 2]])
@@ -136,6 +137,29 @@ def test_threshold_rule(key):
             assert spec.total_variance(COUNTS) <= RAW.total_variance(COUNTS)
 
 
+@pytest.mark.slow
+def test_threshold_rule_counts_who_did_not_drop_out(key):
+    """Algorithm 4: of 1,000 users some hundred are kept, and these are compared with `below`."""
+    segment, counts, p = QUERIES[:, [0, 4]], np.array([700, 300]), np.array([0.7, 0.3])
+    printed = RejectionQueries(segment, 1.0, "as_printed", 1000)
+    tally = jaxdp.engine.outcome(printed, jaxdp.Population.from_histogram(counts), key)
+    kept = int(tally["active"])
+    assert 100 < kept < 900
+    raw = printed.build().estimate(tally)
+    for below, projected in ((kept + 1, True), (kept, False), (999, True)):
+        spec = Projected(printed, below=below)
+        moved = np.abs(np.asarray(spec.build().estimate(tally)) - raw).max()
+        assert (moved > 1e-3) == projected
+        # Which of the two it will be is not known before: bounds hold for both.
+        assert np.all(spec.variance(counts) >= printed.variance(counts))
+        drawn = printed.population_variance(p, 1000)
+        assert np.all(spec.population_variance(p, 1000) >= drawn)
+        assert spec.total_variance(counts) == pytest.approx(printed.total_variance(counts))
+        assert spec.worst_case_variance(1000) == printed.worst_case_total_variance(1000)
+    repaired = Projected(RejectionQueries(segment, 1.0), below=500)
+    np.testing.assert_array_equal(repaired.variance(counts), repaired.protocol.variance(counts))
+
+
 def test_bad_arguments(key):
     with pytest.raises(TypeError, match="protocol"):
         Projected(KRR(3, 1.0))  # pyright: ignore[reportArgumentType]
@@ -159,6 +183,8 @@ def test_bad_arguments(key):
     ):
         with pytest.raises(ValueError, match=name):
             make()
+    with pytest.raises(TypeError, match=r"Gaussian.*'delta'.*functools.partial"):
+        ProjectionMechanism(QUERIES, 1.0, randomizer=Gaussian)
 
 
 def test_center_of_the_columns():

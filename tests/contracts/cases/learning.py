@@ -4,9 +4,11 @@ import numpy as np
 
 from jaxdp import workloads
 from jaxdp.learning import AgnosticLearner, RandomConcept
+from jaxdp.randomizers import Gaussian
 from tests.contracts.case import Case, bad_epsilons
 
 CONCEPTS = workloads.thresholds(3)
+SIGNS = np.array([[1.0, 1.0], [1.0, -1.0]])
 COUNTS = (300, 20, 90, 10, 250, 150)
 
 CASES = (
@@ -36,6 +38,8 @@ CASES = (
             (lambda: AgnosticLearner(CONCEPTS, 1.0, tolerance=-1.0), "tolerance"),
             (lambda: AgnosticLearner(CONCEPTS, 1.0, num_users=9, tolerance=0.1), "tolerance"),
             (lambda: AgnosticLearner(CONCEPTS, 1.0, factorization=(np.eye(3),) * 2), "factoriz"),
+            (lambda: AgnosticLearner(SIGNS, 1.0, factorization=(np.eye(2),) * 2), "tolerance"),
+            (lambda: AgnosticLearner(CONCEPTS, 1.0, randomizer=Gaussian), "delta.*partial"),
         ),
         finite=False,
         variant=True,

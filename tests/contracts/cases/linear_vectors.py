@@ -6,7 +6,7 @@ from jaxdp.linear._factorized_queries import FactorizedQueries
 from jaxdp.linear._gaussian_queries import GaussianQueries
 from jaxdp.linear._laplace_queries import LaplaceQueries
 from jaxdp.linear._rejection_queries import RejectionQueries
-from jaxdp.randomizers import L2Ball
+from jaxdp.randomizers import Gaussian, L2Ball
 from tests.contracts.case import Case, bad_epsilons
 
 QUERIES = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0.5, 0, 0, -1, 2]])
@@ -50,6 +50,7 @@ CASES = (
             (lambda: given(norm="mean", alpha=0.1), "norm"),
             (lambda: given(norm="mean", num_users=10), "norm"),
             (lambda: given(randomizer="PrivUnitG"), "randomizer"),
+            (lambda: given(randomizer=Gaussian), "delta.*functools.partial"),
             (lambda: given(factorization=(LEFT, RIGHT)), "factorization.*alpha"),
             (lambda: given(factorization=LEFT), "factorization"),
             (lambda: given(factorization=(RIGHT, LEFT)), "left.*m = 3"),
