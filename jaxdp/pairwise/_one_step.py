@@ -110,6 +110,11 @@ class OneStep(RoundsProtocol):
         PrivUnitG(1, self.epsilon)
 
     @property
+    def groups(self) -> tuple[float, float]:
+        """The shares of the users in the two rounds."""
+        return self.share, 1 - self.share
+
+    @property
     def factor(self) -> QuadraticFactor:
         """The factorization in use."""
         return rounded_factor(self)
@@ -148,12 +153,12 @@ class OneStep(RoundsProtocol):
     def check_population(self, population) -> None:
         """Raises unless values are bins and the groups have enough users, but not too many."""
         super(OneStep, self).check_population(population)
-        check_groups(population.num_users, (self.share, 1 - self.share))
+        check_groups(population.num_users, self.groups)
         self.randomizer.check_total(population)
 
     def _error(self, users: np.ndarray | None, num_users: int, drawn: bool) -> np.ndarray:
-        check_groups(num_users, (self.share, 1 - self.share))
-        groups = group_sizes(num_users, (self.share, 1 - self.share))
+        check_groups(num_users, self.groups)
+        groups = group_sizes(num_users, self.groups)
         noise, scalar = conditional_error(self, users, float(num_users), groups.sizes, drawn)
         total = groups.weights @ noise
         if self.tau is None:

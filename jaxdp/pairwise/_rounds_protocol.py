@@ -16,6 +16,11 @@ class RoundsProtocol(PairwiseProtocol):
 
     __slots__ = ()
 
+    @property
+    @abc.abstractmethod
+    def groups(self) -> tuple[float, ...] | None:
+        """The shares of the random groups that answer one round each; None if users answer more."""
+
     @abc.abstractmethod
     def _error(self, users: np.ndarray | None, num_users: int, drawn: bool) -> np.ndarray:
         """The error for counts, probabilities, or any users at all.

@@ -1,6 +1,7 @@
 """Reports that a shuffler mixes: more privacy for the same reports."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,9 @@ import numpy as np
 
 from .._spec import check_epsilon, check_int, check_real
 from ..accounting import shuffle_epsilon
+from ._auc_protocol import AUCProtocol
+from ._pairs_protocol import PairsProtocol
+from ._rounds_protocol import RoundsProtocol
 
 
 def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
@@ -53,19 +57,32 @@ class ShuffledReports:
       * Privacy: (`exact_epsilon()`, `delta`)-DP in the value of one user for whoever sees the
         shuffled reports, and epsilon-LDP as before towards the shuffler. Proven for every
         randomizer, and for sequences of groups whose randomizers depend on earlier groups' reports.
-        Where different groups of users answer different questions, `group_size` must be the
-        smallest group: reports hide among those of the same question only. Where a user answers
-        more than one question, wrap each round, and compose.
+        A report hides among `group_size` reports that answer the same question. All that a user
+        sends is one report: the two vectors of `TwoReport`, say, travel together.
       * Estimate and errors: those of the protocol.
 
+    Edge cases:
+      =====================================  =====================================================
+      public labels (`BilinearAUC`,          reports hide in the own class: `group_size` must be
+      `HierarchicalAUC`)                     given; ValueError from a Population with a class, or
+                                             an expected one, of fewer users
+      random groups (`OneStep`, `TwoRound`   `group_size` must be given, and all groups be as large
+      and `ThreeRound` by groups)            but for less than half of delta, which that takes a
+                                             part of; ValueError with a size that will do
+      users who answer in several rounds     TypeError: shuffle each round, and compose
+      users who report in pairs              TypeError: those are not local reports
+      other interactive protocols            TypeError: shuffle each round, and compose
+      =====================================  =====================================================
+
     Args:
-      protocol: the spec of any protocol with pure local privacy, one report a user.
+      protocol: the spec of a protocol with pure local privacy, one report a user.
       num_users: how many users there are at least.
       delta: in (0, 1).
-      group_size: how many reports are shuffled together; None for `num_users`.
+      group_size: how many reports are shuffled together, at least; None for `num_users`.
 
     Raises:
-      ValueError: an argument is out of range.
+      ValueError: an argument is out of range, or `group_size` is needed.
+      TypeError: `protocol` is of no kind that hides single local reports; see the table.
 
     Example:
       >>> import functools
@@ -89,12 +106,33 @@ class ShuffledReports:
         object.__setattr__(self, "delta", check_real("delta", self.delta, low=0.0, high=1.0))
         if self.group_size is not None:
             check_int("group_size", self.group_size, low=1, high=n)
+        if isinstance(self.protocol, PairsProtocol):
+            raise TypeError(
+                f"protocol must have local reports to shuffle, but the users of {self.protocol!r} "
+                "report in pairs; use one of single users, such as OneReport."
+            )
         delta = getattr(self.protocol, "exact_delta", lambda: 0.0)
         if not hasattr(self.protocol, "exact_epsilon") or delta() > 0:
             raise TypeError(
                 "protocol must be the spec of a protocol with pure local privacy, got "
                 f"{self.protocol!r}."
             )
+        _ = self._spent  # which checks the groups
+        alone = isinstance(self.protocol, RoundsProtocol | AUCProtocol)  # though in several rounds
+        if not alone and hasattr(self.protocol.build(), "play"):
+            raise TypeError(
+                f"protocol must ask each user once, but {self.protocol!r} takes several rounds; "
+                "account for the reports of each by jaxdp.accounting.shuffle_epsilon, and compose."
+            )
+
+    @property
+    def _together(self) -> int:
+        return self.num_users if self.group_size is None else self.group_size
+
+    @property
+    def _spent(self) -> float:
+        """The part of delta that goes to groups of fewer than `group_size` users."""
+        return _spent(self.protocol, self.num_users, self.delta, self.group_size)
 
     @classmethod
     def calibrated(
@@ -115,7 +153,8 @@ class ShuffledReports:
           group_size: as in the class.
         """
         together = num_users if group_size is None else group_size
-        protocol = make(epsilon=local_epsilon(epsilon, together, delta))
+        left = delta - _spent(make(epsilon=epsilon), num_users, delta, group_size)
+        protocol = make(epsilon=local_epsilon(epsilon, together, left))
         return cls(protocol, num_users, delta, group_size)
 
     def build(self, word_bits: int = 32):
@@ -128,8 +167,8 @@ class ShuffledReports:
 
     def exact_epsilon(self) -> float:
         """The privacy parameter of the shuffled reports, at `delta`."""
-        together = self.num_users if self.group_size is None else self.group_size
-        return shuffle_epsilon(self.protocol.exact_epsilon(), together, self.delta)
+        left = self.delta - self._spent
+        return shuffle_epsilon(self.protocol.exact_epsilon(), self._together, left)
 
     def exact_delta(self) -> float:
         """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
@@ -152,9 +191,70 @@ class ShuffledReports:
         return self.protocol.population_truth(probabilities, num_users, inputs)
 
     def check_population(self, population) -> None:
-        """Raises ValueError unless it fits the protocol and has `num_users` users."""
+        """Raises ValueError unless it fits the protocol and has `num_users` users.
+
+        With public labels each class must have `group_size` of them, in expectation where users
+        are drawn.
+        """
         self.protocol.check_population(population)
         check_enough(population, self.num_users)
+        if _hides_in_class(self.protocol):
+            masses = (
+                population.num_users * population.probabilities()
+                if population.is_random
+                else population.counts().numpy()
+            )
+            least = masses.reshape(2, -1).sum(axis=1).min()
+            if least < self._together:
+                raise ValueError(
+                    f"the smaller class has {least:.0f} users, fewer than group_size = "
+                    f"{self._together}, for which the privacy was computed; lower group_size."
+                )
+
+
+def _hides_in_class(protocol: Any) -> bool:
+    """Whether labels are public, so that reports hide among those of the own label only."""
+    return isinstance(protocol, AUCProtocol) and getattr(protocol, "labels", "public") == "public"
+
+
+def _spent(protocol: Any, num_users: int, delta: float, group_size: int | None) -> float:
+    """The probability, bounded, of a random group of fewer than `group_size` users.
+
+    Raises TypeError or ValueError where groups of the size cannot be promised.
+    """
+    if _hides_in_class(protocol) and group_size is None:
+        raise ValueError(
+            f"group_size must be given for public labels, got None: reports of {protocol!r} hide "
+            "among those of the same label; give the size of the smaller class."
+        )
+    if not isinstance(protocol, RoundsProtocol):
+        return 0.0
+    if protocol.groups is None:
+        raise TypeError(
+            f"protocol must ask each user once, but users of {protocol!r} answer in several "
+            "rounds; split them into groups, or shuffle each round and compose."
+        )
+    if group_size is None or _small_group(num_users, protocol.groups, group_size) > delta / 2:
+        slack = math.sqrt(num_users * math.log(2 * len(protocol.groups) / delta) / 2)
+        size = math.floor(min(protocol.groups) * num_users - slack)  # by Hoeffding's bound
+        raise ValueError(
+            f"group_size must be given as what random groups with shares {protocol.groups} of "
+            f"{num_users} users attain, got {group_size}; "
+            + (f"{size} will do." if size > 0 else "there are too few users.")
+        )
+    return _small_group(num_users, protocol.groups, group_size)
+
+
+def _small_group(num_users: int, shares: tuple[float, ...], size: int) -> float:
+    """A bound on the probability that a random group has less than `size` users: Chernoff's."""
+    found, x = 0.0, size / num_users
+    for p in shares:
+        if x >= p:
+            return 1.0
+        found += math.exp(
+            -num_users * (x * math.log(x / p) + (1 - x) * math.log((1 - x) / (1 - p)))
+        )
+    return found
 
 
 def check_enough(population, num_users: int) -> None:

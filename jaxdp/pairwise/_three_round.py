@@ -111,6 +111,11 @@ class ThreeRound(RoundsProtocol):
         PrivUnitG(1, self._report_epsilon)
 
     @property
+    def groups(self) -> tuple[float, ...] | None:
+        """The shares of the users in each round; None where all answer in all of them."""
+        return self.shares if self.variant == "tuned" else None
+
+    @property
     def _report_epsilon(self) -> float:
         return self.epsilon / 4 if self.variant == "paper" else self.epsilon
 

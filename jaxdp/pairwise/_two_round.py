@@ -117,6 +117,11 @@ class TwoRound(RoundsProtocol):
         return (self.share, 1 - self.share)
 
     @property
+    def groups(self) -> tuple[float, float] | None:
+        """The shares of the users in the two rounds; None where all answer in both."""
+        return self.shares if self.sharing == "users" else None
+
+    @property
     def protocol(self) -> LinearProtocol:
         """The protocol of the first round."""
         epsilon = self.epsilon * (self.share if self.sharing == "budget" else 1.0)

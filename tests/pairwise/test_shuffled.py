@@ -7,19 +7,30 @@ import jax
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import binom
 
 import jaxdp
 from jaxdp.accounting import gaussian_delta, shuffle_epsilon
 from jaxdp.pairwise import (
+    AllPairs,
+    BilinearAUC,
     GiniDiversity,
     GiniMeanDifference,
+    HierarchicalAUC,
     KendallTau,
+    OneStep,
+    OracleStatistic,
+    PairSampling,
     QuantizedRR,
+    QueriesFromPairs,
     ShuffledReports,
     ShuffledSum,
+    ThreeRound,
+    TwoRound,
     local_epsilon,
 )
 from jaxdp.pairwise._shuffled_sum import concentrated_delta, concentrated_noise
+from jaxdp.randomizers import KRR
 from tests import stats
 
 COUNTS = np.array([400, 0, 100, 300, 200])
@@ -33,6 +44,62 @@ def test_local_epsilon_is_the_inverse():
         assert shuffle_epsilon(found, n, 1e-6) <= epsilon
         assert shuffle_epsilon(found * 1.001, n, 1e-6) > epsilon
     assert local_epsilon(0.5, 1, 1e-9) == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "error", "remedy"),
+    [
+        (BilinearAUC(8, 1.0), ValueError, "group_size must be given for public labels"),
+        (HierarchicalAUC(8, 1.0), ValueError, "group_size must be given for public labels"),
+        (OneStep(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given.* will do"),
+        (TwoRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
+        (TwoRound(GiniDiversity(), 1.0, 3, sharing="budget"), TypeError, "several rounds"),
+        (ThreeRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
+        (
+            ThreeRound(GiniDiversity(), 1.0, 3, form="v", variant="paper"),
+            TypeError,
+            "several rounds",
+        ),
+        (PairSampling(GiniDiversity(), 1.0, 3, num_permutations=4), TypeError, "report in pairs"),
+        (AllPairs(GiniDiversity(), 1.0, 20, 3), TypeError, "report in pairs"),
+        (
+            QueriesFromPairs(OracleStatistic(GiniDiversity(), KRR(3, 1.0))),
+            TypeError,
+            "each user once",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_reports_that_do_not_hide_among_all_are_refused(protocol, error, remedy):
+    with pytest.raises(error, match=remedy):
+        ShuffledReports(protocol, 10**5, 1e-6)
+
+
+def test_reports_hide_in_their_class():
+    public = ShuffledReports(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300)
+    assert public.exact_epsilon() == shuffle_epsilon(public.local_epsilon(), 300, 1e-6)
+    public.check_population(jaxdp.Population.from_histogram([300, 0, 0, 0, 0, 0, 0, 700]))
+    few = jaxdp.Population.from_histogram([299, 0, 0, 0, 0, 0, 0, 701])
+    with pytest.raises(ValueError, match="smaller class has 299"):
+        public.check_population(few)
+    with pytest.raises(ValueError, match="smaller class has 250"):
+        public.check_population(
+            jaxdp.Population.from_distribution([0.25, 0, 0, 0, 0.75, 0, 0, 0], 1000)
+        )
+    private = ShuffledReports(BilinearAUC(4, 1.0, labels="private"), 1000, 1e-6)
+    private.check_population(few)
+
+
+def test_reports_hide_in_their_random_group():
+    steps = OneStep(GiniDiversity(), 1.0, 3)
+    with pytest.raises(ValueError, match="got 49999; 49") as refusal:
+        ShuffledReports(steps, 10**5, 1e-6, group_size=49_999)
+    size = int(str(refusal.value).split()[-3])
+    split = ShuffledReports(steps, 10**5, 1e-6, group_size=size)
+    chance = 2 * float(binom.cdf(size - 1, 10**5, 0.5))
+    local = split.local_epsilon()
+    assert split.exact_epsilon() >= shuffle_epsilon(local, size, 1e-6 - chance)
+    assert split.exact_epsilon() > 1.3 * shuffle_epsilon(local, 10**5, 1e-6)
 
 
 @pytest.mark.slow
