@@ -29,7 +29,7 @@ class GaussianComplexity:
     """A Monte Carlo estimate of a Gaussian complexity.
 
     Attributes:
-      lower: mean over the samples of a value that a point of the set attains.
+      lower: mean over the samples of a value that a point of the set attains, or less.
       upper: mean over the samples of a proven bound on the maximum.
       deviation: the standard error of `upper`.
       limit: `upper` plus an allowance for the samples; below G(S) with a probability of at most
@@ -60,8 +60,9 @@ def gaussian_complexity(
 
         `<W, p> <= max_{X in S} <X, W> <= <W, p> + (R |p| - |p|**2) / t`
 
-    with R = `radius`, and a projection that is only within d of p widens both by no more than
-    `|W| d` and `(R + |p| + t |W|) d / t`.
+    with R = `radius`, and a point within d = sqrt(gap) of p widens both by no more than `|W| d` and
+    `(R + 2 |p| + d) d / t`. Where there is no certificate (gap = inf, as of an `Intersection`
+    without a center) only `-R |W|` and `R |W|` are left.
 
     Formal guarantees:
       `lower` and `upper` enclose the mean of the maxima of the samples. The maximum is a Lipschitz
@@ -117,7 +118,9 @@ def gaussian_complexity(
         value, size, noise = jnp.sum(x * point), jnp.linalg.norm(point), jnp.linalg.norm(x)
         spread = jnp.maximum(radius * size - size**2, 0.0) / scale
         wider = noise * away + (radius + 2 * size + away) * away / scale
-        return jnp.stack([value - noise * found.residual, value + spread + wider])
+        attained = jnp.where(jnp.isfinite(away), value - noise * found.residual, -jnp.inf)
+        proven = jnp.stack([attained, value + spread + wider])
+        return jnp.clip(proven, -radius * noise, radius * noise)
 
     samples = np.array([in_precision(bounds, True, draw(i)) for i in range(count)], np.float64)
     lower, upper = samples.mean(axis=0)

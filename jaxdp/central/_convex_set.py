@@ -56,7 +56,7 @@ class ConvexSet(abc.ABC):
           max_steps: upper limit on the number of steps.
 
         Returns:
-          IntersectionProjection, `‖point − projection‖**2 <= gap`.
+          IntersectionProjection, `‖point − projection‖**2 <= gap`; inf where that is not known.
         """
 
     def average(
@@ -100,8 +100,10 @@ class Intersection(ConvexSet):
       * It stops at `gap <= (tol |p|)**2`, or where the gap is all rounding, `16 u |x| |p|` times
         the root of the number of entries.
       * Such a p is made of y_1, at distances at most d from all sets, by pulling it towards
-        `center`: (r y_1 + d center) / (r + d), r = `inner_radius`, lies in all sets. Without
-        a center p = y_1 itself, and the gap is a certificate only where `residual` = 0.
+        `center`: (r y_1 + d center) / (r + d), r = `inner_radius`, lies in all sets.
+      * Without a center p = y_1 itself. How far it is from the intersection then does not follow
+        from how far it is from the sets, and `gap` is inf unless `residual`, the distance from
+        points of the others, is all rounding. `converged` says that both are below the tolerance.
 
     Edge cases:
       ==============================  ============================================================
@@ -109,6 +111,7 @@ class Intersection(ConvexSet):
                                       it: with v_i = p - P_i(p), no point is common if
                                       `sum |v_i|**2 > |sum v_i| (|p| + radius)`
       only one set                    its projection itself, gap 0
+      no center                       no certificate: gap inf, as a rule; give one where it is known
       inexact projections             their error is not part of the gap
       ==============================  ============================================================
 
@@ -325,4 +328,6 @@ def _admm(x, tol, max_steps, found):
     )
     _, _, _, best, count = jax.lax.while_loop(unfinished, step, start)
     point, residual, gap = best
+    if found.center is None:  # near all sets is not near their intersection
+        gap = jnp.where(residual <= rounding, gap, infinite)
     return IntersectionProjection(point, residual, gap, done(best), count)

@@ -44,7 +44,7 @@ class Marginals(MarginalsErrors):
     `"flattened"`  even k only: the nearest matrix of the flattened answers that is positive
                    semidefinite and of bounded trace (and sum, if sparse), averaged and clipped
     `"clip"`       each answer clipped to its range
-    `"largest"`    only the m t^k largest entries, for m users with t features each
+    `"largest"`    marginals only: the m t^k largest entries, for m users with t features each
     `"none"`       the noisy answers: the plain Gaussian mechanism
     =============  ================================================================================
 
@@ -153,6 +153,11 @@ class Marginals(MarginalsErrors):
             )
         if self.method == "largest" and self.sparsity is None:
             raise ValueError("sparsity must be given for method='largest', which keeps m t^k.")
+        if self.method == "largest" and self.queries != "marginals":
+            raise ValueError(
+                f"queries must be 'marginals' for method='largest', got {self.queries!r}: of the "
+                "parities of sparse users few are 0."
+            )
         if self.method == "flattened" and self.sparsity is not None and self.noise == "parities":
             raise ValueError("noise must be 'marginals' for method='flattened' with a sparsity.")
         if self.method == "moments":

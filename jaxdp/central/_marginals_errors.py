@@ -71,14 +71,16 @@ class MarginalsErrors(GaussianPrivacy):
         return self._plain_variance(str(self.noise)) / m**2
 
     def total_variance(self, num_users: int) -> float:
-        """A bound on the mean squared error summed over all of what is noised, on any data set.
+        """A bound on the summed mean squared error, on any data set.
 
-        Exact for "none" if what is noised is what is asked. "moments": the least of
-        `(sigma / m) G`, with the proven `MomentSet.complexity_bound` for G, and of the noise's own
-        `(sigma / m)**2 N`; it is that of the projection itself, without `tol`. "flattened": the
-        projection does not expand the norm that counts an answer once for each entry of the matrix.
-        "largest": 4 times the noise, for the nearest sparse vector is at most as far from the noisy
-        one as the truth. "clip": that of the noise.
+        "none", "clip" and "largest" act on the answers, and it is the sum over these: that of the
+        noise, exact for "none" and a bound for "clip"; 4 times that for "largest", since the
+        nearest vector with as few entries is at most as far from the noisy one as the truth, which
+        is such a vector too. The others act on what is noised, and it is the sum over that, before
+        a change of basis. "moments": the least of `(sigma / m) G`, with the proven
+        `MomentSet.complexity_bound` for G, and of the noise's own `(sigma / m)**2 N`; it is that of
+        the projection itself, without `tol`. "flattened": the projection does not expand the norm
+        that counts an answer once for each entry of the matrix.
         """
         m = check_int("num_users", num_users, low=1)
         scale, number = self.sigma / m, self.num_queries - 1
@@ -89,7 +91,8 @@ class MarginalsErrors(GaussianPrivacy):
             places = joined(self.num_features, self.order // 2, str(self.noise))
             times = np.bincount(places.ravel())[1:]
             return scale**2 * float(times.sum() / times.min())
-        return 4 * plain if self.method == "largest" else plain
+        noise = float(self.noise_variance(m).sum())
+        return 4 * noise if self.method == "largest" else noise
 
     def variance(self, counts, inputs=None) -> np.ndarray:
         """A proven bound on the mean squared error of each answer for given users, float64[N].
@@ -115,8 +118,6 @@ class MarginalsErrors(GaussianPrivacy):
         norms = self._row_norms(str(self.noise))
         total = self.total_variance(num_users)
         if self.method == "largest":
-            total = 4 * float(noise.sum())
-            norms = (norms > 0).astype(np.float64)
-            return total * norms
+            return total * (norms > 0)
         span = 1.0 if self.queries == "marginals" else 2.0
         return np.minimum(total * norms, span**2)

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._subsets import joined, num_subsets, rank, sizes, subsets
+from .._subsets import num_subsets, rank, sizes, subsets
 from .._x64 import compiled_in_float64
-from ..projections import dykstra
-from ..projections._simplex import project_l1_ball, project_simplex
 from ..random import ROUND, Count, stream
 from ..random._gamma import normal_of
 from ..randomizers._params import RandomizerParams
+from ._flattened import project_flattened
 from ._moment_set import MomentSet, project
 from ._parities import marginals_of, parities_of
 
@@ -28,8 +27,9 @@ class MarginalsRelease:
       answers: float[N], by size of the set of features, then lexicographically, 1 first.
       noisy: float[N], the answers of the plain Gaussian mechanism: unbiased.
       gap: float[], `|point - projection|**2 <= gap` in the norm of what was noised; 0 where there
-        is a closed form.
-      residual: float[], see `MomentSet.project`; 0 where there is a closed form.
+        is a closed form. Of "flattened", the squared distance from the answers that the exact
+        projection of the matrix has.
+      residual: float[], see `MomentSet.project`; 0 for other methods than "moments".
       converged: bool[], whether the tolerance was reached.
       num_steps: int32[].
     """
@@ -201,8 +201,14 @@ class MarginalsParams(RandomizerParams):
             quality = (found.gap, found.residual, found.converged, found.num_steps)
             return MarginalsRelease(point, plain, *quality)
         if self.method == "flattened":
-            point = self._clip(self._change(self._flatten(noisy), self.noise, self.queries))
-        elif self.method == "largest":
+            size = (self.num_features, self.order)
+            found = project_flattened(
+                _with_one(noisy), *size, self.noise, self.sparsity, self.max_steps
+            )
+            point = self._clip(self._change(found.point, self.noise, self.queries))
+            quality = (found.gap, found.residual, found.converged, found.num_steps)
+            return MarginalsRelease(point, plain, *quality)
+        if self.method == "largest":
             point = _with_one(self._keep(plain[1:], users))
         elif self.method == "clip":
             point = self._clip(plain)
@@ -230,41 +236,6 @@ class MarginalsParams(RandomizerParams):
         place = jnp.argsort(jnp.argsort(-jnp.abs(noisy))).astype(noisy.dtype)
         return jnp.where(place < kept, noisy, 0.0)
 
-    def _flatten(self, noisy):
-        """Means over the entries of the nearest matrix, clipped; float64[N]."""
-        n, half = self.num_features, self.order // 2
-        pairs = joined(n, half, self.noise)
-        most = n if self.sparsity is None else self.sparsity
-        trace = float(num_subsets(most, half))
-        matrix = _with_one(noisy)[pairs]
-        bounded = lambda x: _spectral(x, trace, self.noise == "parities")  # noqa: E731
-        if self.sparsity is None:
-            matrix = bounded(matrix)
-        else:
-
-            def small(x):
-                return project_l1_ball(x.reshape(-1), jnp.asarray(trace**2)).reshape(x.shape)
-
-            matrix = dykstra(matrix, (bounded, small), tol=1e-6, max_steps=self.max_steps).point
-        total = jax.ops.segment_sum(matrix.reshape(-1), pairs.reshape(-1), self.num_answers)
-        times = np.bincount(pairs.reshape(-1), minlength=self.num_answers).astype(np.float64)
-        low = 0.0 if self.noise == "marginals" else -1.0
-        return jnp.clip(total / times, low, 1.0).at[0].set(1.0)
-
 
 def _with_one(answers):
     return jnp.concatenate([jnp.ones(1, answers.dtype), answers])
-
-
-def _spectral(matrix, trace: float, exactly: bool):
-    """The nearest positive semidefinite matrix of a trace, or of at most that."""
-    values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
-    radius = jnp.asarray(trace, values.dtype)
-    kept = project_simplex(values, radius)
-    if not exactly:
-        positive = jnp.maximum(values, 0.0)
-        kept = jnp.where(jnp.sum(positive) <= radius, positive, kept)
-    contract = (((1,), (0,)), ((), ()))
-    return lax.dot_general(
-        vectors * kept[None, :], vectors.T, contract, precision=lax.Precision.HIGHEST
-    )

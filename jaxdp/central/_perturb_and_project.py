@@ -27,7 +27,8 @@ class Release:
     Attributes:
       estimate: float[...], the point of the set.
       noisy: float[...], the target with noise; symmetric if the set is.
-      gap: float[], `‖estimate − projection of noisy‖**2 <= gap`; inf for averages.
+      gap: float[], `‖estimate − projection of noisy‖**2 <= gap`; inf for averages, and as a rule
+        for an `Intersection` without a center.
       residual: float[], at least the largest distance of `estimate` from one of the parts.
       converged: bool[], whether the tolerance was reached.
       num_steps: int32[].
@@ -64,7 +65,7 @@ class PerturbAndProject(GaussianPrivacy):
         `E <W, P(A)> = 0`. The paper has a larger constant than 1.
       * Error of "average": steps never move away from a point of S, so for A in S the error is at
         most `sigma**2 dimension` on average; there is no bound by G(S).
-      * `gap` of a release certifies how far it is from the exact projection.
+      * `gap` of a release certifies how far it is from the exact projection, where it is not inf.
 
     Edge cases:
       ============================  ==============================================================

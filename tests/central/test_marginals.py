@@ -170,6 +170,8 @@ def test_errors_have_the_predicted_size(name, rng):
     bound = spec.variance([users])
     if spec.method not in ("none", "clip"):
         assert np.all(errors <= bound)
+    if spec.method == "largest":
+        assert errors.sum() <= spec.total_variance(users)
     assert np.all(bound <= spec.worst_case_variance(users))
     assert np.all(found.answers[:, 0] == 1)
     raw = np.mean(np.asarray(found.noisy - truth) ** 2, axis=0)
@@ -284,6 +286,7 @@ def test_bad_arguments():
         ({"method": "exact"}, "method"),
         ({"method": "flattened"}, "order"),
         ({"method": "largest"}, "sparsity"),
+        ({"method": "largest", "sparsity": 2, "queries": "parities"}, "queries"),
         ({"method": "none", "level": 2}, "level"),
         ({"level": 1}, "level"),
         ({"noise": "parities", "sparsity": 2}, "sparsity"),

@@ -12,6 +12,7 @@ import pytest
 from scipy import integrate
 from scipy import stats as laws
 
+from jaxdp.bounds import gaussian_complexity
 from jaxdp.central._convex_set import Intersection
 from jaxdp.central._cosine_set import CosineSet
 from jaxdp.central._perturb_and_project import PerturbAndProject
@@ -137,6 +138,48 @@ def test_empty_intersections_are_reported():
         Intersection((2,), three, 10.0)
     # they touch in one point, where averages arrive only slowly
     Intersection((2,), (l2_ball, half_plane(0.0)), 1.0)
+
+
+def below(angle, most):
+    normal = jnp.array([math.cos(angle), math.sin(angle)])
+
+    def project(x):
+        unit = normal.astype(x.dtype)
+        return x - jnp.maximum(jnp.sum(unit * x) - most, 0.0) * unit
+
+    return project
+
+
+BARE = (l2_ball, below(0.3, 0.5), below(1.2, 0.4))
+
+
+def test_the_gap_is_infinite_where_nothing_is_proven():
+    """A point near each of three sets, and far from their intersection: only a center tells."""
+    bare = Intersection((2,), BARE, 1.0)
+    centered = dataclasses.replace(bare, center=np.zeros(2), inner_radius=0.4)
+    with jax.enable_x64(True):
+        x = jnp.array([3.0, 4.0])
+        exact = centered.project(x, tol=1e-12, max_steps=10_000)
+        assert bool(exact.converged)
+        for steps in (3, 12, 40, 10_000):
+            for convex_set in (bare, centered):
+                found = convex_set.project(x, tol=1e-12, max_steps=steps)
+                distance = float(jnp.sum((found.point - exact.point) ** 2))
+                assert distance <= float(found.gap) + 2 * float(exact.gap) + 1e-15
+                if steps == 3:
+                    assert distance > 1e-3  # the claim is not empty
+                    assert math.isfinite(float(found.gap)) == (convex_set is centered)
+        assert float(found.gap) < 1e-12
+
+
+@pytest.mark.slow
+def test_complexity_without_certificates_is_what_the_radius_says(key):
+    bare = Intersection((2,), BARE, 1.0)
+    found = gaussian_complexity(bare, key, num_samples=2, max_steps=3)
+    assert found.upper == pytest.approx(-found.lower)
+    whole = dataclasses.replace(bare, center=np.zeros(2), inner_radius=0.4)
+    proven = gaussian_complexity(whole, key, num_samples=2)
+    assert -found.upper < proven.lower < proven.upper < found.upper
 
 
 @functools.cache

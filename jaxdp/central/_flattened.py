@@ -1,0 +1,106 @@
+"""Answers of even order as a matrix, and the nearest one of bounded trace (and sum)."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._subsets import joined, num_subsets
+from ..projections import IntersectionProjection
+from ..projections._simplex import project_l1_ball, project_simplex
+from ._convex_set import Intersection
+
+
+def project_flattened(
+    answers: jax.Array,
+    num_features: int,
+    order: int,
+    basis: str,
+    sparsity: int | None,
+    max_steps: int,
+) -> IntersectionProjection:
+    """The projection of flattened answers, each the mean of its entries, clipped; in x64 only.
+
+    The matrix has a row and a column for each set of at most k / 2 features and the answer of their
+    union (or symmetric difference) there. It is moved to the nearest positive semidefinite matrix
+    of a trace that all data sets have, or stay below, and with a sparsity of a sum of the absolute
+    values of its entries that they stay below.
+
+    Formal guarantees:
+      Every answer but the first, 1, stands in at least c entries, so means over them are at most
+      1 / sqrt(c) times as far apart as the matrices: `gap`, that of the matrix over c, bounds the
+      squared distance of `point` from the means of the exact projection. Without a sparsity that is
+      in closed form, and `gap` 0.
+
+    Args:
+      answers: float64[N], 1 first.
+      num_features: n.
+      order: k, even.
+      basis: "marginals" or "parities".
+      sparsity: t, only for marginals; or None.
+      max_steps: upper limit on the steps where there is a sparsity.
+    """
+    pairs = joined(num_features, order // 2, basis)
+    most = num_features if sparsity is None else sparsity
+    trace = float(num_subsets(most, order // 2))
+    matrix = answers[pairs]
+    if sparsity is None:
+        point = _spectral(matrix, trace, exactly=basis == "parities")
+        zero = jnp.zeros((), point.dtype)
+        found = IntersectionProjection(point, zero, zero, jnp.bool_(True), jnp.int32(0))
+    else:
+        found = _small_sum(len(pairs), trace).project(matrix, tol=1e-6, max_steps=max_steps)
+    times = np.bincount(pairs.reshape(-1)).astype(np.float64)
+    total = jax.ops.segment_sum(found.point.reshape(-1), pairs.reshape(-1), len(times))
+    low = 0.0 if basis == "marginals" else -1.0
+    return IntersectionProjection(
+        jnp.clip(total / times, low, 1.0).at[0].set(1.0),
+        found.residual,
+        found.gap / times[1:].min(),
+        found.converged,
+        found.num_steps,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _small_sum(size: int, trace: float) -> Intersection:
+    """Positive semidefinite matrices of at most this trace, the sum of entries at most its square.
+
+    Within `trace / (2 size)` of as many times the identity: the eigenvalues stay positive, the
+    trace grows by `trace / 2`, and so does the sum, for a change of norm r has a trace of at most
+    `sqrt(size) r` and a sum of at most `size r`.
+    """
+
+    def bounded(x):
+        return _spectral(x, trace, exactly=False)
+
+    def small(x):
+        radius = jnp.asarray(trace**2, x.dtype)
+        return project_l1_ball(x.reshape(-1), radius).reshape(x.shape)
+
+    inner = trace / (2 * size)
+    with jax.ensure_compile_time_eval():
+        return Intersection(
+            (size, size),
+            (bounded, small),
+            radius=trace,
+            symmetric=True,
+            center=inner * np.eye(size),
+            inner_radius=inner,
+        )
+
+
+def _spectral(matrix, trace: float, exactly: bool):
+    """The nearest positive semidefinite matrix of a trace, or of at most that."""
+    values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
+    radius = jnp.asarray(trace, values.dtype)
+    kept = project_simplex(values, radius)
+    if not exactly:
+        positive = jnp.maximum(values, 0.0)
+        kept = jnp.where(jnp.sum(positive) <= radius, positive, kept)
+    contract = (((1,), (0,)), ((), ()))
+    return lax.dot_general(
+        vectors * kept[None, :], vectors.T, contract, precision=lax.Precision.HIGHEST
+    )
