@@ -20,6 +20,7 @@ Projection = Callable[[jax.Array], jax.Array]
 _RELAXATION = 1.6  # over-relaxation of the consensus
 _BALANCED = 10.0  # the ratio of the two residuals that the penalty keeps
 _TUNED = 100  # steps in which the penalty may still change
+_COPIES = 12  # points that a projection holds at once
 
 
 class ConvexSet(abc.ABC):
@@ -77,6 +78,11 @@ class ConvexSet(abc.ABC):
         if self.symmetric:
             return self.shape[0] * (self.shape[0] + 1) // 2
         return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        """Roughly the memory that a projection in float64 takes."""
+        return 8 * _COPIES * math.prod(self.shape)
 
     def complexity_bound(self) -> float:
         """A proven bound on the Gaussian complexity `E max_{X in S} <X, W>`, W of normals.

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 import warnings
 from typing import Literal
 
@@ -23,7 +22,6 @@ from ._perturb_and_project import (
 )
 
 _UNIT = 1e-4  # by how much a norm may differ from 1
-_COPIES = 12  # n x n matrices that a projection holds at once
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class CosineSimilarity(GaussianPrivacy):
                                        `normalize`
       `release` of the params          vectors are scaled without a word, and 0 stays 0, whose row
                                        of the target is 0
-      a projection beyond the memory   ValueError with the bytes
+      a projection beyond the memory   ValueError with the bytes, of `build` and `release`
       ===============================  ===========================================================
 
     Args:
@@ -84,7 +82,9 @@ class CosineSimilarity(GaussianPrivacy):
 
     References:
       Cohen-Addad, d'Orsi, Epasto, Mirrokni, Zhong (2024), Perturb-and-project: differentially
-      private similarities and marginals, Algorithms 3 and 4, Theorem 2.1, Remark 6.1.
+      private similarities and marginals, Algorithms 3 and 4, Theorem 2.1, Remark 6.1. Algorithm 4
+      as printed adds noise of variance delta**2, where Delta**2 2 log(2/delta) / epsilon**2 is
+      meant, Delta the sensitivity. Here sigma is the least that is private.
     """
 
     num_items: int
@@ -150,13 +150,6 @@ class CosineSimilarity(GaussianPrivacy):
         Raises:
           ValueError: the matrices of a projection do not fit into this machine's memory.
         """
-        needed = _COPIES * self.num_items**2 * (8 if self.float64 else 4)
-        available = _memory()
-        if needed > available:
-            raise ValueError(
-                f"num_items must be small enough for the memory: a projection for n = "
-                f"{self.num_items} holds about {needed:,} bytes, and the machine has {available:,}."
-            )
         return CosineSimilarityParams(self.mechanism.build())
 
     def release(self, key: jax.Array, vectors: ArrayLike) -> Release:
@@ -284,11 +277,3 @@ def neighbor_recall(truth: ArrayLike, estimate: ArrayLike, num_neighbors: int = 
 
     flat = jax.lax.map(recall, estimate.reshape(-1, n, n))
     return flat.reshape(estimate.shape[:-2])
-
-
-def _memory() -> int:
-    """The physical memory of this machine in bytes."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 2**63

@@ -21,7 +21,8 @@ from ..engine import outcome
 from ._marginals_errors import Basis, MarginalsErrors, Method
 from ._marginals_params import MarginalsParams, MarginalsRelease
 from ._marginals_tables import MarginalsConsistency, consistency_of, place_of, table_of
-from ._moment_set import MAX_BYTES, check_order
+from ._memory import check_memory
+from ._moment_set import check_order
 from ._parities import marginals_of, parities_of
 
 BASES, METHODS = get_args(Basis), get_args(Method)
@@ -134,11 +135,10 @@ class Marginals(MarginalsErrors):
         object.__setattr__(self, "tol", check_real("tol", self.tol, low=0.0, high=1.0))
         check_int("max_steps", self.max_steps, low=1)
         needed = 8 * (2**self.order + 8) * num_subsets(n, self.order)
-        if needed > MAX_BYTES:
-            raise ValueError(
-                f"order must be such that the answers fit, got {self.order} of {n} features: they "
-                f"would take {needed:,} bytes, at most {MAX_BYTES:,} are allowed."
-            )
+        check_memory(
+            needed,
+            f"order must be such that the answers fit, got {self.order} of {n} features",
+        )
         if self.noise is not None:
             check_choice("noise", self.noise, BASES)
         else:

@@ -17,10 +17,8 @@ from .._x64 import in_float64
 from ..projections import IntersectionProjection
 from ..projections._inputs import check_array, check_tolerance
 from ._convex_set import ConvexSet
+from ._memory import check_memory
 from ._moment_matrix import MomentProblem, MomentProjection, project_moments
-
-MAX_BYTES = 2**33
-"""Working memory that the projection may take: 8 GiB."""
 
 _COPIES = 14  # float64 arrays of the size of the moment matrix and of the groups that ADMM keeps
 
@@ -55,7 +53,8 @@ class MomentSet(ConvexSet):
       sparsity: None, or t in [1, n]: no user has more than t features. Only for marginals.
 
     Raises:
-      ValueError: an argument is out of range, or the projection would take more than 8 GiB.
+      ValueError: an argument is out of range, or the projection would take more memory than this
+        machine has.
 
     Example:
       >>> import numpy as np
@@ -91,12 +90,11 @@ class MomentSet(ConvexSet):
             object.__setattr__(self, "level", lowest)
         else:
             check_int("level", self.level, low=lowest, high=n)
-        if (needed := self.num_bytes) > MAX_BYTES:
-            raise ValueError(
-                f"level must be such that the moment matrix fits, got {self.level} with "
-                f"{num_rows(self)} rows: the projection would take {needed:,} bytes, at most "
-                f"{MAX_BYTES:,} are allowed; use a lower level, a smaller order or fewer features."
-            )
+        check_memory(
+            self.num_bytes,
+            f"level must be such that the moment matrix fits, got {self.level} with "
+            f"{num_rows(self)} rows (use a lower level, a smaller order or fewer features)",
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -125,7 +123,7 @@ class MomentSet(ConvexSet):
     @property
     def parts(self) -> tuple[Callable[[jax.Array], jax.Array], ...]:
         """The projection itself: the set is not an intersection of simpler ones of its shape."""
-        return (lambda x: self.project(x).point,)
+        return (_projection_on(self),)
 
     def project(
         self, x: ArrayLike, *, tol: float = 1e-3, max_steps: int = 4000
@@ -180,6 +178,16 @@ class MomentSet(ConvexSet):
             each = range(1, min(k, t) + 1)
             bounds.append(sum(math.comb(t, s) * _largest(math.comb(n, s)) for s in each))
         return min(bounds)
+
+
+@functools.lru_cache(maxsize=64)
+def _projection_on(spec: MomentSet) -> Callable[[jax.Array], jax.Array]:
+    """One function object for each set, since a new one is compiled anew."""
+
+    def moments(x):
+        return spec.project(x).point
+
+    return moments
 
 
 def check_order(order, num_features: int) -> int:

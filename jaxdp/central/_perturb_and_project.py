@@ -15,6 +15,7 @@ from ..projections._inputs import check_array, check_tolerance, in_precision, sy
 from ..random._gamma import normal
 from ._convex_set import ConvexSet
 from ._gaussian_privacy import GaussianPrivacy
+from ._memory import check_memory
 
 _LARGE = 2**14  # products of batches of larger matrices are slower on a CPU than one by one
 
@@ -140,7 +141,15 @@ class PerturbAndProject(GaussianPrivacy):
         return min([*bounds, sigma * complexity] if self.method == "exact" else bounds)
 
     def build(self) -> "PerturbAndProjectParams":
-        """The params, a pytree with pure methods."""
+        """The params, a pytree with pure methods.
+
+        Raises:
+          ValueError: a projection does not fit into this machine's memory.
+        """
+        check_memory(
+            self.set.num_bytes if self.float64 else self.set.num_bytes // 2,
+            f"set must be such that a projection fits, got one of points of shape {self.set.shape}",
+        )
         return PerturbAndProjectParams(
             np.asarray(self.sigma), self.set, self.method, self.tol, self.max_steps, self.float64
         )
@@ -153,7 +162,8 @@ class PerturbAndProject(GaussianPrivacy):
           target: float[shape], finite, and symmetric if the set is (to a relative 1e-5).
 
         Raises:
-          ValueError: the target has another shape, is not finite or not symmetric.
+          ValueError: the target has another shape, is not finite or not symmetric, or a projection
+            does not fit into this machine's memory.
         """
         check_key(key)
         array = check_concrete("target", target, "", 0)

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.central import _cosine_similarity
+from jaxdp.central import _memory
 from jaxdp.central._convex_set import Intersection
 from jaxdp.central._cosine_set import CosineSet, short_entries
 from jaxdp.central._cosine_similarity import CosineSimilarity, gram, neighbor_recall
+from jaxdp.central._moment_set import MomentSet
+from jaxdp.central._perturb_and_project import PerturbAndProject
 from jaxdp.projections import frobenius_ball, psd
 from jaxdp.projections._bounded_diagonal import bounded_diagonal
 from tests.marks import slow
@@ -208,7 +210,7 @@ def test_recall_improves_with_the_projection(rng):
     assert 5 / 29 < float(noisy) < float(projected) - 0.1
 
 
-def test_bad_vectors(rng, key, monkeypatch):
+def test_bad_vectors(rng, key):
     v = vectors(rng)
     with pytest.raises(ValueError, match=r"norm 1, got 2 in row 3"):
         COSINE.release(key, v * np.where(np.arange(N) == 3, 2.0, 1.0)[:, None])
@@ -228,6 +230,16 @@ def test_bad_vectors(rng, key, monkeypatch):
         dataclasses.replace(COSINE, diagonal="two")
     with pytest.raises(ValueError, match="split must be one of"):
         dataclasses.replace(COSINE, split="rows")
-    monkeypatch.setattr(_cosine_similarity, "_memory", lambda: 6000)
-    with pytest.raises(ValueError, match=r"holds about 6,144 bytes, and the machine has 6,000"):
-        COSINE.build()
+
+
+def test_what_does_not_fit_is_refused_with_the_bytes(monkeypatch):
+    huge = PerturbAndProject(CosineSet(10**6), 0.1, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="takes about 96,000,000,000,000 bytes"):
+        huge.build()
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 6000)
+    for mechanism in (COSINE, COSINE.mechanism):
+        with pytest.raises(ValueError, match=r"about 6,144 bytes, and the machine has 6,000"):
+            mechanism.build()
+    assert dataclasses.replace(COSINE, float64=False).build()
+    with pytest.raises(ValueError, match="the machine has 6,000"):
+        MomentSet(8, 2)

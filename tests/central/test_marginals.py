@@ -293,7 +293,7 @@ def test_bad_arguments():
         ({"tol": 0.0}, "tol"),
         ({"max_steps": 0}, "max_steps"),
         ({"num_features": 10_000, "method": "none"}, "bytes"),
-        ({"num_features": 300}, "bytes"),
+        ({"num_features": 3000}, "bytes"),
     ):
         with pytest.raises(ValueError, match=name):
             make(**options)

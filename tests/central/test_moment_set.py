@@ -142,6 +142,12 @@ def test_complexity_bound_has_the_order_of_the_papers():
     assert many / few < 1.3
 
 
+def test_equal_sets_share_their_projection():
+    """A function object of its own for each access would be compiled anew each time."""
+    assert SETS["odd"].parts == MomentSet(4, 3).parts
+    assert SETS["odd"].parts != SETS["parities"].parts
+
+
 def test_bad_arguments():
     for make, name in (
         (lambda: MomentSet(3, 4), "order"),
@@ -152,7 +158,7 @@ def test_bad_arguments():
         (lambda: MomentSet(3, 2, sparsity=4), "sparsity"),
         (lambda: MomentSet(3, 2, "parities", sparsity=2), "sparsity"),
         (lambda: MomentSet(3, 2, cast(Any, "both")), "basis"),
-        (lambda: MomentSet(400, 3), "bytes"),
+        (lambda: MomentSet(4000, 3), "bytes"),
         (lambda: SETS["odd"].project(np.ones(3)), "x must have shape"),
         (lambda: SETS["odd"].project(np.full(14, np.nan)), "x must be finite"),
     ):
