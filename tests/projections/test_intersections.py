@@ -25,12 +25,13 @@ def unit_diagonal(x):
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_dykstra_finds_the_projection(precision, parallel):
-    tol = {"float32": 1e-6, "float64": 1e-10}[precision]
+    tol = {"float32": 1e-6, "float64": 1e-12}[precision]
+    accuracy = {"float32": 4e-6, "float64": 1e-11}[precision]  # in float32 it ends in rounding
     with jax.enable_x64(precision == "float64"):
         x = jnp.asarray(GOLDEN, precision)
         found = pj.dykstra(x, [ball, bounded], tol=tol, parallel=parallel)
         assert bool(found.converged)
-        np.testing.assert_allclose(np.asarray(found.point), np.ones((2, 2)), atol=20 * tol)
+        np.testing.assert_allclose(np.asarray(found.point), 1.0, atol=accuracy * np.linalg.norm(x))
         assert float(found.residual) <= tol * 3
         assert found.point.dtype == precision
 
