@@ -58,7 +58,7 @@ class Marginals(MarginalsErrors):
         noise is on average at most `(sigma / m) G` with the Gaussian complexity G of the set
         (constant 1), and at most that of the noise: `total_variance`. In that basis it is never
         further from the truth than the noisy answers, but for `gap`. In the other one it may be:
-        3-way marginals of real data with noise on parities had up to 1.7 times the squared error.
+        3-way marginals of real data with noise on parities had up to 1.9 times the squared error.
       * Levels. The proof of the dense theorem of the paper holds at the level k / 2 for even k and
         k - 1 for odd k > 1; the default level ceil(k / 2) is that for even k and for k = 3. The
         proof of the sparse theorem needs 2 k - 2, but its complexity for odd k, t^k sqrt(log n),
