@@ -28,6 +28,9 @@ class AUC(Kernel):
       U-statistic of f times `n (n - 1) / (2 n+ n-)`, and its estimate is unbiased. (With
       `form="v"` it is that of the V-statistic, `(n - 1) / n` times the area.)
 
+    Protocols raise ValueError for a Population of one class, and warn, with the number, where the
+    error that they predict for the classes at hand is above that of answering 1/2.
+
     On a grid, the labels' axis is `Grid(edges=(0.5,))`, and scores in one bin count 1/2.
 
     Reference values are exact: integers throughout, one division at the end; O(n log n).

@@ -15,7 +15,7 @@ from ..linear._encoded import VectorCodeParams, covariance_form, radius_of
 from ..random import Count
 from ..randomizers import PrivUnitG
 from ._auc import AUC, auc_ratio
-from ._auc_protocol import AUCProtocol
+from ._auc_protocol import AUCProtocol, warn_of_noise
 from ._bilinear import Form, Reports
 from ._hierarchical_auc_moments import Tree, sampling_variance
 from ._one_report_law import OneReportPairsLawParams
@@ -66,6 +66,7 @@ class BilinearAUC(AUCProtocol):
     Edge cases:
       ====================================  ======================================================
       users of one label only               ValueError; inside jit the estimate is 1/2, or noise
+      a class too small for the noise       warns with the root mean squared error, if above 1/2
       value outside the domain              ValueError from a Population; clamped inside jit
       epsilon outside of [1e-4, 30]         ValueError from `PrivUnitG`
       ====================================  ======================================================
@@ -231,6 +232,17 @@ class BilinearAUC(AUCProtocol):
         total = 4 * largest * num_users * slope
         total += 2 * num_users * (num_users - 1) * largest**2 * size
         return float(total / np.prod(sizes) ** 2)
+
+    def _check_classes(self, masses: np.ndarray, num_users: int) -> None:
+        """Warns where the leading error, of classes that hold one score each, is that of noise."""
+        expected = masses / masses.sum() * num_users
+        form = covariance_form(self.randomizer)
+        assert form is not None
+        square = float(np.sum(sign_factors(self.num_scores).left[:, 0] ** 2))
+        error = form[0] * square * np.sum(1 / expected)
+        if self.labels == "private":
+            error *= num_users / expected.min()
+        warn_of_noise(float(expected.min()), float(error))
 
     def check_population(self, population) -> None:
         """Raises ValueError unless values are cells, both labels occur, and users can be added."""

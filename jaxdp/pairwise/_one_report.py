@@ -23,6 +23,7 @@ from ._kernel import Kernel
 from ._one_report_code import Code, code_of, statistics_of
 from ._one_report_law import OneReportPairsLawParams
 from ._one_report_params import OneReportLawParams, OneReportParams
+from ._pair_kernel import symmetric_kernel
 from ._protocol import PairwiseProtocol
 from ._quadratic_factor import given_factor
 from ._vector_reports import (
@@ -30,7 +31,6 @@ from ._vector_reports import (
     mean_squared_error,
     own_of,
     population_error,
-    symmetric_kernel,
     worst_error,
 )
 

@@ -13,7 +13,7 @@ from ._exact import Form, check_form, num_pairs
 from ._kernel import Kernel, linearised_error
 from ._oracle_law import CountedLaw, OracleLaw, SetLaw, oracle_law
 from ._oracle_statistic_params import OracleStatisticParams, PairedStatisticParams
-from ._pair_kernel import PairKernel
+from ._pair_kernel import PairKernel, symmetric_kernel
 from ._protocol import PairwiseProtocol
 
 
@@ -64,7 +64,7 @@ class OracleStatistic(PairwiseProtocol):
       ===============================  ==========================================================
 
     Args:
-      kernel: the statistic, or a symmetric matrix float[k, k].
+      kernel: the statistic, or a matrix float[k, k].
       oracle: a frequency oracle on k values.
       num_values: the shape of the table whose cells are the values, row by row; None for k.
       form: "u" for pairs of different users, "v" to average over all pairs, self pairs included.
@@ -94,7 +94,8 @@ class OracleStatistic(PairwiseProtocol):
 
     def __post_init__(self):
         if not isinstance(self.kernel, Kernel):
-            object.__setattr__(self, "kernel", PairKernel.from_matrix(self.kernel))
+            matrix = symmetric_kernel(self.kernel)
+            object.__setattr__(self, "kernel", PairKernel.from_matrix(matrix))
         check_oracle(self.oracle)
         check_form(self.form)
         shape = self.oracle.num_values if self.num_values is None else self.num_values

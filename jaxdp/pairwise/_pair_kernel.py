@@ -1,6 +1,7 @@
 """Kernels given by any function, or by a matrix."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -192,3 +193,33 @@ class MatrixKernel(Kernel):
             raise ValueError(
                 f"the domain must have the matrix's k = {k} bins, got shape {tuple(shape)}."
             )
+
+
+def symmetric_kernel(kernel: Any, by_hand: bool = False, depth: int = 4) -> Any:
+    """A kernel, or a matrix made symmetric, which leaves the statistic of all pairs as it is.
+
+    Args:
+      kernel: a Kernel or a matrix.
+      by_hand: whether factors of the matrix are given: then it must be symmetric.
+      depth: how many calls up the warning points to.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    matrix = np.asarray(kernel)
+    if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        return kernel  # refused by the kernel's constructor
+    matrix = matrix.astype(np.float64)
+    gap = np.abs(matrix - matrix.T).max() if matrix.size else 0.0
+    if not gap > 1e-9 * np.abs(matrix).max():
+        return kernel
+    if by_hand:
+        raise ValueError(
+            f"kernel must be a symmetric matrix where a factorization is given, got two mirrored "
+            f"entries that differ by {gap:.3g}; average W and its transpose, and factorize that."
+        )
+    warnings.warn(
+        f"kernel is not symmetric: two mirrored entries differ by {gap:.3g}. The mean of W and its "
+        "transpose is used, which has the same statistic.",
+        stacklevel=depth,
+    )
+    return (matrix + matrix.T) / 2

@@ -28,7 +28,7 @@ class PairsProtocol(PairwiseProtocol):
 
     def _check_pairs(self) -> None:
         """Checks and completes what both protocols have in common."""
-        self._check_statistic()
+        self._check_statistic(depth=6)
         check_choice("noise", self.noise, NOISES)
         if self.form == "v" and np.ptp(self._diagonals(), axis=1).any():
             raise ValueError(

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._spec import check_counts, check_epsilon, check_probabilities
+from ._auc import AUC
+from ._auc_protocol import check_labels, expected_users
 from ._exact import Form, check_form, num_pairs
 from ._kernel import Kernel, domain_shape
-from ._pair_kernel import MatrixKernel, PairKernel
+from ._pair_kernel import MatrixKernel, PairKernel, symmetric_kernel
 
 
 class PairwiseProtocol(abc.ABC):
@@ -24,7 +26,8 @@ class PairwiseProtocol(abc.ABC):
     `_check_statistic`.
 
     Attributes:
-      kernel: the statistic; a matrix that was given becomes `PairKernel.from_matrix(matrix)`.
+      kernel: the statistic; a matrix that was given becomes `PairKernel.from_matrix(matrix)`. One
+        that is not symmetric is averaged with its transpose, with a warning: the statistic stays.
       epsilon: privacy parameter.
       num_values: how many bins there are, or the shape of the table whose cells they are (row by
         row); None for a kernel given by a matrix.
@@ -38,10 +41,15 @@ class PairwiseProtocol(abc.ABC):
     num_values: int | tuple[int, ...] | None
     form: Form
 
-    def _check_statistic(self) -> None:
-        """Checks and completes the fields kernel, epsilon, num_values and form."""
+    def _check_statistic(self, depth: int = 5) -> None:
+        """Checks and completes the fields kernel, epsilon, num_values and form.
+
+        Args:
+          depth: how many calls up a warning points to; 5 if `__post_init__` calls this.
+        """
         if not isinstance(self.kernel, Kernel):
-            object.__setattr__(self, "kernel", PairKernel.from_matrix(self.kernel))
+            matrix = symmetric_kernel(self.kernel, depth=depth)
+            object.__setattr__(self, "kernel", PairKernel.from_matrix(matrix))
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         check_form(self.form)
         if isinstance(self.num_values, list):
@@ -111,9 +119,17 @@ class PairwiseProtocol(abc.ABC):
         return np.asarray(self.kernel.of_distribution(p.reshape(self.shape)))
 
     def check_population(self, population) -> None:
-        """Raises ValueError unless the users' values are bins, and enough for a pair."""
+        """Raises ValueError unless the users' values are bins, and enough for a pair.
+
+        For an AUC both labels must occur; warns where the predicted error is that of noise.
+        """
         num_pairs(population.num_users, self.form)
         population.require_bins(self.num_bins, "num_values")
+        kernels = self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+        if any(isinstance(kernel, AUC) for kernel in kernels):
+            users = expected_users(population)
+            if users is not None:
+                check_labels(self, population, users.reshape(self.shape))
 
     def _check_bins(self, masses: np.ndarray, inputs: Any) -> np.ndarray:
         """Flat counts or probabilities, or raises unless they fit the domain."""

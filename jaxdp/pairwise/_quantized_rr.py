@@ -8,6 +8,8 @@ import numpy as np
 
 from .._spec import FrozenArray, check_choice, check_counts, check_epsilon, check_int
 from ..randomizers import KRR
+from ._auc import AUC
+from ._auc_protocol import check_labels, expected_users
 from ._domain import Symbols
 from ._exact import Form, check_form, num_pairs
 from ._grid import AnyGrid, Grid, ProductGrid
@@ -280,9 +282,18 @@ class QuantizedRR:
         return float(np.ptp(matrix)) ** 2 * (linear + degenerate) + lost
 
     def check_population(self, population) -> None:
-        """Raises ValueError unless the users' values are in the domain, and enough for a pair."""
+        """Raises ValueError unless the users' values are in the domain, and enough for a pair.
+
+        For an AUC both labels must occur; warns where the predicted error is that of noise.
+        """
         num_pairs(population.num_users, self.form)
-        self._symbols.check_population(population)
+        symbols = self._symbols
+        symbols.check_population(population)
+        if isinstance(self.kernel, AUC):
+            users, inputs = expected_users(population), population.inputs
+            if users is not None:
+                found = symbols.users(*symbols.check_inputs(users, inputs)).histogram(symbols.size)
+                check_labels(self, population, found.reshape(2, -1), inputs)
 
     def _probabilities(self) -> tuple[float, float]:
         p, q = self.randomizer.probabilities()

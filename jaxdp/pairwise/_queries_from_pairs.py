@@ -13,6 +13,7 @@ from .._spec import check_int
 from ..population import HistogramSource, Population
 from ..random import Count, merge
 from ._protocol import PairwiseProtocol
+from ._quantized_rr import QuantizedRR
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class QueriesFromPairs(LinearProtocol):
     Edge cases:
       ==============================  ====================================================
       interactive protocol            TypeError: a later round would depend on made-up users
+      `QuantizedRR`                   TypeError: on bins use `OracleStatistic` with `KRR`
       kernel that is not linear       ValueError
       one user, protocol in U-form    ValueError from a Population
       ==============================  ====================================================
@@ -75,6 +77,11 @@ class QueriesFromPairs(LinearProtocol):
 
     def __post_init__(self):
         protocol = self.protocol
+        if isinstance(protocol, QuantizedRR):
+            raise TypeError(
+                f"protocol must be a pairwise protocol on bins, got {protocol!r}; use the same one "
+                "by the name of OracleStatistic(kernel, KRR(num_values, epsilon))."
+            )
         if not isinstance(protocol, PairwiseProtocol) or hasattr(protocol.build(), "play"):
             raise TypeError(
                 "protocol must be the spec of a non-interactive pairwise protocol on bins, such as "

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._spec import check_epsilon, check_int, check_real
 from ..accounting import shuffle_epsilon
-from ._auc_protocol import AUCProtocol
+from ._auc_protocol import AUCProtocol, expected_users
 from ._pairs_protocol import PairsProtocol
 from ._rounds_protocol import RoundsProtocol
 
@@ -199,12 +199,8 @@ class ShuffledReports:
         self.protocol.check_population(population)
         check_enough(population, self.num_users)
         if _hides_in_class(self.protocol):
-            masses = (
-                population.num_users * population.probabilities()
-                if population.is_random
-                else population.counts().numpy()
-            )
-            least = masses.reshape(2, -1).sum(axis=1).min()
+            masses = expected_users(population)
+            least = math.inf if masses is None else masses.reshape(2, -1).sum(axis=1).min()
             if least < self._together:
                 raise ValueError(
                     f"the smaller class has {least:.0f} users, fewer than group_size = "

@@ -66,7 +66,7 @@ class ShuffledSum(PairwiseProtocol):
       =================================  =======================================================
 
     Args:
-      kernel: the statistic, or a symmetric matrix float[k, k].
+      kernel: the statistic, or a matrix float[k, k].
       epsilon: central privacy parameter.
       delta: in (0, 1).
       num_users: n, which the noise is shared among; 19 to 2**31.

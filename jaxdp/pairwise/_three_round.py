@@ -59,7 +59,7 @@ class ThreeRound(RoundsProtocol):
       ==================================  ====================================================
 
     Args:
-      kernel: the statistic, or a symmetric matrix W.
+      kernel: the statistic, or a matrix W.
       epsilon: privacy parameter.
       num_values: as in `PairwiseProtocol`.
       form: "u" or "v"; "paper" estimates the V-form.

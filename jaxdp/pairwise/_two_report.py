@@ -18,6 +18,7 @@ from ..factorization import Factorization
 from ..randomizers._mean import MeanRandomizer
 from ..randomizers._priv_unit_g import PrivUnitG
 from ._exact import Form, num_pairs
+from ._pair_kernel import symmetric_kernel
 from ._protocol import PairwiseProtocol
 from ._two_report_code import PairCode, code_of, statistic_of, worst_of
 from ._two_report_params import TwoReportLawParams, TwoReportParams
@@ -25,7 +26,6 @@ from ._vector_reports import (
     check_randomizer,
     mean_squared_error,
     population_error,
-    symmetric_kernel,
 )
 
 _CLOSE = 1e-6  # relative error of factors that pass for exact

@@ -56,7 +56,7 @@ class TwoRound(RoundsProtocol):
       ==================================  ====================================================
 
     Args:
-      kernel: the statistic, or a symmetric matrix W.
+      kernel: the statistic, or a matrix W.
       epsilon: privacy parameter.
       num_values: as in `PairwiseProtocol`.
       form: "u" or "v".

@@ -1,7 +1,6 @@
 """What the protocols whose users report vectors share: checks, and errors from exact moments."""
 
 import dataclasses
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -86,35 +85,6 @@ def worst_error(
     """A bound on the mean squared error over all data sets, in place of the matrix of a kernel."""
     bias = float(np.abs(form.matrix(reports.means) - matrix).max())
     return worst_case_variance(form, reports, num_users, own) + bias**2
-
-
-def symmetric_kernel(kernel: Any, by_hand: bool) -> Any:
-    """A kernel, or a matrix made symmetric, which leaves the statistic of all pairs as it is.
-
-    Args:
-      kernel: a Kernel or a matrix.
-      by_hand: whether factors of the matrix are given: then it must be symmetric.
-    """
-    if isinstance(kernel, Kernel):
-        return kernel
-    matrix = np.asarray(kernel)
-    if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        return kernel  # refused by the kernel's constructor
-    matrix = matrix.astype(np.float64)
-    gap = np.abs(matrix - matrix.T).max() if matrix.size else 0.0
-    if not gap > 1e-9 * np.abs(matrix).max():
-        return kernel
-    if by_hand:
-        raise ValueError(
-            f"kernel must be a symmetric matrix where a factorization is given, got two mirrored "
-            f"entries that differ by {gap:.3g}; average W and its transpose, and factorize that."
-        )
-    warnings.warn(
-        f"kernel is not symmetric: two mirrored entries differ by {gap:.3g}. The mean of W and its "
-        "transpose is used, which has the same statistic.",
-        stacklevel=4,
-    )
-    return (matrix + matrix.T) / 2
 
 
 def check_randomizer(make: Any, dim: int, epsilon: float, isotropic: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 import jaxdp
 from jaxdp._ranking import whole_users
 from jaxdp.linear._best import ORACLES
-from jaxdp.pairwise import AUC, GiniMeanDifference, KendallTau
+from jaxdp.pairwise import AUC, BilinearAUC, GiniMeanDifference, KendallTau
 from jaxdp.pairwise._best import StatisticRanking, best
 
 USERS = np.array([500, 100, 300, 100])
@@ -56,6 +56,33 @@ def test_without_a_histogram_errors_are_those_of_the_worst_data():
     ranking = best(1 - np.eye(4), 100, 1.0)  # of the shapes above, so all is compiled
     for entry in ranking.entries:
         assert entry.error == entry.protocol.worst_case_variance(100)
+
+
+def test_an_auc_has_protocols_of_its_own():
+    users = np.array([500] * 2 + [750] * 2)
+    ranking = best(AUC(), 2500, 1.0, (2, 2), 1, users)
+    errors = {entry.name: entry.error for entry in ranking.entries}
+    expected = BilinearAUC(2, 1.0, labels="private").variance(users)
+    assert errors["BilinearAUC, private"] == expected
+    assert "HierarchicalAUC, randomized" in errors
+    assert min(errors.values()) == ranking.entries[0].error
+    counted = best(AUC("zero"), 2500, 1.0, (2, 2), 1, users)
+    assert "BilinearAUC, private" not in {entry.name for entry in counted.entries}
+
+
+def test_an_epsilon_that_some_randomizers_lack():
+    ranking = best(1 - np.eye(4), 100, 25.0)
+    assert "QuantizedRR" in dict(ranking.refused)
+    assert "OneReport, PrivUnit" in {entry.name for entry in ranking.entries}
+
+
+def test_a_matrix_that_is_not_symmetric():
+    lopsided = np.triu(np.ones((4, 4)), 1)
+    with pytest.warns(UserWarning, match="not symmetric") as caught:
+        ranking = best(lopsided, 100, 1.0)
+    assert caught[0].filename == __file__
+    same = best((lopsided + lopsided.T) / 2, 100, 1.0)
+    assert ranking.entries[0].error == same.entries[0].error
 
 
 @pytest.mark.parametrize(

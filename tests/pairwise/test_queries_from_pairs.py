@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.pairwise import CollisionEntropy, GiniDiversity, GiniMeanDifference, PairKernel
+from jaxdp.pairwise import (
+    CollisionEntropy,
+    GiniDiversity,
+    GiniMeanDifference,
+    PairKernel,
+    QuantizedRR,
+)
 from jaxdp.pairwise._oracle_statistic import OracleStatistic
 from jaxdp.pairwise._queries_from_pairs import QueriesFromPairs, factors
 from jaxdp.randomizers import KRR, HadamardResponse
@@ -94,6 +100,8 @@ def test_bad_input():
         QueriesFromPairs(KRR(3, 1.0))
     with pytest.raises(ValueError, match="protocol must estimate a mean"):
         QueriesFromPairs(OracleStatistic(CollisionEntropy(), KRR(3, 1.0)))
+    with pytest.raises(TypeError, match="OracleStatistic"):
+        QueriesFromPairs(QuantizedRR(GiniDiversity(), 1.0, 3))
     with pytest.raises(ValueError, match="num_reports"):
         QueriesFromPairs(OracleStatistic(GiniDiversity(), KRR(3, 1.0)), num_reports=3)
     spec = QueriesFromPairs(protocol_of())

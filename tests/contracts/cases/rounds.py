@@ -18,7 +18,6 @@ CASES = (
         counts=COUNTS,
         bad=(
             *bad_epsilons(lambda e: OneStep(MATRIX, e)),
-            (lambda: OneStep([[0.0, 1.0], [0.0, 0.0]], 1.0), "matrix"),
             (lambda: OneStep(MATRIX, 1.0, form="w"), "form"),  # pyright: ignore
             (lambda: OneStep(MATRIX, 1.0, share=0.0), "share"),
             (lambda: OneStep(MATRIX, 1.0, scalar="gauss"), "scalar"),
