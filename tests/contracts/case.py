@@ -27,6 +27,7 @@ class Case:
       variant: whether another case is of the same mechanism; simulations of it are slow tests.
       has_law: whether the tally can be drawn at once, by `sample_tally`.
       unbiased: whether the mean estimate is the truth; `variance` is the mean squared error anyway.
+      exact: whether `variance` is that error, rather than a bound on it.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Case:
     variant: bool = False
     has_law: bool = True
     unbiased: bool = True
+    exact: bool = True
 
     @property
     def inputs(self) -> np.ndarray | None:

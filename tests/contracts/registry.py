@@ -15,6 +15,7 @@ from tests.contracts.cases import (
     hadamard,
     learning,
     linear_oracles,
+    linear_projected,
     linear_strategy,
     linear_vectors,
     one_report,
@@ -54,6 +55,7 @@ PROTOCOLS = (
     + linear_oracles.CASES
     + linear_strategy.CASES
     + linear_vectors.CASES
+    + linear_projected.CASES
     + product_means.CASES
     + central.CASES
     + learning.CASES

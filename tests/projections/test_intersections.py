@@ -31,7 +31,9 @@ def test_dykstra_finds_the_projection(precision, parallel):
         x = jnp.asarray(GOLDEN, precision)
         found = pj.dykstra(x, [ball, bounded], tol=tol, parallel=parallel)
         assert bool(found.converged)
-        np.testing.assert_allclose(np.asarray(found.point), 1.0, atol=accuracy * np.linalg.norm(x))
+        np.testing.assert_allclose(
+            np.asarray(found.point), 1.0, atol=accuracy * float(np.linalg.norm(x))
+        )
         assert float(found.residual) <= tol * 3
         assert found.point.dtype == precision
 
