@@ -8,6 +8,7 @@ from ._best import best as best
 from ._bilinear_auc import BilinearAUC as BilinearAUC
 from ._bilinear_auc import BilinearAUCParams as BilinearAUCParams
 from ._gini import CollisionEntropy as CollisionEntropy
+from ._gini import GiniCoefficient as GiniCoefficient
 from ._gini import GiniDiversity as GiniDiversity
 from ._gini import GiniMeanDifference as GiniMeanDifference
 from ._grid import Grid as Grid

@@ -16,6 +16,7 @@ from jaxdp.data import load_flights
 from jaxdp.pairwise import (
     AUC,
     CollisionEntropy,
+    GiniCoefficient,
     GiniDiversity,
     GiniMeanDifference,
     Grid,
@@ -84,6 +85,46 @@ def test_collision_entropy_is_minus_the_log_of_the_share_of_equal_pairs(form, rn
         assert kernel.of_counts(counts, form=form) == pytest.approx(-math.log(equal))
     assert kernel.of_counts([1, 1, 1]) == math.inf
     assert kernel.of_distribution([0.5, 0.25, 0.25]) == pytest.approx(math.log(8 / 3))
+
+
+@pytest.mark.parametrize("form", ["u", "v"])
+def test_gini_coefficient_is_the_difference_by_twice_the_mean(form, rng):
+    kernel = GiniCoefficient()
+    for _ in range(10):
+        counts = rng.integers(0, 5, 6) + np.eye(6, dtype=int)[3]
+        users = users_of(counts)
+        difference = mean_over_pairs(lambda x, y: abs(x[0] - y[0]), users, form)
+        mean = Fraction(sum(x[0] for x in users), len(users))
+        expected = float(difference / (2 * mean))
+        assert kernel.of_counts(counts, form=form) == pytest.approx(expected, abs=1e-15)
+        scaled = 0.3 * rng.permutation(np.array(users, np.float64))
+        assert kernel.of_values(scaled, form=form) == pytest.approx(expected, abs=1e-14)
+        if form == "v":
+            law = kernel.of_distribution(counts / counts.sum())
+            assert law == pytest.approx(expected, abs=1e-13)
+    assert kernel.of_counts([99, 0, 1]) == 1.0
+    with pytest.raises(ValueError, match="above 0"):
+        kernel.of_counts([5, 0])
+    with pytest.raises(ValueError, match="values must be >= 0"):
+        kernel.of_counts([2, 2], values=[-1.0, 2.0])
+
+
+def test_gini_coefficient_on_a_grid():
+    """A bin's mean is its middle; an estimate of the mean that is too low is raised."""
+    grid, values = Grid.uniform(4), np.array([0.1, 0.4, 0.6, 0.9])
+    found = GiniCoefficient().matrices(grid)
+    assert np.array_equal(found[0], GiniMeanDifference().matrix(grid))
+    assert np.diagonal(found[1]) == pytest.approx([0.125, 0.375, 0.625, 0.875])
+    u = found @ np.full(4, 0.25) @ np.full(4, 0.25)
+    assert GiniCoefficient().linked(u, 4.0) == pytest.approx(u[0])
+    assert GiniCoefficient().linked(np.array([-0.5, 0.1]), 4.0) == -1.0
+    points = GiniCoefficient().matrices(grid, "points")[1]
+    assert np.diagonal(points) == pytest.approx(np.linspace(0, 1, 5))
+    assert QuantizedRR(GiniCoefficient(), 1.0, grid=grid).truth([1] * 4, values) == (
+        GiniCoefficient().of_values(values)
+    )
+    with pytest.raises(ValueError, match="low = -1"):
+        GiniCoefficient().matrices(Grid.uniform(4, low=-1.0))
 
 
 def test_repeated_values_are_one_value():

@@ -13,6 +13,7 @@ from jaxdp.factorization import explicit, gamma2, signed
 from jaxdp.pairwise import (
     AUC,
     CollisionEntropy,
+    GiniCoefficient,
     GiniDiversity,
     GiniMeanDifference,
     KendallTau,
@@ -292,8 +293,12 @@ def test_three_users(form, key):
 
 
 def test_bins_of_other_statistics_fit():
-    """Entropy, tau_b: averages of one report, unbiased each."""
-    for kernel, bins in ((CollisionEntropy(), 6), (KendallTau("b"), (2, 3))):
+    """Entropy, Gini's coefficient, tau_b: averages of one report, unbiased each."""
+    for kernel, bins in (
+        (CollisionEntropy(), 6),
+        (GiniCoefficient(), 6),
+        (KendallTau("b"), (2, 3)),
+    ):
         spec = OneReport(kernel, 1.0, bins)
         matrices = kernel.matrices(bins)
         assert spec.build().scales.shape[0] == len(matrices)

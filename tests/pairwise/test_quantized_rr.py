@@ -14,6 +14,7 @@ from jaxdp.data import load_flights
 from jaxdp.pairwise import (
     AUC,
     CollisionEntropy,
+    GiniCoefficient,
     GiniDiversity,
     GiniMeanDifference,
     Grid,
@@ -43,6 +44,7 @@ RATIOS = {
     "tau_b": (KendallTau("b"), (3, 3), [40, 10, 5, 12, 50, 9, 3, 8, 63]),
     "auc": (AUC(), (2, 4), [40, 30, 20, 10, 8, 12, 30, 50]),
     "entropy": (CollisionEntropy(), 4, [40, 30, 20, 110]),
+    "coefficient": (GiniCoefficient(), 4, [40, 30, 20, 110]),
 }
 
 
