@@ -9,6 +9,9 @@ import jax
 import numpy as np
 
 from .._spec import check_epsilon, check_int, check_key, check_real
+from ..randomizers._discrete_laplace import DiscreteLaplace
+from ..randomizers._mean import MeanRandomizer
+from ..randomizers._support import FrequencyOracle
 from ._events import Statistic, candidates, learn
 from ._intervals import lower_limit, mean_is_off, upper_limit
 from ._report import AuditReport, DecodingFinding, PairFinding, short
@@ -103,7 +106,7 @@ def estimate_epsilon(
     epsilon = check_epsilon(epsilon)
     delta = getattr(randomizer, "delta", 0.0) if delta is None else delta
     delta = check_real("delta", delta, low=0.0, high=1 - 2.0**-53, open_ends=False)
-    values = check_inputs(default_inputs(randomizer) if inputs is None else inputs)
+    values = check_inputs(default_inputs(randomizer) if inputs is None else inputs, randomizer)
     is_spec = hasattr(randomizer, "build")
     params = randomizer.build() if is_spec else randomizer
     sampler = Sampler(randomizer if is_spec else None, params, values, statistics, batch)
@@ -150,20 +153,28 @@ def default_inputs(randomizer: Any) -> np.ndarray:
     )
 
 
-def check_inputs(inputs: Any) -> np.ndarray:
-    """Inputs as an int32 or float32 array, or an error."""
+def check_inputs(inputs: Any, randomizer: Any) -> np.ndarray:
+    """Inputs as an int32 or float32 array, or an error; also where a spec says they are out of it.
+
+    Params take every input, so an audit of params may ask for any.
+    """
     values = np.asarray(inputs)
     if values.ndim == 0 or not 2 <= len(values) <= MAX_INPUTS:
         raise ValueError(
             f"inputs must hold 2 to {MAX_INPUTS} inputs along axis 0, got shape {values.shape}."
         )
-    if np.issubdtype(values.dtype, np.integer):
-        return values.astype(np.int32)
-    if not np.issubdtype(values.dtype, np.floating):
+    integers = np.issubdtype(values.dtype, np.integer)
+    if not (integers or np.issubdtype(values.dtype, np.floating)):
         raise TypeError(f"inputs must be integers or floats, got dtype {values.dtype}.")
     if not np.all(np.isfinite(values)):
         raise ValueError("inputs must be finite, got NaN or inf.")
-    return values.astype(np.float32)
+    if isinstance(randomizer, MeanRandomizer):
+        randomizer.check_inputs(np.ones(len(values)), values)
+    if isinstance(randomizer, FrequencyOracle | DiscreteLaplace):
+        k = randomizer.num_values
+        if not integers or values.ndim != 1 or values.min() < 0 or values.max() >= k:
+            raise ValueError(f"inputs must be integers in [0, num_values = {k}), got {inputs!r}.")
+    return values.astype(np.int32 if integers else np.float32)
 
 
 def _minus(value: np.ndarray, other: np.ndarray) -> str:

@@ -71,7 +71,7 @@ def exact_epsilon(randomizer: Any, *, inputs: Any = None, max_words: int = 2**20
         return _channel_epsilon(_enumerated(randomizer, inputs, max_words))
     if not hasattr(randomizer, "channel"):
         return randomizer.exact_epsilon()
-    values = check_inputs(default_inputs(randomizer) if inputs is None else inputs)
+    values = check_inputs(default_inputs(randomizer) if inputs is None else inputs, randomizer)
     takes_inputs = "inputs" in inspect.signature(randomizer.channel).parameters
     options = {"inputs": values} if takes_inputs else {}
     try:

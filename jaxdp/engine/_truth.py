@@ -42,13 +42,15 @@ def truth_kind(protocol: Any, population: Population, truth: Any, targeted: bool
 
 
 def check_given(truth: Any, shape: tuple[int, ...], num_trials: int) -> np.ndarray:
-    """A truth given as an array, or raises unless its shape is that of an estimate or of all."""
+    """A truth given as finite numbers, in the shape of an estimate or of all; raises otherwise."""
     array = np.asarray(truth, np.float64)
     if array.shape not in (shape, (num_trials, *shape)):
         raise ValueError(
             f"truth must have the shape {shape} of an estimate, or {(num_trials, *shape)}, one for "
             f"each trial; got {array.shape}."
         )
+    if not np.all(np.isfinite(array)):
+        raise ValueError("truth must be finite, got NaN or inf.")
     return array
 
 

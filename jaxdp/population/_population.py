@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import MAX_USERS, check_counts, check_int, is_traced
+from .._spec import MAX_USERS, check_counts, check_int, check_key, is_traced
 from .._x64 import one_program
 from ..random import Count
 from ._derived import GroupSource, PairSource, ShuffledSource
 from ._distribution import DistributionSource, _integer_weights
-from ._source import ArraySource, HistogramSource, Source
+from ._source import ArraySource, HistogramSource, Source, bin_values, check_users
 
 
 @jax.tree_util.register_dataclass
@@ -123,7 +123,7 @@ class Population:
           1000000000003
         """
         flat = check_counts(counts).ravel()
-        return cls(HistogramSource.make(flat, _bin_values(values, flat.size, "counts")))
+        return cls(HistogramSource.make(flat, bin_values(values, flat.size, "counts")))
 
     @classmethod
     def from_distribution(cls, p: Any, num_users: int, values: Any = None) -> "Population":
@@ -159,7 +159,7 @@ class Population:
                 "for numbers of users."
             )
         num_users = check_int("num_users", num_users, low=1, high=MAX_USERS)
-        return cls(DistributionSource.make(flat, num_users, _bin_values(values, flat.size, "p")))
+        return cls(DistributionSource.make(flat, num_users, bin_values(values, flat.size, "p")))
 
     @property
     def num_users(self) -> int:
@@ -196,30 +196,35 @@ class Population:
 
     def bind(self, key: jax.Array) -> "Population":
         """This population with its random values fixed by a trial's key."""
-        return Population(self.source.bind(key))
+        return Population(self.source.bind(check_key(key)))
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Any) -> Any:
         """The values of users by index.
 
         Args:
-          users: Count[...], or integers.
+          users: Count[...], or integers in [0, size). Traced ones beyond it are not refused, and
+            have no meaning.
 
         Returns:
           A pytree with the leading axes of `users`.
         """
-        return _values_at(self.source, Count.of(users))
+        users = Count.of(users)
+        check_users(users, 1, self.size)
+        return _values_at(self.source, users)
 
-    def block(self, start: Count, size: int) -> tuple[Any, jax.Array]:
+    def block(self, start: Any, size: int) -> tuple[Any, jax.Array]:
         """The values of consecutive users, and who of them belongs to the population.
 
         Args:
-          start: Count[], the first index.
-          size: how many, static; none may lie beyond the end.
+          start: Count[], or an integer, the first index; see `at`.
+          size: how many, at least 1, static; none may lie beyond the end.
 
         Returns:
           A pytree of values with `size` rows, and bool[size].
         """
-        return _values_of_block(self.source, Count.of(start), size)
+        start, size = Count.of(start), check_int("size", size, low=1)
+        check_users(start, size, self.size)
+        return _values_of_block(self.source, start, size)
 
     def counts(self, key: jax.Array | None = None) -> Count:
         """The number of users with each value, Count[k]; flat, whatever the shape given.
@@ -247,6 +252,7 @@ class Population:
         Raises:
           ValueError: weights are not positive or do not sum to 1.
         """
+        check_key(key)
         share = np.asarray(weights, np.float64)
         if share.ndim != 1 or share.size == 0 or not np.all(share > 0):
             raise ValueError(f"weights must be a vector of positive numbers, got {weights!r}.")
@@ -268,7 +274,7 @@ class Population:
           ValueError: this is a group of a split, whose indices are those of everyone.
         """
         self._require_everyone("shuffle")
-        return Population(ShuffledSource(self.source, key))
+        return Population(ShuffledSource(self.source, check_key(key)))
 
     def pairs(self, key: jax.Array) -> "Population":
         """Random pairs of users, as the users of a new population of half the size.
@@ -285,7 +291,7 @@ class Population:
         self._require_everyone("pairs")
         if not is_traced(self.size) and self.num_users < 2:
             raise ValueError("pairs needs at least 2 users, got 1.")
-        return Population(PairSource(self.source, key))
+        return Population(PairSource(self.source, check_key(key)))
 
     def _require_everyone(self, name: str) -> None:
         if isinstance(self.source, GroupSource):
@@ -368,29 +374,3 @@ def _longest(rows):
     """The row of the largest L2 norm, and that norm."""
     squares = jnp.sum(jnp.square(rows), axis=1)
     return jnp.argmax(squares), jnp.sqrt(jnp.max(squares))
-
-
-def _bin_values(values: Any, num_bins: int, name: str) -> Any:
-    """The pytree of bins' values as device arrays, or raises unless it has a row for each bin."""
-    if values is None:
-        return None
-    if isinstance(values, list):
-        values = np.asarray(values)
-
-    def convert(leaf):
-        array = np.asarray(leaf)
-        if array.ndim == 0 or array.shape[0] != num_bins:
-            raise ValueError(
-                f"values must have one row for each of the {num_bins} entries of {name}, got shape "
-                f"{array.shape}."
-            )
-        if np.issubdtype(array.dtype, np.floating):
-            array = array.astype(np.float32)
-            if not np.all(np.isfinite(array)):
-                raise ValueError("values must be finite in float32, got NaN or inf.")
-            return jnp.asarray(array)
-        if np.issubdtype(array.dtype, np.integer):
-            return jnp.asarray(array.astype(np.int32))
-        raise TypeError(f"values must be of integers or floats, got dtype {array.dtype}.")
-
-    return jax.tree.map(convert, values)

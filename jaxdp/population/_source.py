@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._spec import is_traced
 from .._x64 import one_program
 from ..random import Count
 
@@ -218,3 +219,48 @@ def _running_sum(x: jax.Array, width: int = 32) -> jax.Array:
     # A product last, so that its consumers read plain rows and stay vectorised.
     product = jnp.dot(carried, triangle, precision=lax.Precision.HIGHEST)
     return product.astype(jnp.int32).reshape(-1)
+
+
+def check_users(first: Count, number: int, size: Count) -> None:
+    """Raises unless `number` users from each concrete index on are among `size` users.
+
+    Args:
+      first: Count[...].
+      number: at least 1.
+      size: Count[].
+    """
+    if is_traced((first, size)):
+        return
+    starts, end = first.numpy(), int(size)
+    if np.any((starts < 0) | (starts > end - number)):
+        bad = starts[(starts < 0) | (starts > end - number)].ravel()[0]
+        raise ValueError(
+            f"users must be in [0, {end}), the indices of the population, got "
+            f"{bad if number == 1 else f'{bad} to {bad + number - 1}'}."
+        )
+
+
+def bin_values(values: Any, num_bins: int, name: str) -> Any:
+    """The pytree of bins' values as device arrays, or raises unless it has a row for each bin."""
+    if values is None:
+        return None
+    if isinstance(values, list):
+        values = np.asarray(values)
+
+    def convert(leaf):
+        array = np.asarray(leaf)
+        if array.ndim == 0 or array.shape[0] != num_bins:
+            raise ValueError(
+                f"values must have one row for each of the {num_bins} entries of {name}, got shape "
+                f"{array.shape}."
+            )
+        if np.issubdtype(array.dtype, np.floating):
+            array = array.astype(np.float32)
+            if not np.all(np.isfinite(array)):
+                raise ValueError("values must be finite in float32, got NaN or inf.")
+            return jnp.asarray(array)
+        if np.issubdtype(array.dtype, np.integer):
+            return jnp.asarray(array.astype(np.int32))
+        raise TypeError(f"values must be of integers or floats, got dtype {array.dtype}.")
+
+    return jax.tree.map(convert, values)

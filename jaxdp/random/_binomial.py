@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from .._spec import MAX_USERS
+from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
@@ -61,7 +61,7 @@ def binomial(key: jax.Array, n: Any, p: Any) -> Count:
     References:
       Hörmann (1993), The generation of binomial random variates, algorithm BTRS.
     """
-    return _binomial(key, count_operand("n", n), float_operand("p", p, high=1.0))
+    return _binomial(check_key(key), count_operand("n", n), float_operand("p", p, high=1.0))
 
 
 @compiled_in_float64

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
 
-from .._spec import MAX_USERS
+from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64, one_program
 from ._binomial import count_operand
 from ._rejection import fraction, uniforms, until_accepted
 
-_NEAR = 0.04  # |y| up to which the series of `_log_accept` is summed
+_NEAR = 0.04  # |y| up to which the series of `log_accept` is summed
 _NUM_TERMS = 12  # the first one left out is below 1e-16 of the sum
 
 
@@ -56,7 +56,7 @@ def gamma(key: jax.Array, shape: Any) -> jax.Array:
     References:
       Marsaglia, Tsang (2000), A simple method for generating gamma variables.
     """
-    return _gamma(key, count_operand("shape", shape))
+    return _gamma(check_key(key), count_operand("shape", shape))
 
 
 @compiled_in_float64
@@ -86,13 +86,13 @@ def draw_gamma(key: jax.Array, index: jax.Array, shape: jax.Array) -> jax.Array:
         y = normal_quantile(u) / jnp.sqrt(9 * d)
         inside = y > -1
         y = jnp.where(inside, y, 0.0)
-        return d * (1 + y) ** 3, inside & (jnp.log(1 - v) <= d * _log_accept(y))
+        return d * (1 + y) ** 3, inside & (jnp.log(1 - v) <= d * log_accept(y))
 
     draw = until_accepted(key, index, attempt, jnp.zeros_like(d), ~drawn)
     return jnp.where(valid, draw, -1.0)
 
 
-def _log_accept(y: jax.Array) -> jax.Array:
+def log_accept(y: jax.Array) -> jax.Array:
     """3 (log(1 + y) - y + y**2/2 - y**3/3) <= 0, to a relative 1e-12 or an absolute 1e-16."""
     near = jnp.abs(y) <= _NEAR
     small = jnp.where(near, y, 0.0)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from .._spec import MAX_USERS
+from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
 from ._binomial import SEARCH_BELOW, count_operand
 from ._count import Count
@@ -47,6 +47,7 @@ def hypergeometric(key: jax.Array, good: Any, bad: Any, draws: Any) -> Count:
     References:
       Stadlober (1990), The ratio of uniforms approach for generating discrete random variates.
     """
+    check_key(key)
     good, bad = count_operand("good", good), count_operand("bad", bad)
     draws = count_operand("draws", draws)
     _check_draws(draws, "good + bad", good, bad)
@@ -91,6 +92,7 @@ def multivariate_hypergeometric(key: jax.Array, counts: Any, draws: Any) -> Coun
     References:
       Devroye (1986), Non-uniform random variate generation, Section XI.1.4.
     """
+    check_key(key)
     counts, draws = count_operand("counts", counts), count_operand("draws", draws)
     _check_draws(draws, "the sum of counts", counts)
     return _multivariate(key, counts, draws)

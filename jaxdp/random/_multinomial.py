@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from .._spec import MAX_USERS
+from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
 from ._binomial import count_operand, draw_binomial, float_operand
 from ._count import Count
@@ -47,6 +47,7 @@ def multinomial(key: jax.Array, n: Any, weights: Any) -> Count:
     References:
       Devroye (1986), Non-uniform random variate generation, Section XI.1.4.
     """
+    check_key(key)
     total = count_operand("n", n)
     weights = float_operand("weights", weights, high=_MAX_WEIGHT)
     if weights.ndim == 0 or weights.shape[-1] == 0:

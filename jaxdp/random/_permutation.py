@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._spec import check_key
 from .._x64 import compiled_in_float64
 from ._count import Count
 from ._rejection import uniforms
@@ -45,7 +46,7 @@ def permute(key: jax.Array, ids: Any, n: Any) -> Count:
     References:
       Black and Rogaway (2002), Ciphers with arbitrary finite domains.
     """
-    return _permute(key, Count.of(ids), Count.of(n))
+    return _permute(check_key(key), Count.of(ids), Count.of(n))
 
 
 @compiled_in_float64

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from jaxdp_kernels.threefry_words import threefry2x32
 
+from .._spec import check_key
 from ._count import Count
 
 
@@ -40,7 +41,7 @@ class UserWords:
     @classmethod
     def of_user(cls, key: jax.Array, user: Count, num_words: int) -> "UserWords":
         """The words of a user in a stream."""
-        return cls(jax.random.key_data(key), user.times(num_words), num_words)
+        return cls(jax.random.key_data(check_key(key)), user.times(num_words), num_words)
 
     @classmethod
     def of_key(cls, key: jax.Array, num_words: int) -> "UserWords":

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxdp_kernels.threefry_words import threefry2x32, threefry_words
 
+from .._spec import check_key
 from .._x64 import one_program
 from ._count import Count
 
@@ -39,7 +40,7 @@ def stream(key: jax.Array, name: int) -> jax.Array:
     Returns:
       `jax.random.fold_in(key, name)`. A key is either folded or turned into words, never both.
     """
-    return jax.random.fold_in(key, np.uint32(name))
+    return jax.random.fold_in(check_key(key), np.uint32(name))
 
 
 def words(key: jax.Array, first_user: Count, num_users: int, num_words: int) -> jax.Array:
@@ -65,7 +66,7 @@ def words(key: jax.Array, first_user: Count, num_users: int, num_words: int) -> 
       >>> bool((mine == jax.random.bits(key, (5, 4))[3:]).all())
       True
     """
-    return _words(key, first_user, num_users, num_words)
+    return _words(check_key(key), first_user, num_users, num_words)
 
 
 @functools.partial(one_program, static_argnums=(2, 3))
@@ -90,7 +91,7 @@ def words_at(key: jax.Array, users: Count, num_words: int) -> jax.Array:
     Returns:
       uint32[..., num_words].
     """
-    return _words_at(key, users, num_words)
+    return _words_at(check_key(key), users, num_words)
 
 
 @functools.partial(one_program, static_argnums=2)

@@ -12,8 +12,9 @@ from .._spec import check_epsilon, check_int, check_real
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
-from ._mean import MeanRandomizer
+from ._mean import MeanRandomizer, check_interval
 from ._params import CountedParams
+from ._randomizer import check_word_bits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class BinaryResponse(MeanRandomizer):
 
     def _limit(self, word_bits: int) -> int:
         """The number of words by which the threshold moves at most from one half of them."""
+        word_bits = check_word_bits(word_bits)
         half = 2 ** (word_bits - 1)
         e = exp_lower(self.epsilon)
         limit = math.floor(half * (e - 1) / (e + 1))
@@ -122,15 +124,18 @@ class BinaryResponse(MeanRandomizer):
     def _shift(self, inputs, word_bits: int) -> np.ndarray:
         """The words by which each input moves the threshold, exactly as `from_bits` computes it."""
         edge = self._edge(word_bits)
-        moved = np.rint(np.asarray(inputs, np.float32) * self._scale(word_bits))
-        return np.clip(moved.astype(np.int64), -edge, edge)
+        with np.errstate(over="ignore"):  # infinite is beyond the edge, as in float32 numbers
+            numbers = np.nan_to_num(np.asarray(inputs).astype(np.float32))
+            moved = np.rint(numbers * self._scale(word_bits))
+        return np.clip(moved, -edge, edge).astype(np.int64)
 
     def channel(self, word_bits: int = 32, inputs=None) -> list[list[Fraction]]:
         """The exact probabilities of the reports 0 and 1 for given inputs.
 
         Args:
           word_bits: bits of a word.
-          inputs: float32[m]; -bound, 0 and bound when None.
+          inputs: float32[m]; -bound, 0 and bound when None. Those outside the range have the law of
+            its ends, and NaN that of 0, as in the params.
 
         Returns:
           m rows of two Fractions.
@@ -157,7 +162,7 @@ class BinaryResponse(MeanRandomizer):
 
     def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
         """The mean of one report, which is the value up to its rounding, and its variance."""
-        mean = self._shift(value, 32) / 2.0**31 * self.magnitude
+        mean = self._shift(self.check_value(value), 32) / 2.0**31 * self.magnitude
         return mean, self.magnitude**2 - mean**2
 
     def variance(self, counts, inputs=None) -> np.ndarray:
@@ -175,6 +180,10 @@ class BinaryResponse(MeanRandomizer):
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of the estimated mean: B**2 / n; exact, attained at x = 0."""
         return self.magnitude**2 / check_int("num_users", num_users, low=1)
+
+    def check_range(self, name, values) -> None:
+        """Raises unless numbers are in [-bound, bound]."""
+        check_interval(name, values, self.bound)
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are numbers in [-bound, bound]."""

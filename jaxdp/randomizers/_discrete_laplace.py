@@ -16,7 +16,7 @@ from .._x64 import compiled_in_float64
 from ..random import Count, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import IndependentUsersParams
-from ._randomizer import Randomizer, check_bins
+from ._randomizer import Randomizer, check_bins, check_law, check_word_bits
 
 MAX_VALUES = 2**11
 _CHUNK = 2**16  # cells of the multinomials that are drawn side by side
@@ -50,7 +50,7 @@ class DiscreteLaplace(Randomizer):
       more than 2**11 integers            ValueError: group them
       epsilon so small or so large that   ValueError: thresholds of 32 bits cannot tell the
       rounding takes a tenth of it         probabilities apart
-      value outside the range             ValueError from a Population; clamped inside jit
+      value outside the range             ValueError from a Population; the params clamp it
       ==================================  =======================================================
 
     Args:
@@ -102,7 +102,7 @@ class DiscreteLaplace(Randomizer):
         return tuple(Fraction(c, 2**word_bits) for c in self._tails(word_bits).tolist())
 
     def _tails(self, word_bits: int) -> np.ndarray:
-        return _tails(self._reach, self.epsilon, word_bits)
+        return _tails(self._reach, self.epsilon, check_word_bits(word_bits))
 
     def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
         """The exact `Pr[report = y | x]` as Fractions, row x, column y."""
@@ -161,7 +161,7 @@ class DiscreteLaplace(Randomizer):
     def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
         """The mean of the distribution that users are drawn from, float64[]."""
         del num_users, inputs
-        p = np.asarray(probabilities, np.float64).ravel()
+        p = check_law(probabilities, self.num_values)
         return np.asarray(self.low + np.sum(p * np.arange(p.size)))
 
     def check_population(self, population) -> None:

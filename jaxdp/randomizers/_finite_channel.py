@@ -12,6 +12,7 @@ from jax.core import Tracer
 from .._spec import FrozenArray, check_epsilon, check_int
 from ._exact import exp_lower, log_upper
 from ._finite_channel_params import NO_DECODER, FiniteChannelParams, split
+from ._randomizer import check_word_bits
 from ._support import LinearOracle
 
 MAX_ENTRIES = 2**24
@@ -51,7 +52,7 @@ class FiniteChannel(LinearOracle):
       epsilon None                         what the rounded table has
       epsilon too small for the words      ValueError
       Q of rank below k                    no estimate: `estimate` and `variance` raise ValueError
-      value outside the domain             ValueError from a Population; clamped inside jit
+      value outside the domain             ValueError from a Population; the params clamp it
       ===================================  ======================================================
 
     Args:
@@ -103,7 +104,7 @@ class FiniteChannel(LinearOracle):
         Raises:
           ValueError: words of so few bits cannot realise the table.
         """
-        return _weights(self, word_bits)
+        return _weights(self, check_word_bits(word_bits))
 
     def build(self, word_bits: int = 32) -> "FiniteChannelParams":
         """The params; `word_bits=8` makes a twin whose 256 words can be enumerated."""
@@ -135,7 +136,7 @@ class FiniteChannel(LinearOracle):
         Args:
           value: the user's value, an int in [0, k).
         """
-        value = check_int("value", int(value), low=0, high=self.num_values - 1)
+        value = check_int("value", value, low=0, high=self.num_values - 1)
         decoder = self._decoder_or_raise()
         law = self.weights()[value] / 2.0**32
         mean = decoder @ law

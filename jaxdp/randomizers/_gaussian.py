@@ -14,7 +14,15 @@ from .._x64 import compiled_in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
 from ..random import Count
 from ..random._gamma import normal
-from ._mean import MeanRandomizer, SumParams, check_scale, into_ball, unit_above, weighted_sum
+from ._mean import (
+    MeanRandomizer,
+    SumParams,
+    check_norms,
+    check_scale,
+    into_ball,
+    unit_above,
+    weighted_sum,
+)
 
 MAX_NOISE = 1e10  # sigma / radius; float32 reports lose the value beyond 1e7 anyway
 
@@ -35,7 +43,7 @@ class Gaussian(MeanRandomizer):
         `exact_delta() <= delta`. As printed it is NOT (epsilon, delta)-LDP: at epsilon = 1,
         delta = 1e-6 its true delta is 6.5e-4. Normals of one 32-bit word end at 6.3 sigma, so a
         delta below about dim 2**-32 speaks of the formula and not of the sampler. Vectors beyond
-        the ball are scaled to its surface inside jit, and NaN counts as 0.
+        the ball are scaled to its surface by the params, and NaN counts as 0.
       * Bias: none.
       * Variance, exact and the same for all inputs: `sigma**2 / n` for each entry of the mean.
 
@@ -43,7 +51,7 @@ class Gaussian(MeanRandomizer):
       ==================================  =======================================================
       sigma above 1e10 or below 1e-4 r    ValueError: float32 cannot hold a value and its noise
       radius beyond 1e-20 .. 1e20         ValueError: change the unit of the values
-      norm above radius                   ValueError from a Population; scaled down inside jit
+      norm above radius                   ValueError from specs and populations; params scale it
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  =======================================================
 
@@ -139,27 +147,34 @@ class Gaussian(MeanRandomizer):
         Returns:
           float64[n].
         """
-        gap = np.asarray(reports, np.float64) - np.asarray(value, np.float64)
+        gap = np.asarray(reports, np.float64) - self.check_value(value)
         normaliser = self.dim * (math.log(2 * math.pi) / 2 + math.log(self.sigma))
         return -np.sum(gap**2, axis=1) / (2 * self.sigma**2) - normaliser
 
     def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one report: the value, and sigma**2 I."""
-        return np.asarray(value, np.float64), self.sigma**2 * np.eye(self.dim)
+        return self.check_value(value), self.sigma**2 * np.eye(self.dim)
 
     def variance(self, counts, inputs=None) -> np.ndarray:
         """The exact variance of each entry of the mean, float64[dim].
 
         Args:
           counts: int[k], the number of users with each value.
-          inputs: unused; the variance is the same for all values.
+          inputs: float[k, dim], the values; may be None, since the variance is the same for all of
+            them.
         """
-        del inputs
-        return np.full(self.dim, self.sigma**2 / check_counts(counts).sum())
+        counts = check_counts(counts).ravel()
+        if inputs is not None:
+            self.check_inputs(counts, inputs)
+        return np.full(self.dim, self.sigma**2 / counts.sum())
 
     def worst_case_variance(self, num_users: int) -> float:
         """The variance of an entry of the mean, sigma**2 / n; exact, for every data set."""
         return self.sigma**2 / check_int("num_users", num_users, low=1)
+
+    def check_range(self, name, values) -> None:
+        """Raises unless vectors are in the ball."""
+        check_norms(name, values, "radius", self.radius)
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are vectors in the ball."""

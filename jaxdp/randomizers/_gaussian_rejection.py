@@ -18,7 +18,7 @@ from ._gaussian_rejection_law import (
     truncated_pieces,
 )
 from ._gaussian_rejection_params import MOST, WORDS, GaussianRejectionParams
-from ._mean import MeanRandomizer, check_scale, unit_above
+from ._mean import MeanRandomizer, check_norms, check_scale, unit_above
 
 
 class KeptLaw(NamedTuple):
@@ -74,7 +74,7 @@ class GaussianRejection(MeanRandomizer):
       ==================================  =======================================================
       epsilon outside [1e-4, 20]          ValueError
       as printed, epsilon above 4 log 2   ValueError: the probability e**l / 2 would exceed 1
-      norm above radius                   ValueError from a Population; scaled down inside jit
+      norm above radius                   ValueError from specs and populations; params scale it
       NaN                                 counts as 0
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  =======================================================
@@ -241,7 +241,7 @@ class GaussianRejection(MeanRandomizer):
         Returns:
           float64[n].
         """
-        reports, x = np.asarray(reports, np.float64), np.asarray(value, np.float64)
+        reports, x = np.asarray(reports, np.float64), self.check_value(value)
         norm = min(float(np.linalg.norm(x)), self.radius)
         seen = reports[:, :-1] @ x / (self.sigma * self.radius)
         if self._pure:
@@ -258,7 +258,7 @@ class GaussianRejection(MeanRandomizer):
 
     def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one user's estimate, of which a dropped one is 0."""
-        x = np.asarray(value, np.float64)
+        x = self.check_value(value)
         norm = float(np.linalg.norm(x))
         kept, mean, square = self._pieces(np.float64(norm)).moments()
         outer = np.outer(x, x)
@@ -304,6 +304,10 @@ class GaussianRejection(MeanRandomizer):
         kept, mean, second = self._pieces(self.radius).moments()
         along = (second - kept) / mean**2 - 1
         return float(square * (kept / mean**2 + max(along, 0.0)) / n)
+
+    def check_range(self, name, values) -> None:
+        """Raises unless vectors are in the ball."""
+        check_norms(name, values, "radius", self.radius)
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are vectors in the ball."""

@@ -18,6 +18,7 @@ from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
 from ._params import IndependentUsersParams
+from ._randomizer import check_word_bits
 from ._support import SupportOracle
 
 MAX_VALUES = 2**24
@@ -50,7 +51,7 @@ class HadamardBit(SupportOracle):
       epsilon too large: 16.6 at least   ValueError: no smaller probability than 2**-24 is left, or
                                          than 2**-32 where there are two words
       epsilon below 2e-7 at the most     ValueError: p would be 1/2
-      value outside the domain           ValueError from a Population; clamped inside jit
+      value outside the domain           ValueError from a Population; the params clamp it
       2 k D above 2**22                  `channel()` raises ValueError
       =================================  =========================================================
 
@@ -93,6 +94,7 @@ class HadamardBit(SupportOracle):
 
     def _true(self, word_bits: int) -> int:
         """The number of last words that tell the truth."""
+        word_bits = check_word_bits(word_bits)
         unit = grain(self._row_bits, word_bits)
         space = 2**word_bits // unit
         highest = math.log(space - 1) if space > 1 else -math.inf

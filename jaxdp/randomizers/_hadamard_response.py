@@ -18,7 +18,7 @@ from ._butterfly import butterfly, thin
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
 from ._params import IndependentUsersParams
-from ._randomizer import check_bins
+from ._randomizer import check_bins, check_word_bits
 from ._support import FrequencyOracle
 
 MAX_VALUES = 2**24 - 1
@@ -57,7 +57,7 @@ class HadamardResponse(FrequencyOracle):
       epsilon too large: 17.3 at least    ValueError: no smaller probability than 2**-24 is left,
                                           or than 2**-32 where there are two words
       epsilon below 1e-7 B at the most    ValueError: a would be 0
-      value outside the domain            ValueError from a Population; clamped inside jit
+      value outside the domain            ValueError from a Population; the params clamp it
       k K above 2**22                     `channel()` raises ValueError
       ==================================  ========================================================
 
@@ -116,6 +116,7 @@ class HadamardResponse(FrequencyOracle):
 
     def _moved(self, word_bits: int) -> int:
         """The number of last words with which a report is moved into C_v."""
+        word_bits = check_word_bits(word_bits)
         blocks = self._blocks
         unit = grain((blocks * self.block_size).bit_length() - 1, word_bits)
         space = 2**word_bits // unit

@@ -14,6 +14,7 @@ from .._x64 import compiled_in_float64
 from ..random import Count, binomial, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import IndependentUsersParams
+from ._randomizer import check_word_bits
 from ._support import SupportOracle
 
 MAX_VALUES = 2**30
@@ -44,7 +45,7 @@ class KRR(SupportOracle):
       ==================================  =======================================================
       epsilon above `ln(2**32 - k + 1)`   ValueError: one word of 32 bits cannot realise it
       epsilon below about `k**2 / 2**32`  ValueError: p and q would be the same multiple of 2**-32
-      value outside the domain            ValueError from a Population; clamped inside jit
+      value outside the domain            ValueError from a Population; the params clamp it
       ==================================  =======================================================
 
     Args:
@@ -81,8 +82,9 @@ class KRR(SupportOracle):
 
     def _other(self, word_bits: int) -> int:
         """Of the 2**word_bits words, how many lead to each value other than the user's own."""
+        word_bits = check_word_bits(word_bits)
         space, k = 2**word_bits, self.num_values
-        highest = math.log(space - k + 1)
+        highest = math.log(space - k + 1) if space >= k else -math.inf
         if self.epsilon > highest:
             raise ValueError(
                 f"epsilon must be at most {highest:.6g} for num_values = {k}, got "
@@ -127,7 +129,7 @@ class KRR(SupportOracle):
         Args:
           value: the user's value, an int in [0, k).
         """
-        value = check_int("value", int(value), low=0, high=self.num_values - 1)
+        value = check_int("value", value, low=0, high=self.num_values - 1)
         p, q = map(float, self.probabilities())
         row = np.full(self.num_values, q)
         row[value] = p

@@ -44,9 +44,9 @@ class L2Ball(VectorRandomizer):
     Edge cases:
       =======================  =================================================================
       zero vector              a uniform unit vector
-      norm above the radius    ValueError from a Population; projected to the ball inside jit
-      NaN in a vector          ValueError from a Population; the zero vector inside jit
-      entry above 1e15 radius  clipped to that inside jit, before the projection
+      norm above the radius    ValueError from specs and populations; params project to the ball
+      NaN in a vector          ValueError from specs and populations; the zero vector in params
+      entry above 1e15 radius  clipped to that by the params, before the projection
       epsilon above about 12   less is spent, 17.3 at most: a float32 threshold has 24 bits; B is
                                within 1e-7 of that for the whole epsilon, so nothing is lost
       =======================  =================================================================
@@ -135,7 +135,7 @@ class L2Ball(VectorRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self.check_inputs([1], [value])
+        value = self.check_value(value)
         norm = min(float(np.linalg.norm(value)) / self.radius, 1.0)
         shift = np.rint(self._limit * norm) / _HALF
         side = np.where(np.asarray(reports, np.float64) @ value >= 0, 1.0, -1.0)

@@ -15,6 +15,8 @@ from ..random._gamma import gamma
 from ._mean import (
     MeanRandomizer,
     SumParams,
+    check_interval,
+    check_norms,
     check_scale,
     into_interval,
     unit_above,
@@ -39,7 +41,7 @@ class Laplace(MeanRandomizer):
       * Privacy: pure epsilon-LDP in real arithmetic; `exact_epsilon()` is that of b as rounded to
         float32, upwards. The low bits of a float32 report may say more (Mironov 2012): where that
         matters use `DiscreteLaplace`, whose guarantee holds bit by bit. Inputs outside the range
-        are scaled into it inside jit, and NaN counts as 0.
+        are scaled into it by the params, and NaN counts as 0.
       * Bias: none.
       * Variance, exact and the same for all inputs: `2 b**2 / n` for each entry of the mean.
 
@@ -47,8 +49,8 @@ class Laplace(MeanRandomizer):
       ==================================  =======================================================
       epsilon above 1e4                   ValueError: the noise would drown in float32 rounding
       bound beyond 1e-20 .. 1e20          ValueError: change the unit of the values
-      value out of range                  ValueError from a Population; inside jit numbers are
-                                          clamped, vectors divided by their norm / bound
+      value out of range                  ValueError from specs and populations; params clamp
+                                          numbers, and divide vectors by norm / bound
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  =======================================================
 
@@ -131,7 +133,7 @@ class Laplace(MeanRandomizer):
         Returns:
           float64[n].
         """
-        gap = np.abs(np.asarray(reports, np.float64) - np.asarray(value, np.float64))
+        gap = np.abs(np.asarray(reports, np.float64) - self.check_value(value))
         entries = gap.reshape(gap.shape[0], -1)
         return -entries.sum(axis=1) / self.scale - entries.shape[1] * math.log(2 * self.scale)
 
@@ -139,21 +141,31 @@ class Laplace(MeanRandomizer):
         """The mean and the covariance of one report: the value, and 2 b**2 in each entry."""
         spread = 2 * self.scale**2
         covariance = np.asarray(spread) if self.dim is None else spread * np.eye(self.dim)
-        return np.asarray(value, np.float64), covariance
+        return self.check_value(value), covariance
 
     def variance(self, counts, inputs=None) -> np.ndarray:
         """The exact variance of each entry of the mean, float64 of the shape of a value.
 
         Args:
           counts: int[k], the number of users with each value.
-          inputs: unused; the variance is the same for all values.
+          inputs: float[k] or float[k, dim], the values; may be None, since the variance is the same
+            for all of them.
         """
-        del inputs
-        return np.full(self.value_shape, 2 * self.scale**2 / check_counts(counts).sum())
+        counts = check_counts(counts).ravel()
+        if inputs is not None:
+            self.check_inputs(counts, inputs)
+        return np.full(self.value_shape, 2 * self.scale**2 / counts.sum())
 
     def worst_case_variance(self, num_users: int) -> float:
         """The variance of an entry of the mean, 2 b**2 / n; exact, for every data set."""
         return 2 * self.scale**2 / check_int("num_users", num_users, low=1)
+
+    def check_range(self, name, values) -> None:
+        """Raises unless numbers, or the L1 norms of vectors, are within the bound."""
+        if self.dim is None:
+            check_interval(name, values, self.bound)
+        else:
+            check_norms(name, values, "bound", self.bound, order=1)
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are numbers, or vectors, within the bound."""

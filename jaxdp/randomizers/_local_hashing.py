@@ -49,7 +49,7 @@ class LocalHashing(SupportOracle):
       ===================================  ======================================================
       epsilon above 22.18 or so            ValueError: one word of 32 bits cannot realise it
       epsilon below about `g**2 / 2**32`   ValueError: p and q' would be the same
-      value outside the domain             ValueError from a Population; clamped inside jit
+      value outside the domain             ValueError from a Population; the params clamp it
       `channel()`                          ValueError: a report has more than 96 bits
       ===================================  ======================================================
 
@@ -146,7 +146,12 @@ class LocalHashing(SupportOracle):
         return own * twice, other * twice + (own - other) * thrice
 
     def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k]."""
+        """The exact covariance of one user's estimate, float64[k, k].
+
+        Args:
+          value: the user's value, an int in [0, k).
+        """
+        value = check_int("value", value, low=0, high=self.num_values - 1)
         p, q = self.probabilities()
         with_own, others = self.pair_probabilities()
         table = np.full((self.num_values, self.num_values), float(others - q * q))

@@ -11,12 +11,13 @@ from .._spec import check_counts, check_real
 from .._x64 import compiled_in_float64
 from ..random import Count, Fixed
 from ._params import RandomizerParams
-from ._randomizer import Randomizer
+from ._randomizer import Randomizer, check_law
 
 FIXED_BITS = 20
 MAX_SUMMED = 2**42
 """Largest number of users whose reports can be added: sums of `FIXED_BITS` are below 2**43."""
 
+_SLACK = 1 + 1e-6  # of float32 numbers and vectors that were scaled to the bound
 _LARGEST, _SMALLEST = 1e20, 1e-20  # scales whose squares float32 can hold
 
 
@@ -41,6 +42,15 @@ class MeanRandomizer(Randomizer):
           float64[] and float64[] for numbers, float64[d] and float64[d, d] for vectors.
         """
 
+    @abc.abstractmethod
+    def check_range(self, name: str, values: np.ndarray) -> None:
+        """Raises ValueError unless finite values, float64[..., *value_shape], are in the range.
+
+        Args:
+          name: what the message calls them.
+          values: numbers or vectors.
+        """
+
     def truth(self, counts, inputs=None) -> np.ndarray:
         """The target: the mean of the users' values, float64 of the shape of a value."""
         counts, inputs = self.check_inputs(counts, inputs)
@@ -49,12 +59,39 @@ class MeanRandomizer(Randomizer):
     def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
         """The mean of the distribution that users are drawn from."""
         del num_users
-        p = np.asarray(probabilities, np.float64).ravel()
-        return np.tensordot(p, np.asarray(inputs, np.float64), axes=1)
+        p = check_law(probabilities, np.size(probabilities))
+        return np.tensordot(p, self._fitting(p, inputs), axes=1)
 
     def check_inputs(self, counts, inputs) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and inputs as float64[k] and float64[k, ...], or raises unless they fit."""
+        """Counts and inputs as float64[k] and float64[k, ...], or raises unless they fit.
+
+        Args:
+          counts: int[k], the number of users with each input.
+          inputs: float[k, *value_shape]; finite, in the range of the randomizer.
+        """
         counts = check_counts(counts).ravel()
+        return counts.astype(np.float64), self._fitting(counts, inputs)
+
+    def check_value(self, value) -> np.ndarray:
+        """A value as float64, or raises unless it is finite and in the range.
+
+        Args:
+          value: float[d] where values are vectors; where they are numbers, float[...], an array of
+            values.
+        """
+        value = np.asarray(value, np.float64)
+        if self.value_shape and value.shape != self.value_shape:
+            raise ValueError(f"value must have shape {self.value_shape}, got {value.shape}.")
+        return self._checked("value", value)
+
+    def _checked(self, name: str, values: np.ndarray) -> np.ndarray:
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"{name} must be finite, got NaN or inf.")
+        self.check_range(name, values)
+        return values
+
+    def _fitting(self, counts: np.ndarray, inputs) -> np.ndarray:
+        """The inputs of as many bins, checked."""
         if inputs is None:
             raise ValueError(
                 "inputs must give the value that each bin of counts stands for; make the "
@@ -66,7 +103,7 @@ class MeanRandomizer(Randomizer):
                 f"inputs must have shape {(counts.size, *self.value_shape)}, one value for each of "
                 f"the {counts.size} counts, got {inputs.shape}."
             )
-        return counts.astype(np.float64), inputs
+        return self._checked("inputs", inputs)
 
     def check_total(self, population) -> None:
         """Raises unless the population is small enough for its reports to be added."""
@@ -134,6 +171,35 @@ def over_rows(weights, rows):
     The batching rule of a dot runs outside of the x64 block, where jax refuses float64.
     """
     return jnp.sum(weights.reshape(weights.shape + (1,) * (rows.ndim - 1)) * rows, axis=0)
+
+
+def check_interval(name: str, values: np.ndarray, bound: float) -> None:
+    """Raises ValueError unless numbers, float64[...], are in [-bound, bound], up to rounding."""
+    if np.any(np.abs(values) > bound * _SLACK):
+        worst = values.flat[np.argmax(np.abs(values))]
+        raise ValueError(
+            f"{name} must be in [{-bound:g}, {bound:g}], got {worst:g}; rescale or clip the "
+            "numbers, or raise bound."
+        )
+
+
+def check_norms(name: str, values: np.ndarray, field: str, most: float, order: int = 2) -> None:
+    """Raises ValueError unless vectors, float64[..., d], have at most a norm, up to rounding.
+
+    Args:
+      name: what the message calls them.
+      values: the vectors.
+      field: the field of the spec that holds the largest norm.
+      most: the largest norm.
+      order: 1 or 2.
+    """
+    with np.errstate(over="ignore"):
+        worst = np.max(np.linalg.norm(values, order, axis=-1))
+    if worst > most * _SLACK:
+        raise ValueError(
+            f"{name} must have an L{order} norm of at most {field} = {most:g}, got {worst:g}; "
+            f"scale or clip the vectors, or raise {field}."
+        )
 
 
 def check_scale(name: str, value) -> float:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from .._spec import check_key
 from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
 
@@ -26,7 +27,16 @@ class RandomizerParams(abc.ABC):
         """One user's report."""
 
     def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
+        """One user's report, its words drawn from `key`; see `from_bits`.
+
+        Values outside the domain are moved into it, inside jit and outside alike, so that every
+        report is private: params never refuse a value. Specs and populations do.
+
+        Args:
+          key: one typed threefry2x32 key.
+          value: a user's value.
+        """
+        check_key(key)
         words = jax.random.bits(key, (self.num_words,), jnp.uint32)
         return self.from_bits(words, jnp.asarray(value, self.value_dtype))
 

@@ -10,7 +10,14 @@ import numpy as np
 
 from .._spec import check_epsilon, check_int
 from ._exact import exp_lower, log_upper
-from ._mean import MeanRandomizer, SumParams, check_scale, into_interval, unit_above
+from ._mean import (
+    MeanRandomizer,
+    SumParams,
+    check_interval,
+    check_scale,
+    into_interval,
+    unit_above,
+)
 
 _WORDS = 2**32
 
@@ -33,7 +40,7 @@ class Piecewise(MeanRandomizer):
       * Privacy: pure epsilon-LDP. The density has two levels, of the exact ratio
         `(p / (1 - p))**2 <= e**epsilon`, and their intervals have the same lengths for every x; in
         real arithmetic for the place, since a float32 report is rounded. Numbers outside the range
-        are clamped inside jit, and NaN counts as 0.
+        are clamped by the params, and NaN counts as 0.
       * Bias: none.
       * Variance of one report, exact: with `s = p / (1 - p)`, which is about e**(epsilon/2),
         `x**2 / (s - 1) + bound**2 (s + 3) / (3 (s - 1)**2)`; of the mean, the sum over n**2.
@@ -134,7 +141,7 @@ class Piecewise(MeanRandomizer):
         p, q = map(float, self.probabilities())
         c, width = float(self.reach), float(self.reach - 1)
         y = np.asarray(reports, np.float64) / self.bound
-        middle = (c + 1) / 2 * float(value) / self.bound
+        middle = (c + 1) / 2 * float(self.check_value(value)) / self.bound
         near = math.log(p / width) - math.log(self.bound)
         far = math.log(q / (c + 1)) - math.log(self.bound)
         density = np.where(np.abs(y - middle) <= width / 2, near, far)
@@ -142,7 +149,7 @@ class Piecewise(MeanRandomizer):
 
     def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the variance of one report, float64[] each."""
-        value = np.asarray(value, np.float64)
+        value = self.check_value(value)
         return value, self._spread(value)
 
     def _spread(self, x: np.ndarray) -> np.ndarray:
@@ -165,6 +172,10 @@ class Piecewise(MeanRandomizer):
         """The largest variance of the mean over all data sets: at x = bound; exact."""
         n = check_int("num_users", num_users, low=1)
         return float(self._spread(np.asarray(self.bound))) / n
+
+    def check_range(self, name, values) -> None:
+        """Raises unless numbers are in [-bound, bound]."""
+        check_interval(name, values, self.bound)
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are numbers in [-bound, bound]."""

@@ -46,9 +46,9 @@ class PrivUnit(PaddedCapRandomizer):
     Edge cases:
       =======================  =================================================================
       zero vector              as any other: u is the last axis
-      norm above the radius    ValueError from a Population; projected to the ball inside jit
-      NaN in a vector          ValueError from a Population; the zero vector inside jit
-      entry above 1e15 radius  clipped to that inside jit, before the projection
+      norm above the radius    ValueError from specs and populations; params project to the ball
+      NaN in a vector          ValueError from specs and populations; the zero vector in params
+      entry above 1e15 radius  clipped to that by the params, before the projection
       epsilon near 30, d = 1   2**-32 is coarse for 1 - p: 0.3 % of epsilon is not spent
       =======================  =================================================================
 

@@ -9,10 +9,13 @@ import numpy as np
 from jax.scipy.special import betainc
 
 from .._spec import check_int
-from ..random import standard_normal
+from .._x64 import compiled_in_float64
+from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, embed, point
+from ._chi_square import chi_square, chi_square_words
 from ._sphere import Solution, half_ratio, solve
 from ._vector import CapRandomizer, VectorParams, require_words
+from ._vector_sums import sum_of_caps
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,9 +44,9 @@ class ProjUnit(CapRandomizer):
       num_projected = dim + 1  ValueError: this is `PrivUnit`
       one Q for all users      not offered: all reports lie in one subspace, and the error of their
                                mean does not vanish
-      norm above the radius    ValueError from a Population; projected to the ball inside jit
-      NaN in a vector          ValueError from a Population; the zero vector inside jit
-      entry above 1e15 radius  clipped to that inside jit, before the projection
+      norm above the radius    ValueError from specs and populations; params project to the ball
+      NaN in a vector          ValueError from specs and populations; the zero vector in params
+      entry above 1e15 radius  clipped to that by the params, before the projection
       =======================  =================================================================
 
     Args:
@@ -121,7 +124,7 @@ class ProjUnit(CapRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self.check_inputs([1], [value])
+        value = self.check_value(value)
         solution, head = self._solution(), value / self.radius
         unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
         t = np.clip(np.asarray(reports, np.float64) @ unit, 0.0, 1 - 1e-12)
@@ -162,6 +165,14 @@ class ProjUnitParams(VectorParams):
         """One for the side of the cap, 2 d + 1 for normals, two for each proposal of X."""
         return 2 + 2 * self.dim + coordinate_words(self.num_projected)
 
+    def _part(self, words, first: int, kept, lost):
+        """T and `sqrt(1 - T**2)`, given `|Q u|**2 = kept / (kept + lost)`; 0, 0 if X fails."""
+        high = words[0] < jnp.asarray(self.keep)
+        tail, level = jnp.asarray(self.tail), jnp.asarray(self.level)
+        along, across = cap_coordinate(words, first, self.num_projected, high, tail, level)
+        across = jnp.sqrt(across**2 + along**2 * (lost / (kept + lost)))
+        return along * jnp.sqrt(kept / (kept + lost)), across
+
     def from_bits(self, words, value):
         """One user's report.
 
@@ -173,15 +184,39 @@ class ProjUnitParams(VectorParams):
           float32[dim + 1], the unit vector V; its last coordinate is not used.
         """
         head, last = embed(value, jnp.asarray(self.radius))
-        high = words[0] < jnp.asarray(self.keep)
-        tail, level = jnp.asarray(self.tail), jnp.asarray(self.level)
         first = 2 + 2 * self.dim
-        along, across = cap_coordinate(words, first, self.num_projected, high, tail, level)
         squares = jnp.square(standard_normal(words[1 + self.dim : first]))
         kept = jnp.sum(squares[: self.num_projected])
         lost = jnp.sum(squares[self.num_projected :])
-        across = jnp.sqrt(across**2 + along**2 * (lost / (kept + lost)))
-        along = along * jnp.sqrt(kept / (kept + lost))
+        along, across = self._part(words, first, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
         normals = normals * (across / jnp.sqrt(jnp.sum(normals * normals)))
         return jnp.append(*point(head, last, along, normals))
+
+    @compiled_in_float64
+    def sample_tally(self, key, counts: Count, inputs=None):
+        """A tally drawn at once, exact in law: O(1) scalars for a user, a vector for an input.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the number of users with each vector.
+          inputs: float32[k, dim], the vectors.
+
+        Returns:
+          As `tally`, of Fixed and Count.
+        """
+        kept_degrees, lost_degrees = self.num_projected, self.dim + 1 - self.num_projected
+        kept_first = 1 + coordinate_words(self.num_projected)
+        lost_first = kept_first + chi_square_words(kept_degrees)
+
+        def part(w):
+            kept = chi_square(w, kept_first, kept_degrees)
+            return self._part(w, 1, kept, chi_square(w, lost_first, lost_degrees))
+
+        num_words = lost_first + chi_square_words(lost_degrees)
+        total = sum_of_caps(key, counts, inputs, self.radius, part, num_words, self.dim)
+        return self.fixed_sum(total, counts.sum())
+
+    def tally_cost(self, num_users: int, num_bins: int) -> float:
+        """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""
+        return 200.0 * (num_users + num_bins) + 4.0 * self.dim * num_bins

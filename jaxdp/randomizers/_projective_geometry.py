@@ -27,6 +27,7 @@ from ._projective_geometry_points import (
     prime_powers,
 )
 from ._projective_geometry_words import divide, divisor, halves, less, pair, subtract
+from ._randomizer import check_word_bits
 from ._support import SupportOracle
 
 MAX_VALUES = 2**22
@@ -64,7 +65,7 @@ class ProjectiveGeometryResponse(SupportOracle):
       ==================================  ========================================================
       epsilon too large, above 17.3       ValueError: m would be below 1,024 s: too coarse
       epsilon too small: at most 1e-5     ValueError: h would not exceed m
-      value outside the domain            ValueError from a Population; clamped inside jit
+      value outside the domain            ValueError from a Population; the params clamp it
       k K above 2**22                     `channel()` raises ValueError
       t = 2, as for large epsilon         S_v is one point: randomized response with Q + 1 values
       ==================================  ========================================================
@@ -138,6 +139,7 @@ class ProjectiveGeometryResponse(SupportOracle):
 
     def _weights(self, word_bits: int) -> tuple[int, int]:
         """Of all pairs of words, h for each point of S_v and m for each other one."""
+        word_bits = check_word_bits(word_bits)
         points, inside, _ = self._sizes()
         space, outside, e = 4**word_bits, points - inside, exp_lower(self.epsilon)
         low = math.ceil(space / (e * inside + outside))

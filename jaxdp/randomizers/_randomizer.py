@@ -4,7 +4,7 @@ import abc
 
 import numpy as np
 
-from .._spec import check_counts
+from .._spec import check_counts, check_int
 
 
 class Randomizer(abc.ABC):
@@ -39,6 +39,26 @@ class Randomizer(abc.ABC):
     @abc.abstractmethod
     def check_population(self, population) -> None:
         """Raises ValueError when a population does not fit this randomizer."""
+
+
+def check_word_bits(word_bits) -> int:
+    """Returns the number of bits of a word, or raises unless it is an integer from 1 to 32."""
+    return check_int("word_bits", word_bits, low=1, high=32)
+
+
+def check_law(probabilities, size: int) -> np.ndarray:
+    """Returns a distribution as float64[size], or raises unless it is one on `size` bins."""
+    law = np.asarray(probabilities, np.float64).ravel()
+    if law.size != size:
+        raise ValueError(
+            f"probabilities must have {size} entries, one for each value, got {law.size}."
+        )
+    if not (np.all(np.isfinite(law)) and np.all(law >= 0) and abs(law.sum() - 1) <= 1e-6):
+        raise ValueError(
+            f"probabilities must be finite, >= 0 and of sum 1, got {probabilities!r}; divide by "
+            "the sum."
+        )
+    return law
 
 
 def check_bins(counts, num_values: int) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from .._spec import check_epsilon, check_int, check_real
 from ._bloom import MAX_HASHES, BloomDesign, bloom_filters, bloom_positions
 from ._exact import exp_lower, log_upper
+from ._randomizer import check_word_bits
 from ._rappor_decoder import solution, user_covariance, user_variances
 from ._rappor_params import RapporParams
 from ._support import LinearOracle
@@ -51,7 +52,7 @@ class Rappor(LinearOracle):
       epsilon below about `h / 2**29`      ValueError: f would be 1
       q = 1                                realised as 1 - 2**-32
       filters do not tell values apart     ValueError: take more bits or cohorts
-      value outside the domain             ValueError from a Population; clamped inside jit
+      value outside the domain             ValueError from a Population; the params clamp it
       more than 2**16 reports              `channel()` raises ValueError
       ===================================  ======================================================
 
@@ -130,6 +131,7 @@ class Rappor(LinearOracle):
 
     def _law(self, word_bits: int) -> "_Law":
         """The realised f / 2, p and q as numbers of words."""
+        word_bits = check_word_bits(word_bits)
         space, share = 2**word_bits, 2 * self.num_hashes
         highest = share * math.log(space - 1)
         if self.epsilon > highest:
@@ -256,7 +258,12 @@ class Rappor(LinearOracle):
         return user_variances(self.design, *self._bit_variances())
 
     def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k]."""
+        """The exact covariance of one user's estimate, float64[k, k].
+
+        Args:
+          value: the user's value, an int in [0, k).
+        """
+        value = check_int("value", value, low=0, high=self.num_values - 1)
         return user_covariance(self.design, *self._bit_variances(), value)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._spec import check_epsilon, check_int
 from ._exact import exp_lower, log_upper
+from ._randomizer import check_word_bits
 from ._subset_selection_params import SubsetSelectionParams, num_lanes, speaking
 from ._support import SupportOracle
 
@@ -48,7 +49,7 @@ class SubsetSelection(SupportOracle):
       epsilon too large                    ValueError: one word of 32 bits cannot realise it
       epsilon below `k**2 / (2**32 d)`     ValueError: p* would be that of no information
       r above 1 %: k d above about 8e7     ValueError: too many users would be silent
-      value outside the domain             ValueError from a Population; clamped inside jit
+      value outside the domain             ValueError from a Population; the params clamp it
       more than 2**16 sets                 `channel()` raises ValueError
       ===================================  ======================================================
 
@@ -104,6 +105,7 @@ class SubsetSelection(SupportOracle):
 
     def _outside(self, word_bits: int) -> int:
         """m: the words that leave the own value out are m times the k - d first picks."""
+        word_bits = check_word_bits(word_bits)
         space, k, d = 2**word_bits, self.num_values, self._size
         highest = math.log((space - k + d) / d) if space > k - d else -math.inf
         if self.epsilon > highest:
@@ -180,7 +182,12 @@ class SubsetSelection(SupportOracle):
         return log_upper(Fraction(2**word_bits - m * (k - d), m * d))
 
     def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k]."""
+        """The exact covariance of one user's estimate, float64[k, k].
+
+        Args:
+          value: the user's value, an int in [0, k).
+        """
+        value = check_int("value", value, low=0, high=self.num_values - 1)
         k, d = self.num_values, self._size
         own, speaking = self._inclusion(32), 1 - self._silence(32)
         p, q = self.probabilities()

@@ -9,7 +9,7 @@ import numpy as np
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ._params import RandomizerParams
-from ._randomizer import Randomizer, check_bins
+from ._randomizer import Randomizer, check_bins, check_law
 
 
 class FrequencyOracle(Randomizer):
@@ -27,7 +27,7 @@ class FrequencyOracle(Randomizer):
     def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
         """The expected counts of independent users, float64[k]."""
         del inputs
-        return np.asarray(probabilities, np.float64).ravel() * num_users
+        return check_law(probabilities, self.num_values) * num_users
 
     def check_population(self, population) -> None:
         """Raises unless the users' values are bins of this domain."""

@@ -13,6 +13,7 @@ from .._spec import check_choice, check_epsilon, check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
+from ._randomizer import check_word_bits
 from ._support import SupportOracle, SupportParams
 
 MAX_VALUES = 2**20
@@ -44,7 +45,7 @@ class UnaryEncoding(SupportOracle):
       ===================================  ======================================================
       epsilon above 22.18 (44.36)          ValueError: a word of 32 bits has no such probability
       epsilon below about 1e-9             ValueError: p and q would be the same multiple of 2**-32
-      value outside the domain             ValueError from a Population; clamped inside jit
+      value outside the domain             ValueError from a Population; the params clamp it
       num_values above 16                  `channel()` raises ValueError: it has 2**k columns
       ===================================  ======================================================
 
@@ -82,6 +83,7 @@ class UnaryEncoding(SupportOracle):
 
     def _thresholds(self, word_bits: int) -> tuple[int, int]:
         """Of the 2**word_bits words, how many set the bit of one's own value, and another bit."""
+        word_bits = check_word_bits(word_bits)
         space = 2**word_bits
         share = 1 if self.kind == "optimal" else 2  # a symmetric bit pays twice, for own and other
         highest = share * math.log(space - 1)
@@ -140,7 +142,12 @@ class UnaryEncoding(SupportOracle):
         return log_upper(p * (1 - q) / (q * (1 - p)))
 
     def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k]; diagonal."""
+        """The exact covariance of one user's estimate, float64[k, k]; diagonal.
+
+        Args:
+          value: the user's value, an int in [0, k).
+        """
+        value = check_int("value", value, low=0, high=self.num_values - 1)
         own, other, gap = self._spreads()
         spread = np.full(self.num_values, other)
         spread[value] = own

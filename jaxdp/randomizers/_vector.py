@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._spec import check_epsilon, check_int
-from ._mean import MeanRandomizer, SumParams, check_scale
+from ._mean import MeanRandomizer, SumParams, check_norms, check_scale
 from ._sphere import MAX_EPSILON, MIN_EPSILON, Solution
 
 MAX_DIM = 2**20
-_SLACK = 1 + 1e-6  # norms of float32 vectors that were scaled to the radius
 
 
 class VectorRandomizer(MeanRandomizer):
@@ -72,8 +71,7 @@ class VectorRandomizer(MeanRandomizer):
         Args:
           value: float[dim], the user's vector.
         """
-        value = np.asarray(value, np.float64)
-        _, (value,) = self.check_inputs([1], [value])
+        value = self.check_value(value)
         along, across = self.second_moments()
         covariance = across * self.radius**2 * np.eye(self.dim)
         return value, covariance + (along - across - 1) * np.outer(value, value)
@@ -102,16 +100,9 @@ class VectorRandomizer(MeanRandomizer):
         population.require_ball(self.dim, self.radius)
         self.check_total(population)
 
-    def check_inputs(self, counts, inputs) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and inputs as float64[k] and float64[k, dim], or raises unless they fit."""
-        counts, inputs = super().check_inputs(counts, inputs)
-        norms = np.sqrt(np.square(inputs).sum(axis=1))
-        if not norms.max() <= self.radius * _SLACK:
-            raise ValueError(
-                f"inputs must have an L2 norm of at most radius = {self.radius:g}, got "
-                f"{norms.max():g}; scale or clip the vectors, or raise radius."
-            )
-        return counts, inputs
+    def check_range(self, name, values) -> None:
+        """Raises unless vectors are in the ball."""
+        check_norms(name, values, "radius", self.radius)
 
 
 class CapRandomizer(VectorRandomizer):
@@ -154,7 +145,7 @@ class PaddedCapRandomizer(CapRandomizer):
         Returns:
           float64[n].
         """
-        _, (value,) = self.check_inputs([1], [value])
+        value = self.check_value(value)
         head = value / self.radius
         unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
         p, q = self.probabilities()

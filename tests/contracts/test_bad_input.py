@@ -7,7 +7,10 @@ import pytest
 
 import jaxdp
 from jaxdp import Population
+from jaxdp.audit import estimate_epsilon, exact_epsilon
+from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse
+from jaxdp.randomizers._mean import MeanRandomizer
 from tests.contracts.registry import PROTOCOLS, RANDOMIZERS, ids
 
 BAD_SPECS = [
@@ -42,6 +45,59 @@ def test_bad_counts(case):
             spec.variance(np.append(good, 1), case.inputs)
     with pytest.raises((ValueError, TypeError), match="num_users"):
         spec.worst_case_variance(0)
+
+
+@pytest.mark.parametrize("case", [c for c in RANDOMIZERS if c.values is not None], ids=ids)
+def test_bad_inputs(case):
+    """Values outside the range, NaN, and of a wrong shape, wherever a spec takes values."""
+    spec = case.make(1.0)
+    assert isinstance(spec, MeanRandomizer)
+    counts, good = np.array(case.counts), case.inputs
+    share = counts / counts.sum()
+    end = float(getattr(spec, "radius", getattr(spec, "bound", 0.0)))
+    beyond, nan, infinite = (np.array(good) for _ in range(3))
+    beyond[(0, *[0] * (good.ndim - 1))] = 1.01 * end
+    nan[(0, *[0] * (good.ndim - 1))] = np.nan
+    infinite[(0, *[0] * (good.ndim - 1))] = -np.inf
+    for bad in (beyond, nan, infinite):
+        for function in (spec.variance, spec.truth):
+            with pytest.raises(ValueError, match="inputs"):
+                function(counts, bad)
+        with pytest.raises(ValueError, match="inputs"):
+            spec.population_truth(share, 10, bad)
+        with pytest.raises(ValueError, match="value"):
+            spec.moments(bad[0])
+        with pytest.raises(ValueError, match="inputs"):
+            exact_epsilon(spec, inputs=bad) if case.finite else estimate_epsilon(
+                spec, KEY, inputs=bad
+            )
+    for bad in (good[1:], good[:, None], np.zeros((len(good), 99))):
+        for function in (spec.variance, spec.truth):
+            with pytest.raises(ValueError, match="inputs must have shape"):
+                function(counts, bad)
+    with pytest.raises(ValueError, match="inputs must give"):
+        spec.population_truth(share, 10)
+    with pytest.raises(ValueError, match="probabilities"):
+        spec.population_truth(2 * share, 10, good)
+    spec.moments(good[0] * (1 + 1e-7))  # rounding is no offence
+
+
+@pytest.mark.parametrize("case", [c for c in RANDOMIZERS if c.values is None], ids=ids)
+def test_bad_values_and_words(case):
+    spec, k = case.make(1.0), len(case.counts)
+    for bad in (k, -1, 1.5, 1.0, True) if hasattr(spec, "covariance") else ():
+        with pytest.raises((ValueError, TypeError), match="value"):
+            spec.covariance(bad)
+    for bad in ([0, k], [-1, 0], [0.0, 1.0]):
+        with pytest.raises(ValueError, match="inputs"):
+            exact_epsilon(spec, inputs=bad)
+    for bad in (8.5, 40, 0):
+        with pytest.raises((ValueError, TypeError), match="word_bits"):
+            spec.build(bad)
+    share = np.full(k, 1 / k)
+    for bad in (share[1:], -share, 2 * share, share * np.nan):
+        with pytest.raises(ValueError, match="probabilities"):
+            spec.population_truth(bad, 10)
 
 
 POP = Population.from_histogram([3, 4])
@@ -103,6 +159,12 @@ BAD_CALLS = {
     "weights": lambda: POP.split(KEY, [0.5, 0.2]),
     "weights-negative": lambda: POP.split(KEY, [1.5, -0.5]),
     "pairs": lambda: Population.from_histogram([1]).pairs(KEY),
+    "truth-nan": lambda: jaxdp.simulate(SPEC, POP, KEY, num_trials=2, truth=[np.nan, 1.0]),
+    "users": lambda: POP.at(100),
+    "users-negative": lambda: POP.at([0, -1]),
+    "users-end": lambda: POP.block(5, 3),
+    "size": lambda: POP.block(5, 0),
+    "inputs": lambda: estimate_epsilon(SPEC, KEY, inputs=[0, 9]),
 }
 
 
@@ -112,6 +174,37 @@ def test_bad_calls(label):
     with pytest.raises((ValueError, TypeError), match=name) as error:
         BAD_CALLS[label]()
     assert len(str(error.value)) > 20
+
+
+KEYED = {
+    "split": lambda key: POP.split(key, [0.5, 0.5]),
+    "shuffle": POP.shuffle,
+    "pairs": POP.pairs,
+    "bind": POP.bind,
+    "counts": POP.counts,
+    "privatize": lambda key: SPEC.build().privatize(key, 0),
+    "stream": lambda key: jaxdp.random.stream(key, 0),
+    "words": lambda key: jaxdp.random.words(key, Count.of(0), 1, 1),
+    "words_at": lambda key: jaxdp.random.words_at(key, Count.of([0]), 1),
+    "user_words": lambda key: jaxdp.random.UserWords.of_key(key, 1),
+    "permute": lambda key: jaxdp.random.permute(key, [0], 1),
+    "gamma": lambda key: jaxdp.random.gamma(key, 1),
+    "binomial": lambda key: jaxdp.random.binomial(key, 1, 0.5),
+    "multinomial": lambda key: jaxdp.random.multinomial(key, 1, [1.0]),
+    "hypergeometric": lambda key: jaxdp.random.hypergeometric(key, 1, 0, 1),
+    "multivariate": lambda key: jaxdp.random.multivariate_hypergeometric(key, [1], 1),
+}
+BAD_KEYS = (0, jax.random.PRNGKey(0), jax.random.key(0, impl="rbg"), jax.random.split(KEY))
+
+
+@pytest.mark.parametrize("label", KEYED)
+def test_keys_that_are_not_typed_threefry_keys(label):
+    for key in BAD_KEYS:
+        with pytest.raises((ValueError, TypeError), match=r"^key must be .*jax\."):
+            KEYED[label](key)
+        if not isinstance(key, int):
+            with pytest.raises((ValueError, TypeError), match=r"^key must be .*jax\."):
+                jax.eval_shape(KEYED[label], key)
 
 
 def test_simulate_inside_jit_names_the_remedy():

@@ -80,6 +80,12 @@ def test_clamped_inputs_have_the_channel_of_the_range(spec):
     np.testing.assert_array_equal(thresholds(spec, beyond) - 2**31, edge)
     np.testing.assert_array_equal(thresholds(spec, -beyond) - 2**31, -edge)
     np.testing.assert_array_equal(thresholds(spec, np.float32([np.nan])), 2**31)
+    everything = np.float32([*beyond, *-beyond, 3e38, -3e38, np.nan])
+    plus = [int(row[1] * 2**32) for row in spec.channel(inputs=everything)]
+    np.testing.assert_array_equal(plus, thresholds(spec, everything))
+    for wrong in (np.inf, -np.inf, np.nan, 1.1 * spec.bound):
+        with pytest.raises(ValueError, match="value must be"):
+            spec.moments(wrong)
 
 
 @each_spec

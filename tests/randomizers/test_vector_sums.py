@@ -4,12 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 import jaxdp
 from jaxdp.random import Count
+from jaxdp.randomizers._chi_square import chi_square, chi_square_words
 from jaxdp.randomizers._l2_ball import L2Ball
 from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
+from jaxdp.randomizers._proj_unit import ProjUnit
 from jaxdp.randomizers._vector_sums import sum_parts
 from tests import stats
 from tests.marks import slow
@@ -71,7 +74,56 @@ def test_merged_lengths(dim, key, rng):
     stats.must_fail(stats.check_two_samples, found[:, 1:] * 1.3, direct)
 
 
-@pytest.mark.parametrize("make", [slow(L2Ball), slow(PrivUnit), PrivUnitG])
+@pytest.mark.parametrize("degrees", [1, 2, 3, 1000])
+def test_chi_square(degrees, key):
+    """Power 0.999 to see a shift by 0.02 standard deviations; 2**20 - 1 degrees: the limit."""
+    draw = jax.jit(jax.vmap(lambda w: chi_square(w, 1, degrees)))
+    samples = draw(jax.random.bits(key, (200_000, 1 + chi_square_words(degrees)), jnp.uint32))
+    samples = np.asarray(samples, np.float64)
+    law = scipy.stats.chi2(degrees)
+    stats.check_cdf(samples, law.cdf)
+    stats.must_fail(stats.check_cdf, samples + 0.05 * law.std(), law.cdf)
+
+
+def test_chi_square_of_many_degrees(key):
+    """In float32 too a squared norm in R**(2**20) is right: it differs little from its mean."""
+    degrees = 2**20
+    words = jax.random.bits(key, (200_000, chi_square_words(degrees)), jnp.uint32)
+    samples = np.asarray(jax.jit(jax.vmap(lambda w: chi_square(w, 0, degrees)))(words), np.float64)
+    law = scipy.stats.chi2(degrees)
+    stats.check_cdf(samples, lambda x: law.cdf(x + 0.07), cdf_left=lambda x: law.cdf(x - 0.07))
+    stats.must_fail(
+        stats.check_cdf,
+        samples + 0.05 * law.std(),
+        lambda x: law.cdf(x + 0.07),
+        cdf_left=lambda x: law.cdf(x - 0.07),
+    )
+
+
+def proj_unit(dim, epsilon):
+    """A `ProjUnit` of a quarter of the dimensions."""
+    return ProjUnit(dim, epsilon, dim // 4)
+
+
+@pytest.mark.slow
+def test_a_single_report_of_proj_unit_drawn_at_once(key):
+    """The law of one user's report on both paths, where no sum hides its shape.
+
+    Detects a Kolmogorov distance of 0.13 with power 0.999.
+    """
+    spec = ProjUnit(3, 3.0, num_projected=2)
+    population = jaxdp.Population.from_histogram([1], np.array([[0.8, 0.0, -0.3]], np.float32))
+    one, two = (
+        jaxdp.simulate(spec, population, key, num_trials=3000, method=m).estimates
+        for m in ("per_user", "tally")
+    )
+    weights = np.random.default_rng(0).normal(size=(3, 4))
+    joint = [np.c_[y @ weights, np.linalg.norm(y, axis=1)] for y in (one, two)]
+    stats.check_two_samples(*joint)
+    stats.must_fail(stats.check_two_samples, joint[0], 1.4 * joint[1])
+
+
+@pytest.mark.parametrize("make", [slow(L2Ball), slow(PrivUnit), PrivUnitG, slow(proj_unit)])
 def test_given_users_have_a_tally_too(make, key):
     """Vectors one by one and in many dimensions: each is its own input."""
     rng = np.random.default_rng(0)

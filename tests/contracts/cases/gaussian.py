@@ -28,6 +28,15 @@ CASES = (
         density=True,
     ),
     Case(
+        "gaussian-as-printed",
+        lambda e: Gaussian(3, e, 1e-6, calibration="as_printed"),
+        counts=COUNTS,
+        values=VALUES,
+        finite=False,
+        density=True,
+        variant=True,
+    ),
+    Case(
         "gaussian-rejection",
         lambda e: GaussianRejection(3, e),
         counts=COUNTS,

@@ -64,7 +64,6 @@ CASES = (
             (lambda: ProjUnit(4, 1.0, 5), "num_projected"),
         ),
         finite=False,
-        has_law=False,
         density=True,
     ),
 )
