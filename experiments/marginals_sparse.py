@@ -1,11 +1,11 @@
 """Marginals of sparse users: shopping baskets and mushrooms, with a promise of few features.
 
 Baskets keep the 30 most frequent items and at most 4 of them, mushrooms the 30 most frequent of 119
-features, which are not sparse: at most 20. What we find, as squared errors of all answers at epsilon
-= 0.25: of 2,000 baskets the projection leaves 1/3.6, of all 88,162 it leaves 1/1.4, no less than
-clipping, and of the 8,124 mushrooms 1/1.9. Flattening a moment matrix, which is cheaper, leaves
-1/3.6, 1/1.4 and 1/1.5; keeping the largest answers changes nothing, since m t^k is more than there
-are. All methods see the same noise, three times.
+features, which are not sparse: at most 20. What we find, as squared errors of all answers at
+epsilon = 0.25: of 2,000 baskets the projection leaves 1/3.6, of all 88,162 it leaves 1/1.4, which
+clipping does too, and of the 8,124 mushrooms 1/1.9. Flattening a moment matrix, which is cheaper,
+leaves 1/3.6, 1/1.4 and 1/1.5; keeping the largest answers changes nothing, since m t^k is more than
+there are. All methods see the same noise, three times.
 
 The files `retail_baskets.npz` and `mushroom_fimi.npz` are read from the folder that the environment
 variable JAXDP_DATA names.
