@@ -247,6 +247,10 @@ class BinaryResponseParams(CountedParams):
     def sample_tally(self, key, counts: Count, inputs=None) -> Count:
         """A tally drawn at once, exact in law: one binomial for each distinct input.
 
+        Of users drawn from a distribution the engine draws the counts first, by one multinomial.
+        The tally alone would be one binomial, but its probability depends on the inputs, which a
+        `sample_tally_iid` is not given.
+
         Args:
           key: a key; it is folded.
           counts: Count[k], the number of users with each input.

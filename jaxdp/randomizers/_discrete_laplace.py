@@ -172,6 +172,15 @@ class DiscreteLaplace(Randomizer):
 @functools.lru_cache(maxsize=256)
 def _tails(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
     """`C_1 .. C_D`, the numbers of words with noise of at least 1 .. D, int64[D]; read-only."""
+    tails = _realised(reach, epsilon, word_bits)
+    if tails is None:
+        raise _unrealisable(reach, epsilon, word_bits)
+    tails.setflags(write=False)
+    return tails
+
+
+def _realised(reach: int, epsilon: float, word_bits: int) -> np.ndarray | None:
+    """The tails with nine tenths of epsilon at least, and no more than epsilon; else None."""
     allowed, exponents = exp_lower(epsilon), np.arange(1, reach + 1) / reach
     for shrink in (0.0, *(2.0**-bits for bits in range(40, 1, -1))):
         decay = epsilon * (1 - shrink)
@@ -179,18 +188,29 @@ def _tails(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
         tails = np.rint(2.0**word_bits * ends).astype(np.int64)
         ratio = _worst_ratio(tails, word_bits)
         if 1 < ratio <= allowed:
-            if math.log(ratio) < 0.9 * epsilon:
-                break
-            tails.setflags(write=False)
-            return tails
-    raise _unrealisable(reach, epsilon, word_bits)
+            return tails if math.log(ratio) >= 0.9 * epsilon else None
+    return None
+
+
+def _ends(reach: int, word_bits: int) -> tuple[float, float] | None:
+    """About the ends of the epsilons around 2 that are realised, by steps of a tenth; or None."""
+    if _realised(reach, 2.0, word_bits) is None:
+        return None
+    ends = []
+    for factor in (1 / 1.1, 1.1):
+        end = 2.0
+        while 1e-9 < end < 1e2 and _realised(reach, end * factor, word_bits) is not None:
+            end *= factor
+        ends.append(end)
+    return ends[0], ends[1]
 
 
 def _unrealisable(reach: int, epsilon: float, word_bits: int) -> ValueError:
+    ends = _ends(reach, word_bits)
+    found = "no epsilon" if ends is None else "about {:.2g} to {:.2g}".format(*ends)
     return ValueError(
         f"epsilon must be one that thresholds of {word_bits} bits can realise for a range of "
-        f"{reach + 1} integers, got {epsilon!r}: below about 20, and not so small that "
-        "neighbouring integers look alike; raise epsilon, or group the integers."
+        f"{reach + 1} integers, {found}, got {epsilon!r}; change epsilon, or group the integers."
     )
 
 

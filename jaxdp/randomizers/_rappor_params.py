@@ -109,6 +109,8 @@ class RapporParams(RandomizerParams):
 
         Given the cohorts' members, bits are independent of each other: of the users of a cohort
         those with a permanent 1 are counted, then the ones that these and the others send.
+        Of users drawn from a distribution the engine draws the counts first: the bits of a cohort
+        are dependent then, and one multinomial would have a cell for each of 2**B filters.
 
         Args:
           key: a key; it is folded.

@@ -141,6 +141,8 @@ class SubsetSelectionParams(SupportParams):
         value for certain, have not met it, and take r others besides. At each value its own certain
         users are drawn from `bound` without replacement, for what a user has taken does not
         depend on where its own value lies ahead; then the others take it, each by chance.
+        Of users drawn from a distribution the engine draws the counts first: their reports are one
+        multinomial, but with a cell for each of the (k choose d) sets.
 
         Args:
           key: a key; it is folded.

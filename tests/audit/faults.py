@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.accounting import gaussian_sigma
-from jaxdp.randomizers import KRR, KRRParams
+from jaxdp.randomizers import KRR, BinaryResponse, KRRParams
 
 STATIC = {"static": True}
 
@@ -101,6 +101,14 @@ class KeepsOneMoreUnsaid(KRR):
 
     def build(self, word_bits: int = 32) -> KRRParams:
         return KeepsOneMore(self.num_values, self.epsilon).build(word_bits)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScalesByOneUlpMore(BinaryResponse):
+    """One-bit response whose scale is the next float32: as if rounded up. Its channel says so."""
+
+    def _scale(self, word_bits: int) -> np.float32:
+        return np.nextafter(BinaryResponse._scale(self, word_bits), np.float32(np.inf))
 
 
 @jax.tree_util.register_dataclass

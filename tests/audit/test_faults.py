@@ -9,7 +9,7 @@ import pytest
 
 from jaxdp.accounting import gaussian_delta
 from jaxdp.audit import AuditError, estimate_epsilon, exact_epsilon
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, BinaryResponse
 from tests.audit import faults
 
 CONFIDENCE = 1 - 1e-9
@@ -99,6 +99,19 @@ def test_threshold_one_step_too_high(num_values):
         exact_epsilon(twin)
     params = twin.build(word_bits=16)
     assert right.exact_epsilon(16) <= 1.0 < exact_epsilon(params)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+def test_scale_one_ulp_too_high(epsilon):
+    """A float32 fault, of a few words out of 2**32; params and channel agree with each other."""
+    right, wrong = BinaryResponse(epsilon), faults.ScalesByOneUlpMore(epsilon)
+    scales = [float(spec.build().scale) for spec in (right, wrong)]
+    assert 0 < scales[1] / scales[0] - 1 < 2e-7
+    assert exact_epsilon(right) <= epsilon < exact_epsilon(wrong) < epsilon * (1 + 1e-3)
+    edge = int(wrong.build().limit)
+    words = np.array([[2**31 + edge - 1], [2**31 + edge]], np.uint32)
+    reports = [int(wrong.build().from_bits(w, jax.numpy.float32(1))) for w in words]
+    assert reports == [1, 0]  # what is played is what was audited
 
 
 def test_the_same_key_gives_the_same_report(key):

@@ -11,7 +11,7 @@ from .._users import Randomizer, check_users
 from .xla import randomize_and_count_xla
 
 IMPLEMENTATIONS = {"xla": randomize_and_count_xla}
-"""Implementations by name. `None` picks the fastest one that the platform has."""
+"""Implementations by name. `None` stands for "xla", which runs on every platform."""
 
 
 def randomize_and_count(
@@ -51,7 +51,7 @@ def randomize_and_count(
       values: [n, ...], the users' values.
       num_reports: how many reports there are, or bits in one; static.
       block_size: users of a block, static; None for a default measured on a CPU.
-      implementation: a name in `IMPLEMENTATIONS`, or None for the fastest available.
+      implementation: "xla", or None for the same.
 
     Returns:
       int32[num_reports]: how many users reported each number or, where reports are vectors of bits,

@@ -11,7 +11,7 @@ from .._users import Randomizer, check_users
 from .xla import randomize_and_sum_xla
 
 IMPLEMENTATIONS = {"xla": randomize_and_sum_xla}
-"""Implementations by name. `None` picks the fastest one that the platform has."""
+"""Implementations by name. `None` stands for "xla", which runs on every platform."""
 
 
 def randomize_and_sum(
@@ -35,6 +35,13 @@ def randomize_and_sum(
     The blocks' sums are added with compensation, so the error is that of one block. Blocks of other
     sizes round otherwise, in the last digits.
 
+    There is no kernel for one kind of device. A report is whatever `from_bits` makes of a user's
+    words: norms and products over its entries, for some randomizers in loops that end when a draw
+    is accepted. A Mosaic or Triton kernel would be another program for each randomizer, and would
+    add floats in another order than the reference, so that it could not be compared bit for bit, as
+    kernels of integers are. What it could save are passes over one block of reports: XLA fuses
+    words, normals and products, but no sum with what makes its terms.
+
     Edge cases:
       ====================================  ==============================================
       no users                              zeros
@@ -52,7 +59,7 @@ def randomize_and_sum(
       values: [n, ...], the users' values.
       signs: float32[d], the diagonal of D; d is at most m.
       block_size: users of a block, static; None for a default measured on a CPU.
-      implementation: a name in `IMPLEMENTATIONS`, or None for the fastest available.
+      implementation: "xla", or None for the same.
 
     Returns:
       float32[d], the sum of the reports, and float32[], that of the quadratic forms; both in the

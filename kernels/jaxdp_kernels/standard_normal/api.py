@@ -9,7 +9,7 @@ from .._dispatch import pick
 from .ref import standard_normal_ref
 
 IMPLEMENTATIONS = {"xla": standard_normal_ref}
-"""Implementations by name. `None` picks the fastest one that the platform has."""
+"""Implementations by name. `None` stands for "xla", which runs on every platform."""
 
 
 def standard_normal(words: jax.Array, implementation: Literal["xla"] | None = None) -> jax.Array:
@@ -30,7 +30,7 @@ def standard_normal(words: jax.Array, implementation: Literal["xla"] | None = No
 
     Args:
       words: uint32[...], independent and uniform.
-      implementation: a name in `IMPLEMENTATIONS`, or None for the fastest available.
+      implementation: "xla", or None for the same.
 
     Returns:
       float32[...], always finite.

@@ -9,7 +9,7 @@ from .._dispatch import pick
 from .ref import threefry_words_ref
 
 IMPLEMENTATIONS = {"xla": threefry_words_ref}
-"""Implementations by name. `None` picks the fastest one that the platform has."""
+"""Implementations by name. `None` stands for "xla", which runs on every platform."""
 
 
 def threefry_words(
@@ -27,9 +27,9 @@ def threefry_words(
       key_data: uint32[2], `jax.random.key_data(key)`.
       start: uint32[2], the first index as (high, low) halves; the range must not pass 2**64.
       num_words: how many words, static, below 2**32.
-      implementation: a name in `IMPLEMENTATIONS`, or None for the fastest available. There is one:
-        on a GPU jax's own words and these compile to the same code, fused with what reads them. A
-        hand-written kernel would have to write the words to memory.
+      implementation: "xla", or None for the same. There is no other: on a GPU jax's own words and
+        these compile to the same code, fused with what reads them. A hand-written kernel would have
+        to write the words to memory.
 
     Returns:
       uint32[num_words].
