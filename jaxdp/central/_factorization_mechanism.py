@@ -60,7 +60,9 @@ class FactorizationMechanism(GaussianPrivacy, AdditiveProtocol):
       epsilon: privacy parameter, > 0.
       delta: in (0, 1).
       norm: "gamma2" for the least maximal error, "gamma_f" for the least mean squared error.
-      alpha: how much an entry of the workload may be off, >= 0; only with "gamma2".
+      alpha: how much an entry of the workload may be off, >= 0. The matrix that is answered is that
+        of least gamma_2; with "gamma_f" it is factored for the mean error, which another matrix
+        within alpha might have less of.
       factorization: None for the best one, which is searched for to a relative 1e-3; or a
         `Factorization`, or a pair (left float[l, m], right float[l, k]), or a right factor alone,
         whose left factor is then that of least squares: the least noise in every answer. Must give
@@ -109,11 +111,6 @@ class FactorizationMechanism(GaussianPrivacy, AdditiveProtocol):
             factors = freeze_factorization(self.factorization)
             object.__setattr__(self, "factorization", factors)
             self._strategy()
-        elif alpha > 0 and self.norm == "gamma_f":
-            raise ValueError(
-                f"alpha must be 0 with norm='gamma_f', got {alpha!r}: approximate factorizations "
-                "are known for 'gamma2'; or give a factorization."
-            )
 
     def _strategy(self) -> Strategy:
         replace = self.adjacency == "replace"

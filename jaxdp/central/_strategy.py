@@ -56,21 +56,21 @@ def freeze_factorization(value: Any) -> tuple[FrozenArray, ...]:
 
 @functools.lru_cache(maxsize=32)
 def find_strategy(workload: FrozenArray, norm: str, alpha: float, replace: bool) -> Strategy:
-    """The best factors in a norm of a matrix within alpha of the workload.
+    """The best factors in a norm of a matrix within alpha of the workload, of least gamma_2.
 
     Where users are replaced, rows may be shifted and what counts are distances of columns, so
     differences of columns are factored; where they are removed, columns.
     """
-    matrix = workload.values
-    if replace and alpha > 0:
-        exact = gamma2(matrix, shift=True, tol=_TOLERANCE)
-        shifted = matrix - np.asarray(exact.shift)[:, None]
-        matrix = gamma2_approx(shifted, alpha, tol=_TOLERANCE).matrix
+    matrix, found = workload.values, None
+    if alpha > 0:  # in either norm: there is no solver for an approximate gamma_F
+        if replace:
+            exact = gamma2(matrix, shift=True, tol=_TOLERANCE)
+            matrix = matrix - np.asarray(exact.shift)[:, None]
+        found = gamma2_approx(matrix, alpha, tol=_TOLERANCE)
+        matrix = found.matrix
     if replace:
         found = differences_of(FrozenArray(matrix), norm)
-    elif alpha > 0:
-        found = gamma2_approx(matrix, alpha, tol=_TOLERANCE)
-    else:
+    elif found is None or norm == "gamma_f":
         found = (gamma2 if norm == "gamma2" else gamma_f)(matrix, tol=_TOLERANCE)
     return _finish(workload.values, found.left, found.right, replace)
 

@@ -29,6 +29,25 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add_remove"])
+def test_an_approximate_workload_for_the_mean_error(adjacency):
+    """Within alpha, with less noise than the exact one or than the factors for the worst answer."""
+    queries = W * np.array([[1, 0.9, 0.8, 0.4, 0.3, 0.2]]).T  # not all of one size
+
+    def mechanism(**options):
+        return FactorizationMechanism(queries, 1.0, 1e-6, adjacency=adjacency, **options)
+
+    def noise(found):
+        return np.sqrt(np.mean(found.noise_deviations() ** 2))
+
+    mean = mechanism(norm="gamma_f", alpha=0.2)
+    error = np.abs(mean.contributions()[0] - queries).max()
+    assert 0.1 < error <= 0.2 + 1e-6
+    assert noise(mean) < 0.9 * noise(mechanism(norm="gamma_f"))
+    assert noise(mean) < 0.99 * noise(mechanism(alpha=0.2))
+
+
 def test_noise_for_half_the_sensitivity_is_not_private():
     """Negative control: the noise for the largest norm, instead of the largest distance."""
     mechanism = MECHANISMS["counts"]

@@ -34,7 +34,6 @@ CASES = (
             (lambda: _with(norm="max"), "norm"),
             (lambda: _with(adjacency="swap"), "adjacency"),
             (lambda: _with(alpha=-0.1), "alpha"),
-            (lambda: _with(alpha=0.1, norm="gamma_f"), "alpha"),
             (lambda: _with(factorization=np.eye(2)), "factorization"),
             (lambda: _with(factorization=np.ones((1, 4))), "factorization"),
             (lambda: _with(factorization=(W.T, W, W)), "factorization"),
