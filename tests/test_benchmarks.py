@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import _randomizers, _report, _rivals, _timing, gpu, throughput
+from benchmarks import _randomizers, _report, _rivals, _timing, gpu, startup, throughput
 from jaxdp import randomizers
 from jaxdp.randomizers import KRR
 from jaxdp_kernels import OPERATIONS
@@ -38,6 +38,30 @@ RIVALS = {
     "numpy": _rivals.numpy_krr,
     "numpy, threads": lambda spec, x, s: _rivals.numpy_krr(spec, x, s, 3),
 }
+
+
+def test_startup_measures_fresh_processes(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(startup, "_python", lambda *command: ran.append(command))
+    monkeypatch.setattr(startup, "FOLDER", tmp_path)
+    startup.main([])
+    jobs = [command for command in ran if command[0] == startup.JOB]
+    assert [job[1:3] for job in jobs] == [("run", "kendall-flights")]
+    assert {command[0] for command in ran} == {startup.JOB, *startup.CODES.values()}
+    assert set(json.loads((tmp_path / "results.json").read_text())["sections"]) == {
+        "imports",
+        "main_job",
+    }
+
+
+@pytest.mark.slow
+def test_startup_runs_end_to_end(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(startup, "FOLDER", tmp_path)
+    startup.main(["--quick"])
+    out = capsys.readouterr().out
+    assert "| import jaxdp |" in out
+    assert "| kendall-flights --quick" in out
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
