@@ -92,7 +92,7 @@ class FactorizedQueries(EncodedProtocol):
         and radius, such as `PrivUnitG`, `PrivUnit`, `L2Ball`, `functools.partial(Gaussian,
         delta=1e-6)`.
       shift: whether to use the constants u.
-      norm: "max" for the worst answer or "mean" for the mean over the answers, which takes alpha = 0.
+      norm: "max" for the worst answer; or "mean" for the mean over the answers, then alpha is 0.
 
     Raises:
       ValueError: an argument is out of range, the workload is empty or not finite, or a given
