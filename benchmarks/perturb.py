@@ -54,7 +54,7 @@ def conic(sizes: tuple[int, ...] = (16, 64)) -> Rows:
         for diagonal in ("one", "at_most_one"):
             for sigma in (0.1, 1.0):
                 x = noisy_similarities(n, sigma)
-                point, row = _ours(x, diagonal, sigma, repeats=5)
+                point, row = _ours(x, diagonal, sigma, repeats=50)
                 for name, options in solvers.items():
                     variable = cp.Variable((n, n), PSD=True)
                     short = cp.diag(variable) == 1 if diagonal == "one" else cp.diag(variable) <= 1
@@ -87,11 +87,12 @@ def largest() -> Rows:
     return large((4096,), (1.0,))
 
 
-def odd(sizes: tuple[int, ...] = (8, 12, 16), num_sets: int = 3) -> Rows:
-    """Squared error, noisy over projected, of 3-way answers: three data sets, two releases each."""
+def odd(sizes: tuple[tuple[int, int], ...] = ((8, 20), (12, 3), (16, 3))) -> Rows:
+    """Squared error, noisy over projected, of 3-way answers: two releases of each data set."""
     # 500 users have every feature with the probability "density"; at 0.5 parities are noised
     rows = []
-    for n, density in [*((n, 0.2) for n in sizes), *((n, 0.5) for n in sizes[:2])]:
+    cases = [(*size, 0.2) for size in sizes] + [(*size, 0.5) for size in sizes[:2]]
+    for n, num_sets, density in cases:
         basis = "marginals" if density < 0.5 else "parities"
         spec = MomentSet(n, 3, basis)
         for sigma in (0.1, 0.3) if density < 0.5 else (0.1,):
@@ -107,6 +108,7 @@ def odd(sizes: tuple[int, ...] = (8, 12, 16), num_sets: int = 3) -> Rows:
                     "n": n,
                     "density": density,
                     "noise": sigma,
+                    "data sets": num_sets,
                     "noisy / projected": f"{before.sum() / after.sum():.1f}",
                     "least": f"{ratios.min():.1f}",
                     "largest": f"{ratios.max():.1f}",
