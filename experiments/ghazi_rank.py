@@ -7,9 +7,12 @@ that of an entry of W, and the proven error of a protocol of that rank, for two 
 projection, and for one report with the leading directions of its vectors.
 
 What we find: for the statistics of practice the projection is a device of the proof. At every l its
-bias is larger than that of leading directions by one to several orders of magnitude, and it only
-becomes small where l is near k. Leading directions pay for few users; full rank is best once n is
-large against l times the variance of a report.
+squared bias is larger than that of leading directions: for Gini's mean difference (k = 64) by about
+3 at l = 1, by 7 at l = 2 and by 20 to 60 from l = 4 to 48, for Kendall's tau (k = 64) by about 40
+at l = 1 and by 5 to 30 from l = 4 to 48. At l = 63 that of leading directions is gone, while that
+of the projection is still about 100 (of entries up to 63) and 2 (of entries up to 1). Leading
+directions pay for few users; full rank is best once n is large against l times the variance of a
+report.
 """
 
 import dataclasses
