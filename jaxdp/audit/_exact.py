@@ -54,7 +54,8 @@ def exact_epsilon(randomizer: Any, *, inputs: Any = None, max_words: int = 2**20
 
     Raises:
       AuditError: the params of a spec do not follow its channel.
-      ValueError: rows do not sum to 1, or the params read too many words.
+      ValueError: rows do not sum to 1, the params read too many words, or the inputs are not of the
+        spec's domain.
 
     Example:
       >>> from fractions import Fraction
