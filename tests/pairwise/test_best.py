@@ -121,8 +121,8 @@ KERNELS = {
 def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
     """Simulated, the winner is below every other within 7 standard errors of the difference.
 
-    Sixty trials at a time, 300 in all, of which a protocol has no more than show it to be worse. The
-    most users estimate the V-form.
+    Sixty trials at a time, 300 in all, of which a protocol has no more than show it to be worse.
+    The V-form is that of the most users.
     """
     kernel, num_values = KERNELS[name]
     if name == "random":
