@@ -182,8 +182,8 @@ def test_vectors_outside_of_the_ball_are_projected(make):
     head, last = embed(jnp.full(2**20, -np.inf), jnp.float32(2.0))  # as long as a vector can be
     np.testing.assert_array_equal(head, np.full(2**20, -(2.0**-10)))
     assert last == 0
-    for bad in ([[3.0, 0, 0]], [[np.nan, 0, 0]]):
-        with pytest.raises(ValueError, match="radius"):
+    for bad, remedy in (([[3.0, 0, 0]], "radius"), ([[np.nan, 0, 0]], "finite")):
+        with pytest.raises(ValueError, match=remedy):
             make(3, 1.0, radius=2.0).variance([1], bad)
 
 
