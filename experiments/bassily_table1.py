@@ -35,7 +35,14 @@ DELTA = 1e-6
 TOL = 1e-5  # of the projections onto hulls: a gap far below the errors
 
 HADAMARD_VALUES = (2**8, 2**12, 2**16)
-SIZES = tuple((2**i, 2**10) for i in (4, 6, 8, 10)) + ((2**6, 2**8), (2**6, 2**16))
+SIZES = (
+    (2**4, 2**10),
+    (2**6, 2**10),
+    (2**8, 2**10),
+    (2**10, 2**10),
+    (2**6, 2**8),
+    (2**6, 2**16),
+)
 """(d, J) of the Gaussian and the rejection protocol."""
 
 FEWER_TRIALS = 10
