@@ -3,11 +3,17 @@
 Users are drawn from the uniform distribution on J values. Of it, the Hadamard protocol estimates
 all J shares; the Gaussian protocol, (1, 1e-6)-LDP, and the rejection protocol, repaired, answer d
 queries whose answers are random signs over sqrt(d), so that all columns have norm 1. All project
-their estimate: onto the simplex, or the hull of the columns. Where users are few (n below about
-J**2 / log J, or d**2 / log J) the errors fall as n**(-1/4) and do not depend on d; from there on as
-n**(-1/2). The bounds are proven, with constants of our own: `jaxdp.bounds`. Where queries are few
-and users many the projection changes nothing and the bound is the very error, so that measurements
-scatter around it.
+their estimate: onto the simplex, or the hull of the columns. The bounds are proven, with constants
+of our own: `jaxdp.bounds`. What the paper says: while users are few (n below about J**2 / log J, or
+d**2 / log J) the errors fall as n**(-1/4) and do not depend on d; from there on as n**(-1/2).
+
+What we find: while users are few the slopes of shares, and of 256 and 1,024 queries, are -0.19 to
+-0.28; those of 64 queries are flatter, to -0.06 with 65,536 values. Afterwards they are -0.5 +- 0.1
+between neighbouring numbers of users. From 256 to 1,024 queries
+of 1,024 values the Gaussian protocol's errors change by 3 to 13 %, in the other direction, for up to
+a million users. No error is above its bound by more than 1.9 standard errors: where queries are few
+and users many the projection changes nothing, the bound is the very error, and measurements scatter
+around it.
 """
 
 import dataclasses
