@@ -114,6 +114,7 @@ KERNELS = {
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the smaller class:UserWarning")
 @pytest.mark.parametrize(
     ("name", "num_users", "epsilon"),
     list(itertools.product(KERNELS, (1000, 20_000, 100_000), (0.5, 3.0))),

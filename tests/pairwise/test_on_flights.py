@@ -29,7 +29,7 @@ from jaxdp.pairwise import (
 from jaxdp.randomizers import HadamardResponse, SubsetSelection
 from tests import stats
 
-TRIALS = 1000
+TRIALS = 1500
 KURTOSIS = 4.0  # that of a normal, and of a quadratic form that is a fourth of the variance
 
 
