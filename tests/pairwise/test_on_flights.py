@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp._ranking import whole_users
 from jaxdp.data import load_flights
 from jaxdp.pairwise import (
     AUC,
@@ -59,12 +60,14 @@ class Run:
       make: from epsilon to the spec.
       bound: whether its prediction is a bound.
       epsilons: those to test.
+      num_users: how many users, in proportion; None for all.
     """
 
     data: str
     make: Callable[[float], Any]
     bound: bool = False
     epsilons: tuple[float, ...] = (0.25, 1.0, 8.0)
+    num_users: int | None = None
 
 
 def oracle(kernel, of):
@@ -103,8 +106,10 @@ RUNS = {
     ),
     "hierarchical": Run("scores", lambda e: HierarchicalAUC(16, e, threshold=0.0)),
     "hierarchical-pruned": Run("scores", lambda e: HierarchicalAUC(16, e), bound=True),
-    "pairs-kendall": Run("delays", lambda e: PairSampling(TAU, e, (10, 10), num_permutations=2)),
-    "pairs-gini": Run("minutes", lambda e: PairSampling(GINI, e, 16)),
+    "pairs-kendall": Run(
+        "delays", lambda e: PairSampling(TAU, e, (10, 10), num_permutations=2), num_users=20_000
+    ),
+    "pairs-gini": Run("minutes", lambda e: PairSampling(GINI, e, 16), num_users=20_000),
 }
 
 
@@ -113,6 +118,8 @@ RUNS = {
 def test_predicted_errors_are_the_measured_ones(name, key):
     run = RUNS[name]
     counts, cells = data(run.data), len(run.epsilons)
+    if run.num_users is not None:
+        counts = whole_users(counts, run.num_users, counts.size)
     users = jaxdp.Population.from_histogram(counts)
     for epsilon in run.epsilons:
         spec = run.make(epsilon)
