@@ -25,6 +25,7 @@ CODES = {
     "the interpreter alone": "pass",
     "import jax": "import jax",
     "import jaxdp": "import jaxdp",
+    "every name of jaxdp": "import jaxdp; [getattr(jaxdp, name) for name in dir(jaxdp)]",
 }
 IMPORT_AIM, JOB_AIM = 1.5, 60.0
 """Seconds that `python -c "import jaxdp"` may take, and the main job on two cores."""

@@ -9,11 +9,10 @@ d**2 / log J) the errors fall as n**(-1/4) and do not depend on d; from there on
 
 What we find: while users are few the slopes of shares, and of 256 and 1,024 queries, are -0.19 to
 -0.28; those of 64 queries are flatter, to -0.06 with 65,536 values. Afterwards they are -0.5 +- 0.1
-between neighbouring numbers of users. From 256 to 1,024 queries
-of 1,024 values the Gaussian protocol's errors change by 3 to 13 %, in the other direction, for up to
-a million users. No error is above its bound by more than 1.9 standard errors: where queries are few
-and users many the projection changes nothing, the bound is the very error, and measurements scatter
-around it.
+between neighbouring numbers of users. From 256 to 1,024 queries of 1,024 values the Gaussian
+protocol's errors change by 3 to 13 %, in the other direction, for up to a million users. No error
+is above its bound by more than 1.9 standard errors: where queries are few and users many the
+projection changes nothing, the bound is the very error, and measurements scatter around it.
 """
 
 import dataclasses

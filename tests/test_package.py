@@ -42,7 +42,7 @@ FLOORS = {
     "jaxdp.sweep": 9,
 }
 
-# What belongs to the extras, or is merely slow: `import jaxdp` must not pull it in.
+# What belongs to the extras, or is merely slow: no name of jaxdp must pull it in.
 NOT_ON_IMPORT = {"matplotlib", "pyarrow", "rich", "tyro", "distributed", "cvxpy", "pandas"}
 
 IMPORT_PROBE = """
@@ -51,6 +51,7 @@ import jax
 flags = dict(jax.config.values)
 before = set(sys.modules)
 import jaxdp
+names = [getattr(jaxdp, name) for name in dir(jaxdp)]  # which imports all of it
 from jax._src import xla_bridge
 print(json.dumps({
     "modules": sorted(set(sys.modules) - before),
@@ -62,7 +63,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def fresh_import():
-    """What `import jaxdp` does in a process of its own, after `import jax`."""
+    """What importing every name of jaxdp does in a process of its own, after `import jax`."""
     probe = subprocess.run(
         [sys.executable, "-c", IMPORT_PROBE], check=True, capture_output=True, text=True, cwd=ROOT
     )
@@ -71,8 +72,22 @@ def fresh_import():
 
 def test_import_leaves_extras_alone(fresh_import):
     imported = {name.partition(".")[0] for name in fresh_import["modules"]}
-    assert "jaxdp" in imported
+    assert "jaxdp.pairwise" in fresh_import["modules"]
     assert imported & NOT_ON_IMPORT == set()
+
+
+def test_packages_are_imported_when_they_are_used():
+    probe = "import sys, jaxdp; assert 'jax' not in sys.modules; jaxdp.random, jaxdp.Population"
+    subprocess.run([sys.executable, "-c", probe], check=True, cwd=ROOT)
+    with pytest.raises(AttributeError, match=r"jaxdp.*no attribute 'randomiser'"):
+        jaxdp.randomiser  # noqa: B018
+
+
+def test_type_checkers_see_the_names_that_are_there():
+    tree = ast.parse(pathlib.Path(jaxdp.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    declared = {alias.asname for node in block.body for alias in node.names}
+    assert declared == {*jaxdp._PACKAGES, *jaxdp._NAMES}
 
 
 def test_import_changes_no_flag_and_starts_no_backend(fresh_import):

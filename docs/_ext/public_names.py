@@ -30,9 +30,10 @@ def public_packages() -> list[str]:
 def public_names(package: str) -> dict[str, object]:
     """Names that `package` exports (`from ._x import Y as Y`), with their objects."""
     module = importlib.import_module(package)
+    values = {name: getattr(module, name) for name in dir(module)}  # some are imported only now
     return {
         name: value
-        for name, value in vars(module).items()
+        for name, value in values.items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
 
