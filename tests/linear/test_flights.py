@@ -1,9 +1,12 @@
 """Predicted and measured errors on the routes of real flights, protocol by protocol."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdp
 from jaxdp.data import load_flights
+from jaxdp.linear._adaptive_queries import AdaptiveQueries
 from jaxdp.linear._gaussian_queries import GaussianQueries
 from jaxdp.linear._laplace_queries import LaplaceQueries
 from jaxdp.linear._optimized_strategy import OptimizedStrategy
@@ -12,6 +15,7 @@ from jaxdp.linear._projection_mechanism import ProjectionMechanism
 from jaxdp.linear._rejection_queries import RejectionQueries
 from jaxdp.randomizers import KRR, SubsetSelection
 from jaxdp.workloads import prefix
+from tests import stats
 from tests.linear.measured import check_prediction
 
 K = 223
@@ -36,3 +40,24 @@ def test_routes(name, key):
     counts = load_flights()["route_counts"]
     assert counts.size == K
     check_prediction(PROTOCOLS[name](), counts, key, num_trials=300)
+
+
+def ask(round, answers):
+    """Shares of the first 50, 100 and 150 routes, whatever the answers."""
+    return jnp.asarray(CUMULATED[49:150:50], jnp.float32)[round]
+
+
+@pytest.mark.slow
+def test_rounds_on_routes(key):
+    """Errors of queries fixed in advance are exact: 2,000 trials tell 1.5 times them apart."""
+    counts = load_flights()["route_counts"]
+    protocol = AdaptiveQueries(K, 2.0, 3, ask, traceable=True)
+    users = jaxdp.Population.from_histogram(counts)
+    trials = jaxdp.simulate(protocol, users, key, num_trials=2000)
+    queries = CUMULATED[49:150:50]
+    np.testing.assert_allclose(trials.truth[0], queries @ counts / counts.sum(), rtol=1e-6)
+    predicted = protocol.variance(counts, queries)
+    checked = dict(mean=0.0, kurtosis=3.1)  # means of 100,000 bits
+    stats.check_variance(trials.errors, predicted, **checked)
+    stats.must_fail(stats.check_variance, trials.errors, predicted / 1.5, **checked)
+    stats.must_fail(stats.check_variance, trials.errors, predicted * 1.5, **checked)
