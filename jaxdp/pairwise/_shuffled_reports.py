@@ -230,7 +230,8 @@ def _spent(protocol: Any, num_users: int, delta: float, group_size: int | None) 
             f"protocol must ask each user once, but users of {protocol!r} answer in several "
             "rounds; split them into groups, or shuffle each round and compose."
         )
-    if group_size is None or _small_group(num_users, protocol.groups, group_size) > delta / 2:
+    spent = 1.0 if group_size is None else _small_group(num_users, protocol.groups, group_size)
+    if spent > delta / 2:
         slack = math.sqrt(num_users * math.log(2 * len(protocol.groups) / delta) / 2)
         size = math.floor(min(protocol.groups) * num_users - slack)  # by Hoeffding's bound
         raise ValueError(
@@ -238,7 +239,7 @@ def _spent(protocol: Any, num_users: int, delta: float, group_size: int | None) 
             f"{num_users} users attain, got {group_size}; "
             + (f"{size} will do." if size > 0 else "there are too few users.")
         )
-    return _small_group(num_users, protocol.groups, group_size)
+    return spent
 
 
 def _small_group(num_users: int, shares: tuple[float, ...], size: int) -> float:
