@@ -213,9 +213,14 @@ def oracle_law(oracle: FrequencyOracle) -> OracleLaw:
     with jax.enable_x64(True):
         reports = Count.of(np.eye(params.num_reports, dtype=np.int64))
         values = jnp.eye(oracle.num_values, dtype=float)
-        decoder = np.asarray(jax.jit(jax.vmap(params.estimate))(reports)).T
-        law = np.asarray(jax.jit(jax.vmap(params.report_law))(values))
-    return CountedLaw(law / law.sum(axis=1, keepdims=True), decoder)
+        decoder, law = (np.asarray(x) for x in _decoder_and_law(params, reports, values))
+    return CountedLaw(law / law.sum(axis=1, keepdims=True), decoder.T)
+
+
+@jax.jit
+def _decoder_and_law(params, reports, values):
+    """What each report decodes to, and the law of the reports of each value, as one program."""
+    return jax.vmap(params.estimate)(reports), jax.vmap(params.report_law)(values)
 
 
 def _inclusion(oracle: UnaryEncoding | SubsetSelection) -> np.ndarray:

@@ -243,6 +243,10 @@ class QueriesFromPairsParams:
         """Those of a report."""
         return self.reports.num_words
 
+    def from_bits(self, words, value):
+        """One report of a user, who sends `num_reports`; see the protocol's."""
+        return self.reports.from_bits(words, value)
+
     @property
     def sample_tally(self):
         """That of the reports, once for the users and once for each value."""

@@ -28,6 +28,7 @@ class Case:
       has_law: whether the tally can be drawn at once, by `sample_tally`.
       unbiased: whether the mean estimate is the truth; `variance` is the mean squared error anyway.
       exact: whether `variance` is that error, rather than a bound on it.
+      any_size: whether it takes any number of users, rather than 100 times `counts`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     has_law: bool = True
     unbiased: bool = True
     exact: bool = True
+    any_size: bool = True
 
     @property
     def inputs(self) -> np.ndarray | None:

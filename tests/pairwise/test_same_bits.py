@@ -1,7 +1,7 @@
 """Protocols that are no contract cases give the same bits for any blocks, devices and users given.
 
-`AllPairs` is for a largest number of users, which the contracts exceed; no error is predicted for
-private labels in a tree, of which nodes are discarded here; passes run on the host.
+No error is predicted for private labels in a tree, of which nodes are discarded here; passes run
+on the host.
 """
 
 from typing import Any
@@ -11,23 +11,10 @@ import numpy as np
 import pytest
 
 from jaxdp import Population, run
-from jaxdp.pairwise import (
-    AllPairs,
-    GiniDiversity,
-    GiniMeanDifference,
-    HierarchicalAUC,
-    OracleStatistic,
-    QueriesFromPairs,
-)
-from jaxdp.randomizers import HadamardResponse
+from jaxdp.pairwise import HierarchicalAUC
 
 SCORES = np.array([900, *[0] * 30, 300, *[0] * 10, 600, *[0] * 10, 900, *[0] * 10])
 MAKES = {
-    "all-pairs": (lambda: AllPairs(GiniMeanDifference(), 4.0, 500, 3), [20, 180, 100]),
-    "queries": (
-        lambda: QueriesFromPairs(OracleStatistic(GiniDiversity(), HadamardResponse(3, 1.0))),
-        [2000, 18_000, 1],
-    ),
     "private-labels": (lambda: HierarchicalAUC(32, 4.0, labels="private"), 10 * SCORES),
     "passes": (lambda: HierarchicalAUC(32, 2.0, memory=1024), 10 * SCORES),
 }

@@ -51,6 +51,16 @@ CASES = (
         unbiased=False,
     ),
     Case(
+        "hierarchical-auc-pruned",
+        lambda e: HierarchicalAUC(3, e),
+        counts=(3000, 1000, 2000, 1000, 500, 4000),
+        epsilons=(0.5, 1.0, 4.0),
+        finite=False,
+        variant=True,
+        unbiased=False,
+        exact=False,
+    ),
+    Case(
         "bilinear-auc",
         lambda e: BilinearAUC(3, e),
         counts=(300, 100, 200, 100, 50, 400),

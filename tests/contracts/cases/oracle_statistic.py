@@ -1,9 +1,21 @@
-"""Pairwise statistics from frequency oracles."""
+"""Pairwise statistics from frequency oracles, and linear queries from such statistics."""
 
-from jaxdp.pairwise import GiniDiversity, GiniMeanDifference
-from jaxdp.pairwise._oracle_statistic import OracleStatistic
-from jaxdp.randomizers import HadamardResponse, Laplace, LocalHashing, SubsetSelection
+from jaxdp.pairwise import (
+    CollisionEntropy,
+    GiniDiversity,
+    GiniMeanDifference,
+    OracleStatistic,
+    QueriesFromPairs,
+)
+from jaxdp.randomizers import KRR, HadamardResponse, Laplace, LocalHashing, SubsetSelection
 from tests.contracts.case import Case
+
+
+def _queries(epsilon, kernel=None, **options):
+    """Linear queries from what estimates a statistic of pairs."""
+    kernel = GiniMeanDifference() if kernel is None else kernel
+    return QueriesFromPairs(OracleStatistic(kernel, KRR(3, epsilon)), **options)
+
 
 CASES = (
     Case(
@@ -25,10 +37,30 @@ CASES = (
     ),
     Case(
         "oracle-statistic-hashing",
-        lambda e: OracleStatistic(GiniMeanDifference(), LocalHashing(5, e)),
+        lambda e: OracleStatistic(GiniMeanDifference(), LocalHashing(5, e, hash_range=4)),
         counts=(400, 0, 100, 300, 200),
         finite=False,
         has_law=False,
         variant=True,
+    ),
+    Case(
+        "queries-from-pairs",
+        _queries,
+        counts=(50, 20, 30),
+        finite=False,
+        bad=(
+            (lambda: _queries(1.0, CollisionEntropy()), "protocol"),
+            (lambda: _queries(1.0, num_reports=3), "num_reports"),
+            (lambda: QueriesFromPairs(KRR(3, 1.0)), "protocol"),
+        ),
+        variant=True,
+    ),
+    Case(
+        "queries-from-pairs-once",
+        lambda e: _queries(e, num_reports=1),
+        counts=(50, 20, 30),
+        finite=False,
+        variant=True,
+        exact=False,
     ),
 )

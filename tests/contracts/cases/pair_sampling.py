@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from jaxdp.pairwise import GiniMeanDifference, KendallTau
-from jaxdp.pairwise._pair_sampling import PairSampling
+from jaxdp.pairwise import AllPairs, GiniMeanDifference, KendallTau, PairSampling
 from tests.contracts.case import Case, bad_epsilons
 
 CASES = (
@@ -28,5 +27,18 @@ CASES = (
         lambda e: PairSampling(KendallTau(), e, num_values=(2, 2), noise="krr"),
         counts=(250, 50, 70, 230),
         finite=False,
+    ),
+    Case(
+        "all-pairs",
+        lambda e: AllPairs(GiniMeanDifference(), e, num_users=2000, num_values=4, noise="krr"),
+        counts=(8, 0, 5, 7),
+        bad=(
+            *bad_epsilons(lambda e: AllPairs(GiniMeanDifference(), e, 10, num_values=4)),
+            (lambda: AllPairs(GiniMeanDifference(), 1.0, 10), "num_values"),
+            (lambda: AllPairs(GiniMeanDifference(), 1.0, 1, num_values=4), "num_users"),
+        ),
+        finite=False,
+        variant=True,
+        any_size=False,
     ),
 )
