@@ -93,8 +93,8 @@ def embed(value, radius):
     Returns:
       float32[d] and float32[] >= 0, whose squares sum to 1.
     """
-    head, square = _scaled(value, radius)
-    return head, jnp.sqrt(np.float32(1) - square)
+    entries, scale, last = _factors(value, radius)
+    return entries * scale, last
 
 
 def direction(value, radius):
@@ -103,11 +103,18 @@ def direction(value, radius):
     Returns:
       float32[d], a unit vector, of the first axis where the value is zero; float32[] in [0, 1].
     """
-    head, square = _scaled(value, radius)
+    entries, scale, square = _scaled(value, radius)
+    head = entries * scale
     largest = jnp.max(jnp.abs(head))
     first = (jnp.arange(head.shape[0]) == 0).astype(jnp.float32)
     tilted = jnp.where(largest > 0, head / jnp.where(largest > 0, largest, np.float32(1)), first)
     return tilted / jnp.sqrt(jnp.sum(tilted * tilted)), jnp.sqrt(square)
+
+
+def _factors(value, radius):
+    """`embed`, its head as the product of a vector and a number."""
+    entries, scale, square = _scaled(value, radius)
+    return entries, scale, jnp.sqrt(np.float32(1) - square)
 
 
 def _scaled(value, radius):
@@ -115,15 +122,33 @@ def _scaled(value, radius):
 
     Large entries are clipped, so that their squares can be summed. A NaN becomes an entry that
     alone is longer than any clipped vector: the norm tells, without another pass over the entries.
+
+    Returns:
+      float32[d] and float32[], whose product it is, and float32[].
     """
     far, lost = np.float32(1e15), np.float32(1e19)  # the squares of 2**20 times far sum to 1e36
     entries = value.astype(jnp.float32) * (np.float32(1) / radius)
     entries = jnp.where(entries == entries, jnp.clip(entries, -far, far), lost)
     square = jnp.sum(entries * entries)
     valid = square < np.float32(1e37)
-    factor = np.float32(1) / jnp.sqrt(jnp.maximum(square, np.float32(1)))
-    head = entries * jnp.where(valid, factor, np.float32(0))
-    return head, jnp.where(valid, jnp.minimum(square, np.float32(1)), np.float32(0))
+    scale = np.float32(1) / jnp.sqrt(jnp.maximum(square, np.float32(1)))
+    scale = jnp.where(valid, scale, np.float32(0))
+    return entries, scale, jnp.where(valid, jnp.minimum(square, np.float32(1)), np.float32(0))
+
+
+def report(value, radius, along, across):
+    """The vector with given parts along and across the unit vector of a value.
+
+    Args:
+      value: float32[d], as in `embed`.
+      radius: float32[].
+      along: float32[], as in `point`.
+      across: float32[d].
+
+    Returns:
+      float32[d + 1].
+    """
+    return jnp.append(*_reflected(*_factors(value, radius), along, across))
 
 
 def point(head, last, along, across):
@@ -142,10 +167,16 @@ def point(head, last, along, across):
     Returns:
       float[d] and float[], the head and the last entry of the vector.
     """
-    shared = jnp.sum(head * across)
+    return _reflected(head, jnp.ones((), head.dtype), last, along, across)
+
+
+def _reflected(entries, scale, last, along, across):
+    """`point` with the head `entries * scale`, which takes no pass over the users of its own."""
+    shared = jnp.sum(entries * across)
     # Never NaN; but jax 0.10.2 on CPU rewrites the products of sums wrongly in batched loops over
     # users, unless something that is not linear stands between them.
-    shared = jnp.where(shared == shared, shared, jnp.zeros_like(shared))
-    base = jnp.ones((), head.dtype) + last
-    # Divided at last: XLA does not compute a quotient again for each entry of the head.
-    return across + head * ((along * base - shared) / base), last * along - shared
+    shared = jnp.where(shared == shared, shared, jnp.zeros_like(shared)) * scale
+    base = jnp.ones((), entries.dtype) + last
+    # Divided before the product: XLA does not compute a quotient again for each entry of the head.
+    factor = (along * base - shared) / base * scale
+    return across + entries * factor, last * along - shared

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
-from ._cap import cap_coordinate, coordinate_words, embed, point
+from ._cap import cap_coordinate, coordinate_words, report
 from ._sphere import Solution, solve
 from ._vector import PaddedCapRandomizer, VectorParams, require_words
 from ._vector_sums import sum_of_caps
@@ -149,11 +149,10 @@ class PrivUnitParams(VectorParams):
         Returns:
           float32[dim + 1], a unit vector; its last coordinate is not used.
         """
-        head, last = embed(value, jnp.asarray(self.radius))
         along, across = self._part(words, 1 + self.dim)
         normals = standard_normal(words[1 : 1 + self.dim])
         normals = normals * (across / jnp.sqrt(jnp.sum(normals * normals)))
-        return jnp.append(*point(head, last, along, normals))
+        return report(value, jnp.asarray(self.radius), along, normals)
 
     @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):

@@ -9,7 +9,7 @@ import numpy as np
 from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
 from ..random._normal import truncated_normal
-from ._cap import embed, point
+from ._cap import report
 from ._sphere import Solution, solve
 from ._vector import PaddedCapRandomizer, VectorParams, require_words
 from ._vector_sums import sum_of_caps
@@ -132,8 +132,8 @@ class PrivUnitGParams(VectorParams):
         Returns:
           float32[dim + 1]; its last coordinate is not used.
         """
-        head, last = embed(value, jnp.asarray(self.radius))
-        return jnp.append(*point(head, last, self._along(words), standard_normal(words[2:])))
+        normals = standard_normal(words[2:])
+        return report(value, jnp.asarray(self.radius), self._along(words), normals)
 
     @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):

@@ -11,7 +11,7 @@ from jax.scipy.special import betainc
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
-from ._cap import cap_coordinate, coordinate_words, embed, point
+from ._cap import cap_coordinate, coordinate_words, report
 from ._chi_square import chi_square, chi_square_words
 from ._sphere import Solution, half_ratio, solve
 from ._vector import CapRandomizer, VectorParams, require_words
@@ -183,7 +183,6 @@ class ProjUnitParams(VectorParams):
         Returns:
           float32[dim + 1], the unit vector V; its last coordinate is not used.
         """
-        head, last = embed(value, jnp.asarray(self.radius))
         first = 2 + 2 * self.dim
         squares = jnp.square(standard_normal(words[1 + self.dim : first]))
         kept = jnp.sum(squares[: self.num_projected])
@@ -191,7 +190,7 @@ class ProjUnitParams(VectorParams):
         along, across = self._part(words, first, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
         normals = normals * (across / jnp.sqrt(jnp.sum(normals * normals)))
-        return jnp.append(*point(head, last, along, normals))
+        return report(value, jnp.asarray(self.radius), along, normals)
 
     @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
