@@ -92,14 +92,15 @@ def best(
     U-statistic, one report of a signed factor and two reports of a factorization; of two rounds
     the linear answers first and everyone's own number after, and the corrected step; of three the
     centred protocol. For an `AUC`, whose labels are private here, also those made for it:
-    `BilinearAUC(labels="private")`, and given a histogram `HierarchicalAUC` with randomized labels.
+    `BilinearAUC(labels="private")`, and given a histogram `HierarchicalAUC` with private and with
+    randomized labels, discarding no node.
 
     Not ranked:
       * `PairSampling` and `AllPairs`, in which users compute with each other, and `ShuffledReports`
         and `ShuffledSum`: they trust others than these do.
-      * AUC with public labels, which does not protect labels, `HierarchicalAUC(labels="private")`
-        and one that discards nodes, without a prediction. With `ties="zero"`, and with the V-form
-        for given `class_sizes`, `BilinearAUC` estimates something else.
+      * AUC with public labels, which does not protect labels, and `HierarchicalAUC` that discards
+        nodes, without a prediction. With `ties="zero"`, and with the V-form for given
+        `class_sizes`, `BilinearAUC` estimates something else.
       * Grids: values are bins, so `QuantizedRR` has nothing to round.
       * Options: `TwoRound`, `OneStep` and `ThreeRound` have their default shares, scalars and tau,
         so not `TwoRound(sharing="budget")` or `ThreeRound(variant="paper")`; vectors are those of
@@ -211,12 +212,13 @@ def _candidates(
                 1,
                 lambda: BilinearAUC(d, epsilon, labels="private"),
             )
-        makers["HierarchicalAUC, randomized"] = (
-            1,
-            lambda: HierarchicalAUC(
-                d, epsilon, labels="randomized", threshold=0.0, ties=kernel.ties
-            ),
-        )
+        for labels in ("private", "randomized"):
+            makers[f"HierarchicalAUC, {labels}"] = (
+                1,
+                functools.partial(
+                    HierarchicalAUC, d, epsilon, labels, threshold=0.0, ties=kernel.ties
+                ),
+            )
     makers["TwoRound"] = (2, lambda: TwoRound(kernel, epsilon, **given()))
     makers["OneStep"] = (2, lambda: OneStep(kernel, epsilon, **given()))
     makers["ThreeRound"] = (3, lambda: ThreeRound(kernel, epsilon, **given()))

@@ -36,6 +36,7 @@ from ._hierarchical_auc_params import (
     threshold_of,
     tree_bytes,
 )
+from ._hierarchical_auc_private import JointReports, private_bound, private_variance
 from ._hierarchical_auc_walk import HierarchicalAUCPassParams, estimate_reports, walk_reports
 
 MAX_SCORES = 2**24
@@ -73,12 +74,11 @@ class HierarchicalAUC(AUCProtocol):
         `level_epsilon` each. With "advanced" and "optimal" the guarantee is (epsilon, delta)-LDP.
       * Bias: none with public labels and `threshold=0`, for every data set. Discarding nodes biases
         the estimate towards one half. Private or randomized labels make it a ratio, consistent,
-        with a bias of the order of its variance; randomized ones of two unbiased estimates where
-        `threshold=0`.
+        with a bias of the order of its variance; of two unbiased estimates where `threshold=0`.
       * `variance(counts)`: the exact mean squared error with public labels and `threshold=0`; with
-        randomized labels and `threshold=0` the exact one of the linearised ratio (delta method).
-        With another threshold and public labels a proven bound for the given users, many times the
-        error where most nodes are discarded. Otherwise no bound is known, and it is inf.
+        private or randomized labels and `threshold=0` the exact one of the linearised ratio (delta
+        method). With another threshold and public labels a proven bound for the given users, many
+        times the error where most nodes are discarded. Otherwise no bound is known, and it is inf.
       * Splitting users, h has V = c**2 levels: a user counts for as many. Splitting epsilon V is
         c**2 at `level_epsilon`.
 
@@ -287,10 +287,13 @@ class HierarchicalAUC(AUCProtocol):
 
     def _per_user(self) -> np.ndarray:
         """V: what a user adds to the variance of a count on levels 1 .. height, float64[height]."""
-        square = square_scale(self._bit)
-        if self.split != "users":
-            return np.full(self.height, square)
-        return square / level_chances(self.num_levels, 32)[-self.height :]
+        return square_scale(self._bit) / self._chances()[-self.height :]
+
+    def _chances(self) -> np.ndarray:
+        """The probability that a user reports on each of the levels, float64[num_levels]."""
+        if self.split == "users":
+            return level_chances(self.num_levels, 32)
+        return np.ones(self.num_levels)
 
     @property
     def count_variance(self) -> float:
@@ -314,8 +317,8 @@ class HierarchicalAUC(AUCProtocol):
     def variance(self, counts, inputs=None) -> np.ndarray:
         """The mean squared error for given users, float64[].
 
-        Exact with public labels and `threshold=0`; by the delta method with randomized ones; with
-        another threshold and public labels a proven bound; otherwise inf.
+        Exact with public labels and `threshold=0`; by the delta method with others; with another
+        threshold and public labels a proven bound; otherwise inf.
 
         Args:
           counts: int[2 d], the number of users with each value.
@@ -329,8 +332,8 @@ class HierarchicalAUC(AUCProtocol):
 
         Sampling is included; the sizes of the classes are taken to be as expected. Exact for these
         with public labels and `threshold=0`; otherwise the sum of the root of the bound for users
-        of the expected numbers, and of that of sampling, squared. With randomized labels the sizes
-        are random too, and `threshold=0` is exact by the delta method. Otherwise inf.
+        of the expected numbers, and of that of sampling, squared. With labels that are not public
+        the sizes are random too, and `threshold=0` is exact by the delta method. Otherwise inf.
 
         Args:
           probabilities: float[2 d], of each value.
@@ -344,12 +347,19 @@ class HierarchicalAUC(AUCProtocol):
     @property
     def _is_predicted(self) -> bool:
         """Whether anything is known of the error."""
-        return self.labels == "public" or (self.labels == "randomized" and self.threshold == 0)
+        return self.labels == "public" or self.threshold == 0
+
+    def _joint(self) -> JointReports:
+        """How users report node and label, with private labels."""
+        scale = math.sqrt(square_scale(self._bit))
+        return JointReports(scale, self._chances(), self.split == "users")
 
     def _error(self, table: np.ndarray, iid: bool) -> float:
         if not self._is_predicted:
             return math.inf
         tree, exclusive = Tree.of(table, self.height, self._tie), self.split == "users"
+        if self.labels == "private":
+            return private_variance(tree, self._joint(), iid)
         if self.labels == "randomized":
             noise = self._per_user(), self.label_variance
             return randomized_variance(tree, *noise, exclusive, iid)
@@ -377,6 +387,8 @@ class HierarchicalAUC(AUCProtocol):
             return max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1))
         positive = check_int("num_positive", num_positive, low=1, high=n - 1)
         sizes = np.array([n - positive, positive], float)
+        if self.labels == "private":
+            return private_bound(sizes, self._tie, self._joint())
         if self.labels == "randomized":
             v, kappa = self.count_variance, self.label_variance
             return randomized_bound(sizes, self.height, self._tie, v, kappa)

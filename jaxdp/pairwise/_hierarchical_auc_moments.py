@@ -51,14 +51,8 @@ class Tree:
         The estimate of a node is multiplied by the count of its partners: for a negative node, on
         the left, that of the positive node on the right of it, and half the equals on the leaves.
         """
-        own = self.levels[level].reshape(2, -1, 2)
-        mean, square = np.zeros_like(own), np.zeros_like(own)
-        mean[0, :, 0] = square[0, :, 0] = own[1, :, 1]
-        mean[1, :, 1] = square[1, :, 1] = own[0, :, 0]
-        if level == self.height:
-            mean += self.tie * own[::-1]
-            square += self.tie**2 * own[::-1]
-        return mean.reshape(2, -1), square.reshape(2, -1)
+        own, tie = self.levels[level], self.tie if level == self.height else 0.0
+        return partners(own, tie), partners(own, tie**2)
 
     def pairs(self, first: list[np.ndarray]) -> np.ndarray:
         """The sum over B_l**2 of products of numbers of nodes float64[2, 2**l], by level."""
@@ -82,6 +76,24 @@ class Tree:
             deeper = inside[0].reshape(-1, 2).sum(axis=1)
             inside.insert(0, deeper + split[1, :, 1] * split[0, :, 0])
         return inside
+
+
+def partners(numbers: np.ndarray, tie: float) -> np.ndarray:
+    """For each node of a level the number of the other class's that it is in order with.
+
+    Args:
+      numbers: float64[2, 2**l], by label and node.
+      tie: what the number of the same node counts.
+
+    Returns:
+      float64[2, 2**l]: a negative node on the left has that of its sibling, and so has a positive
+      one on the right.
+    """
+    split = numbers.reshape(2, -1, 2)
+    found = tie * split[::-1]
+    found[0, :, 0] += split[1, :, 1]
+    found[1, :, 1] += split[0, :, 0]
+    return found.reshape(2, -1)
 
 
 def unpruned_variance(tree: Tree, per_user: np.ndarray, exclusive: bool, iid: bool = False):

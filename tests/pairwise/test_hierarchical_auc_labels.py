@@ -1,4 +1,4 @@
-"""The hierarchical AUC with randomized labels: law, exact errors, and the part of epsilon."""
+"""The hierarchical AUC with labels that are not public: law, exact errors, the part of epsilon."""
 
 import functools
 import itertools
@@ -14,6 +14,13 @@ import jaxdp
 from jaxdp.pairwise._hierarchical_auc import HierarchicalAUC
 from jaxdp.pairwise._hierarchical_auc_labels import _linear, _pairs, randomized_variance
 from jaxdp.pairwise._hierarchical_auc_moments import Tree, unpruned_variance
+from jaxdp.pairwise._hierarchical_auc_private import (
+    JointReports,
+    _own,
+    private_bound,
+    private_variance,
+)
+from jaxdp.pairwise._hierarchical_auc_private import _pairs as _joint_pairs
 from jaxdp.random import Count
 from tests import stats
 
@@ -22,6 +29,9 @@ BITS = 4
 SPECS = {
     "users": HierarchicalAUC(4, 4.0, labels="randomized", threshold=0.0),
     "basic": HierarchicalAUC(3, 4.0, labels="randomized", threshold=0.0, split="basic"),
+    "joint": HierarchicalAUC(4, 2.0, labels="private", threshold=0.0),
+    "joint-two": HierarchicalAUC(2, 2.0, labels="private", threshold=0.0, ties="zero"),
+    "joint-basic": HierarchicalAUC(3, 3.0, labels="private", threshold=0.0, split="basic"),
 }
 
 
@@ -34,11 +44,12 @@ def law(spec):
     """
     params = spec.build(BITS)
     words = np.arange(2**BITS)
-    rows = np.arange(2**params.height)
+    rows = np.arange(2 ** (params.height + params.private))
     if spec.split == "users":
-        axes = [words, rows, words, words]
+        axes = [words, rows, words]
     else:
-        axes = [*[rows, words] * params.height, words]
+        axes = [x for level in params.levels for x in (rows[: 2 ** (level + 1)], words)]
+    axes += [words] * params.randomized
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     run = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
     reports = [
@@ -56,15 +67,16 @@ def _same(reports, outcome):
 
 def test_privacy_is_that_of_the_enumerated_reports():
     """The largest ratio of two values' probabilities of a report, exact; labels included."""
-    spec = SPECS["users"]
-    _, numbers, total = law(spec)
-    assert np.all(numbers.sum(axis=1) == total)
-    assert numbers.min() > 0
-    worst = max(Fraction(int(c.max()), int(c.min())) for c in numbers.T)
-    assert math.log(worst) == pytest.approx(spec.exact_epsilon(BITS), abs=1e-12)
-    for name in SPECS:
-        assert SPECS[name].exact_epsilon(BITS) <= 4.0
-        assert SPECS[name].exact_epsilon() <= 4.0
+    for name in ("users", "joint"):
+        spec = SPECS[name]
+        _, numbers, total = law(spec)
+        assert np.all(numbers.sum(axis=1) == total)
+        assert numbers.min() > 0
+        worst = max(Fraction(int(c.max()), int(c.min())) for c in numbers.T)
+        assert math.log(worst) == pytest.approx(spec.exact_epsilon(BITS), abs=1e-12)
+    for spec in SPECS.values():
+        assert spec.exact_epsilon(BITS) <= spec.epsilon
+        assert spec.exact_epsilon() <= spec.epsilon
 
 
 @pytest.mark.parametrize(
@@ -73,6 +85,10 @@ def test_privacy_is_that_of_the_enumerated_reports():
         ("users", (0, 1, 0, 0, 0, 0, 1, 1)),
         ("users", (1, 0, 0, 1, 0, 0, 0, 1)),
         pytest.param("basic", (0, 1, 0, 0, 1, 0), marks=pytest.mark.slow),
+        ("joint", (0, 1, 0, 0, 0, 0, 1, 1)),
+        ("joint", (1, 0, 0, 1, 0, 0, 0, 1)),
+        ("joint-two", (1, 0, 1, 1)),
+        pytest.param("joint-basic", (0, 1, 0, 0, 1, 0), marks=pytest.mark.slow),
     ],
 )
 def test_errors_are_those_of_all_reports(name, counts):
@@ -93,21 +109,33 @@ def test_errors_are_those_of_all_reports(name, counts):
         weights = (weights[:, None] * numbers[value] / words).ravel()
     assert len(weights) == size**n
     estimates = np.asarray(jax.jit(jax.vmap(params.estimate))(Count.of(tallies)), np.float64)
-    scale = 1 / (2 * int(params.label_true) / 2**BITS - 1)
-    kappa = (scale**2 - 1) / 4
-    gap = scale * (tallies[:, 3] - tallies[:, 2])
-    pairs = (n**2 - gap**2) / 4 + n * kappa
+    scale, chances = float(_scale(params.true)), params._chances()
+    if params.randomized:
+        label = _scale(params.label_true)
+        square, gap = label**2, label * (tallies[:, 3] - tallies[:, 2])
+    else:
+        square, gap = scale**2 / chances[0], scale / chances[0] * tallies[:, 3]
+    pairs = (n**2 - gap**2 + n * (square - 1)) / 4
     ordered = estimates * np.maximum(pairs, n - 1)
     sizes = np.reshape(counts, (2, -1)).sum(axis=1)
     truth = float(spec.truth(counts))
     assert weights @ pairs == pytest.approx(np.prod(sizes))
     assert weights @ ordered == pytest.approx(truth * np.prod(sizes), abs=1e-3)
     expected = weights @ (ordered - truth * pairs) ** 2 / np.prod(sizes) ** 2
-    bit = (1 / (2 * int(params.true) / 2**BITS - 1)) ** 2
-    per_user = bit / params._chances()
-    tree = Tree.of(np.reshape(counts, (2, -1)).astype(float), 2, 0.5)
-    found = randomized_variance(tree, per_user, kappa, spec.split == "users")
+    tree = Tree.of(np.reshape(counts, (2, -1)).astype(float), params.height, spec._tie)
+    exclusive = spec.split == "users"
+    if params.randomized:
+        found = randomized_variance(tree, scale**2 / chances, (square - 1) / 4, exclusive)
+    else:
+        reports = JointReports(scale, chances, exclusive)
+        found = private_variance(tree, reports)
+        assert found <= private_bound(sizes.astype(float), spec._tie, reports)
     assert found == pytest.approx(expected, rel=1e-4)
+
+
+def _scale(true):
+    """What decodes a sign that is true with the probability of a threshold."""
+    return 1 / (2 * int(true) / 2**BITS - 1)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
@@ -118,39 +146,58 @@ def test_known_labels_and_independent_users(exclusive):
     tree = Tree.of(rng.integers(1, 9, (2, 6)).astype(float), 3, 0.5)
     public = unpruned_variance(tree, per_user, exclusive) / np.prod(tree.sizes) ** 2
     assert randomized_variance(tree, per_user, 0.0, exclusive) == pytest.approx(public)
-    p, n, kappa, area = np.array([[0.1, 0.3, 0.1], [0.2, 0.1, 0.2]]), 3, 1.5, 0.0
-    per_user, total = per_user[:2], 0.0
-    negative, positive = p / p.sum(axis=1, keepdims=True)
-    area = positive @ (np.cumsum(negative) - negative / 2)
-    pairs = n * (n - 1) * 0.25
-    for cells in itertools.product(range(6), repeat=n):
-        weight = np.prod(p.ravel()[list(cells)])
+    reports = JointReports(1.7, np.array([0.3, 0.4, 0.3]) if exclusive else np.ones(3), exclusive)
+    per_user, kappa = per_user[:2], 1.5
+
+    def randomized(tree, area):
+        _, spread = _linear(tree, area, per_user, kappa, exclusive, alone=False)
+        return np.sum(tree.levels[-1] * spread) + _pairs(tree, area, per_user, kappa)
+
+    def private(tree, area):
+        mean, second = _own(tree, area, reports)
+        return np.sum(tree.levels[-1] * (second - mean**2)) + _joint_pairs(tree, area, reports)
+
+    found = randomized_variance(_EXPECTED, per_user, kappa, exclusive, iid=True)
+    assert found == pytest.approx(_over_samples(randomized))
+    assert private_variance(_EXPECTED, reports, iid=True) == pytest.approx(_over_samples(private))
+
+
+_SHARES, _USERS = np.array([[0.1, 0.3, 0.1], [0.2, 0.1, 0.2]]), 3
+_EXPECTED = Tree.of(_USERS * _SHARES, 2, 0.5)
+
+
+def _over_samples(noise):
+    """The mean squared error about the population's area, over all samples of users.
+
+    Args:
+      noise: (tree of a sample, area) -> the variance of numerator less area times denominator.
+    """
+    negative, positive = _SHARES / _SHARES.sum(axis=1, keepdims=True)
+    area, total = positive @ (np.cumsum(negative) - negative / 2), 0.0
+    for cells in itertools.product(range(6), repeat=_USERS):
         table = np.bincount(cells, minlength=6).reshape(2, 3).astype(float)
         tree = Tree.of(table, 2, 0.5)
-        total += weight * _about(tree, area, per_user, kappa, exclusive)
-    tree = Tree.of(n * p, 2, 0.5)
-    found = randomized_variance(tree, per_user, kappa, exclusive, iid=True)
-    assert found == pytest.approx(total / pairs**2)
-
-
-def _about(tree, area, per_user, kappa, exclusive):
-    """The mean square of the linearised numerator about an area that is not the users' own."""
-    _, spread = _linear(tree, area, per_user, kappa, exclusive, alone=False)
-    noise = np.sum(tree.levels[-1] * spread) + _pairs(tree, area, per_user, kappa)
-    return noise + (float(tree.below()[0][0]) - area * np.prod(tree.sizes)) ** 2
+        bias = float(tree.below()[0][0]) - area * np.prod(tree.sizes)
+        total += np.prod(_SHARES.ravel()[list(cells)]) * (noise(tree, area) + bias**2)
+    return total / (_USERS * (_USERS - 1) * np.prod(_SHARES.sum(axis=1))) ** 2
 
 
 def test_predictions_and_the_part_for_labels():
-    """The worst case is above; the part is a minimiser; private labels are better below 4."""
+    """The worst case is above; the part is a minimiser; joint reports are better below 4."""
     uniform = np.repeat([62, 94], 64)
     apart = np.zeros(128, np.int64)
     apart[[0, 127]] = 4000, 6000
     for epsilon in (1.0, 6.0):
+        joint = HierarchicalAUC(64, epsilon, labels="private", threshold=0.0)
+        worst = joint.worst_case_variance(10_000, 6000)
+        assert float(joint.variance(uniform)) < float(joint.variance(apart)) <= worst
+        assert worst < 3 * float(joint.variance(apart))
         spec = HierarchicalAUC(64, epsilon, labels="randomized", threshold=0.0)
         worst = spec.worst_case_variance(10_000, 6000)
         assert float(spec.variance(uniform)) < float(spec.variance(apart)) <= worst
         assert worst < 3 * float(spec.variance(apart))
         assert worst <= spec.worst_case_variance(10_000)
+        assert (joint.variance(apart) < spec.variance(apart)) == (epsilon < 4)
 
         def cost(spec):
             return spec.count_variance * (1 + 2 * spec.label_variance)
@@ -160,8 +207,9 @@ def test_predictions_and_the_part_for_labels():
             part = spec.label_epsilon * factor
             other = HierarchicalAUC(64, epsilon, labels="randomized", label_epsilon=part)
             assert cost(spec) < cost(other)
-    pruned = HierarchicalAUC(64, 1.0, labels="randomized")
-    assert pruned.variance(apart) == pruned.worst_case_variance(10_000) == math.inf
+    for labels in ("private", "randomized"):
+        pruned = HierarchicalAUC(64, 1.0, labels=labels)
+        assert pruned.variance(apart) == pruned.worst_case_variance(10_000) == math.inf
 
 
 @pytest.mark.slow

@@ -51,6 +51,15 @@ CASES = (
         unbiased=False,
     ),
     Case(
+        "hierarchical-auc-private",
+        lambda e: HierarchicalAUC(3, e, labels="private", threshold=0.0),
+        counts=(9000, 3000, 6000, 3000, 1500, 12_000),
+        epsilons=(0.5, 1.0, 4.0),
+        finite=False,
+        variant=True,
+        unbiased=False,
+    ),
+    Case(
         "hierarchical-auc-pruned",
         lambda e: HierarchicalAUC(3, e),
         counts=(3000, 1000, 2000, 1000, 500, 4000),

@@ -20,7 +20,7 @@ def _queries(epsilon, kernel=None, **options):
 CASES = (
     Case(
         "oracle-statistic-hadamard",
-        lambda e: OracleStatistic(GiniMeanDifference(), HadamardResponse(5, e)),
+        lambda e: OracleStatistic(GiniMeanDifference(), HadamardResponse(5, e, num_blocks=2)),
         counts=(400, 0, 100, 300, 200),
         finite=False,
         bad=(
