@@ -34,9 +34,20 @@ class JointReports:
     exclusive: bool
 
     @property
+    def height(self) -> int:
+        """The level of the leaves."""
+        return len(self.chances) - 1
+
+    @property
     def per_user(self) -> np.ndarray:
         """V of all levels, what one user adds to the variance of a count, float64[height + 1]."""
         return self.scale**2 / self.chances
+
+    def squares(self, tie: float) -> float:
+        """`sum_l V_l**2 |S_l|**2` over the levels of nodes."""
+        entries = 2.0 ** np.arange(1, self.height + 1)
+        entries[-1] += 2 * tie**2 * 2.0**self.height
+        return float(self.per_user[1:] ** 2 @ entries)
 
     def own_squares(self, tie: float) -> np.ndarray:
         """What one user's own pairs, `Z^T S Z / 2`, have for a mean square, float64[height].
@@ -44,8 +55,8 @@ class JointReports:
         Siblings differ in the same bits in all rows: such a product is a character of the row,
         times its number of pairs, and that of equals is another one.
         """
-        pairs = 4.0 ** np.arange(len(self.chances) - 1)
-        pairs[-1] += (tie * 2.0 ** (len(self.chances) - 1)) ** 2
+        pairs = 4.0 ** np.arange(self.height)
+        pairs[-1] += (tie * 2.0**self.height) ** 2
         return self.scale**4 / self.chances[1:] ** 3 * pairs
 
 
@@ -57,25 +68,32 @@ def private_variance(tree: Tree, reports: JointReports, iid: bool = False) -> fl
       reports: how they report.
       iid: whether users are independent, their labels too, and the error is that about their law.
     """
-    sizes = tree.sizes
-    n, pairs, counts = sizes.sum(), float(np.prod(sizes)), tree.levels[-1]
+    n, pairs, counts = tree.sizes.sum(), float(np.prod(tree.sizes)), tree.levels[-1]
     area = float(tree.below()[0][0]) / pairs
-    if not iid:
-        mean, second = _own(tree, area, reports)
-        return float(np.sum(counts * (second - mean**2)) + _pairs(tree, area, reports)) / pairs**2
-    shares = counts / n
-    scaled = Tree([level * ((n - 1) / n) for level in tree.levels], tree.tie)
-    mean, second = _own(scaled, area, reports, alone=True)
-    constant = -area * ((n - 1) / 2 + reports.per_user[0] / 4)
-    own = np.sum(shares * (second + 2 * constant * mean + constant**2))
-    scaled = Tree([level / n for level in tree.levels], tree.tie)
-    mean, second = _own(scaled, area, reports, alone=True, itself=False)
-    one = np.sum(shares * (second - area * mean + area**2 / 4))
-    drift = (sizes[0] - sizes[1]) / n
-    both = _norms(tree, reports) + (area / 2) ** 2 * (reports.per_user[0] ** 2 + 1 - 2 * drift**2)
-    both -= (2 - reports.exclusive) * 2 * area**2 * pairs / n**2
-    total = n * own + n * (n - 1) / 2 * (both - 2 * one)
-    return float(total) / (pairs * (n - 1) / n) ** 2
+    if iid:
+        return _of_samples(tree, area, reports) / (pairs * (n - 1) / n) ** 2
+    mean, second = _own(tree, area, reports)
+    return float(np.sum(counts * (second - mean**2)) + _pairs(tree, area, reports)) / pairs**2
+
+
+def _of_samples(tree: Tree, area: float, reports: JointReports) -> float:
+    """The variance of R for independent users, by the parts of a user and of a pair of users."""
+    n, v0, counts = tree.sizes.sum(), reports.per_user[0], tree.levels[-1]
+    shares, (negative, positive) = counts / n, tree.sizes / n
+
+    def others(number: float) -> Tree:
+        return Tree([level * (number / n) for level in tree.levels], tree.tie)
+
+    mean, second = _own(others(n - 1), area, reports, alone=True)
+    constant = -area * ((n - 1) / 2 + v0 / 4)
+    single = np.sum(shares * (second + 2 * constant * mean + constant**2))
+    mean, second = _own(others(1), area, reports, alone=True, itself=False)
+    linear = np.sum(shares * (second - area * mean + area**2 / 4))  # of a pair's part, in one user
+    pair = reports.squares(tree.tie) + (area / 2) ** 2 * (
+        v0**2 + 1 - 2 * (negative - positive) ** 2
+    )
+    pair -= (2 - reports.exclusive) * 2 * area**2 * negative * positive
+    return float(n * single + n * (n - 1) / 2 * (pair - 2 * linear))
 
 
 def private_bound(sizes: np.ndarray, tie: float, reports: JointReports) -> float:
@@ -89,12 +107,12 @@ def private_bound(sizes: np.ndarray, tie: float, reports: JointReports) -> float
       tie: what a tied score counts.
       reports: how users report.
     """
-    n, v, height = sizes.sum(), reports.per_user, len(reports.chances) - 1
-    squares = np.full(height, np.sum(sizes**2))
+    n, v = sizes.sum(), reports.per_user
+    squares = np.full(reports.height, np.sum(sizes**2))
     squares[-1] *= (1 + tie) ** 2
     linear = n * (v[1:] @ squares + v[0] * (abs(sizes[0] - sizes[1]) + 1) ** 2 / 4)
     itself = n * (reports.own_squares(tie).sum() + v[0] ** 2 / reports.chances[0] / 16)
-    held = n * (n - 1) / 2 * (_norms_of(height, tie, v) + (v[0] ** 2 + 5) / 4)
+    held = n * (n - 1) / 2 * (reports.squares(tie) + (v[0] ** 2 + 5) / 4)
     return float((np.sqrt(linear) + np.sqrt(itself)) ** 2 + held) / float(np.prod(sizes)) ** 2
 
 
@@ -145,22 +163,11 @@ def _own(tree: Tree, area: float, reports: JointReports, alone: bool = False, it
     return mean, second if reports.exclusive else second - squares + mean**2
 
 
-def _norms_of(height: int, tie: float, per_user: np.ndarray) -> float:
-    """`sum_l V_l**2 |S_l|**2` from level 1."""
-    entries = 2.0 ** np.arange(1, height + 1)
-    entries[-1] += 2 * tie**2 * 2.0**height
-    return float(per_user[1:] ** 2 @ entries)
-
-
-def _norms(tree: Tree, reports: JointReports) -> float:
-    return _norms_of(tree.height, tree.tie, reports.per_user)
-
-
 def _pairs(tree: Tree, area: float, reports: JointReports) -> float:
     """The variance of the part of R that is linear in no user."""
     v, counts, n = reports.per_user, tree.levels[-1], tree.sizes.sum()
     number = n * (n - 1) / 2
-    total = number * (_norms(tree, reports) + (area / 2) ** 2 * v[0] ** 2)
+    total = number * (reports.squares(tree.tie) + (area / 2) ** 2 * v[0] ** 2)
     norms = np.full(counts.shape, (area / 2) ** 2 * v[0] + v[-1] * tree.tie**2)
     for level in range(1, tree.height + 1):
         held = partners(np.ones_like(tree.levels[level]), 0.0)
