@@ -105,6 +105,16 @@ RUNS = {
         "scores", lambda e: BilinearAUC(16, e, labels="private"), epsilons=(1.0, 8.0)
     ),
     "hierarchical": Run("scores", lambda e: HierarchicalAUC(16, e, threshold=0.0)),
+    "hierarchical-private": Run(
+        "scores",
+        lambda e: HierarchicalAUC(16, e, labels="private", threshold=0.0),
+        epsilons=(1.0, 4.0),
+    ),
+    "hierarchical-randomized": Run(
+        "scores",
+        lambda e: HierarchicalAUC(16, e, labels="randomized", threshold=0.0),
+        epsilons=(2.0, 8.0),
+    ),
     "hierarchical-pruned": Run("scores", lambda e: HierarchicalAUC(16, e), bound=True),
     "pairs-kendall": Run(
         "delays", lambda e: PairSampling(TAU, e, (10, 10), num_permutations=2), num_users=20_000
