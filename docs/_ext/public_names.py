@@ -61,8 +61,8 @@ def missing(documented: Container[str]) -> Iterator[str]:
     for package in public_packages():
         for name, value in public_names(package).items():
             alias = f"{package}.{name}"
-            has_origin = hasattr(value, "__qualname__")  # classes and functions
-            origin = f"{value.__module__}.{value.__qualname__}" if has_origin else alias
+            qualname = getattr(value, "__qualname__", None)  # of classes and functions
+            origin = f"{value.__module__}.{qualname}" if qualname else alias
             if alias in documented:
                 known.add(origin)
             else:
