@@ -136,7 +136,7 @@ def _scaled(value, radius):
     return entries, scale, jnp.where(valid, jnp.minimum(square, np.float32(1)), np.float32(0))
 
 
-def report(value, radius, along, across):
+def report(value, radius, along, across, length=None):
     """The vector with given parts along and across the unit vector of a value.
 
     Args:
@@ -144,10 +144,13 @@ def report(value, radius, along, across):
       radius: float32[].
       along: float32[], as in `point`.
       across: float32[d].
+      length: float32[], what `across` is stretched to; None to leave it.
 
     Returns:
       float32[d + 1].
     """
+    if length is not None:
+        across = across * (length / jnp.sqrt(jnp.sum(across * across)))
     return jnp.append(*_reflected(*_factors(value, radius), along, across))
 
 

@@ -151,8 +151,7 @@ class PrivUnitParams(VectorParams):
         """
         along, across = self._part(words, 1 + self.dim)
         normals = standard_normal(words[1 : 1 + self.dim])
-        normals = normals * (across / jnp.sqrt(jnp.sum(normals * normals)))
-        return report(value, jnp.asarray(self.radius), along, normals)
+        return report(value, jnp.asarray(self.radius), along, normals, length=across)
 
     @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):

@@ -189,8 +189,7 @@ class ProjUnitParams(VectorParams):
         lost = jnp.sum(squares[self.num_projected :])
         along, across = self._part(words, first, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
-        normals = normals * (across / jnp.sqrt(jnp.sum(normals * normals)))
-        return report(value, jnp.asarray(self.radius), along, normals)
+        return report(value, jnp.asarray(self.radius), along, normals, length=across)
 
     @compiled_in_float64
     def sample_tally(self, key, counts: Count, inputs=None):
