@@ -20,23 +20,15 @@ from ..randomizers import KRR
 from ._auc import AUC
 from ._auc_protocol import AUCProtocol
 from ._hierarchical_auc_budget import label_part, level_epsilon, square_scale
-from ._hierarchical_auc_labels import randomized_bound, randomized_variance
-from ._hierarchical_auc_moments import (
-    Pruning,
-    Tree,
-    data_of,
-    pruned_bound,
-    sampling_variance,
-    unpruned_variance,
-    worst_data,
-)
+from ._hierarchical_auc_errors import TreeErrors
+from ._hierarchical_auc_moments import Pruning
 from ._hierarchical_auc_params import (
     HierarchicalAUCParams,
     level_chances,
     threshold_of,
     tree_bytes,
 )
-from ._hierarchical_auc_private import JointReports, private_bound, private_variance
+from ._hierarchical_auc_private import LevelReports
 from ._hierarchical_auc_walk import HierarchicalAUCPassParams, estimate_reports, walk_reports
 
 MAX_SCORES = 2**24
@@ -285,20 +277,24 @@ class HierarchicalAUC(AUCProtocol):
         """The delta at which `exact_epsilon()` holds; 0 of a pure protocol."""
         return self.delta
 
-    def _per_user(self) -> np.ndarray:
-        """V: what a user adds to the variance of a count on levels 1 .. height, float64[height]."""
-        return square_scale(self._bit) / self._chances()[-self.height :]
-
-    def _chances(self) -> np.ndarray:
-        """The probability that a user reports on each of the levels, float64[num_levels]."""
-        if self.split == "users":
-            return level_chances(self.num_levels, 32)
-        return np.ones(self.num_levels)
+    def _errors(self) -> TreeErrors:
+        """What predicts the error."""
+        split = self.split == "users"
+        chances = level_chances(self.num_levels, 32) if split else np.ones(self.num_levels)
+        return TreeErrors(
+            labels=self.labels,
+            height=self.height,
+            tie=self._tie,
+            reports=LevelReports(math.sqrt(square_scale(self._bit)), chances, split),
+            label_variance=self.label_variance,
+            discards=self.threshold != 0,
+            pruning=self._pruning,
+        )
 
     @property
     def count_variance(self) -> float:
         """V, the largest variance of an estimated count by the size of the class."""
-        return float(self._per_user().max())
+        return float(self._errors().per_user.max())
 
     def _pruning(self, sizes: np.ndarray) -> Pruning:
         a = self.threshold_for(int(sizes[0]), int(sizes[1]))
@@ -325,7 +321,7 @@ class HierarchicalAUC(AUCProtocol):
           inputs: None; values are cells.
         """
         table = self._table(check_counts(counts), inputs).astype(np.float64)
-        return np.asarray(self._error(table, iid=False))
+        return np.asarray(self._errors().of(table, iid=False))
 
     def population_variance(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
         """The mean squared error about `population_truth` for independent users, float64[].
@@ -342,35 +338,7 @@ class HierarchicalAUC(AUCProtocol):
         """
         n = check_int("num_users", num_users, low=2)
         p = self._table(check_probabilities(probabilities), inputs)
-        return np.asarray(self._error(n * p, iid=True))
-
-    @property
-    def _is_predicted(self) -> bool:
-        """Whether anything is known of the error."""
-        return self.labels == "public" or self.threshold == 0
-
-    def _joint(self) -> JointReports:
-        """How users report node and label, with private labels."""
-        scale = math.sqrt(square_scale(self._bit))
-        return JointReports(scale, self._chances(), self.split == "users")
-
-    def _error(self, table: np.ndarray, iid: bool) -> float:
-        if not self._is_predicted:
-            return math.inf
-        tree, exclusive = Tree.of(table, self.height, self._tie), self.split == "users"
-        if self.labels == "private":
-            return private_variance(tree, self._joint(), iid)
-        if self.labels == "randomized":
-            noise = self._per_user(), self.label_variance
-            return randomized_variance(tree, *noise, exclusive, iid)
-        sampling = sampling_variance(tree) if iid else 0.0
-        pairs = float(np.prod(tree.sizes))
-        if self.threshold == 0:
-            noise = unpruned_variance(tree, self._per_user(), exclusive, iid)
-            return noise / pairs**2 + sampling
-        pruning = self._pruning(tree.sizes)
-        bound = pruned_bound(data_of(tree, pruning), self._tie, pruning)
-        return (math.sqrt(bound) / pairs + math.sqrt(sampling)) ** 2
+        return np.asarray(self._errors().of(n * p, iid=True))
 
     def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
         """A proven bound on `variance` over all data sets; inf where that is.
@@ -381,20 +349,10 @@ class HierarchicalAUC(AUCProtocol):
             the worst.
         """
         n = check_int("num_users", num_users, low=2)
-        if not self._is_predicted:
-            return math.inf
         if num_positive is None:
             return max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1))
         positive = check_int("num_positive", num_positive, low=1, high=n - 1)
-        sizes = np.array([n - positive, positive], float)
-        if self.labels == "private":
-            return private_bound(sizes, self._tie, self._joint())
-        if self.labels == "randomized":
-            v, kappa = self.count_variance, self.label_variance
-            return randomized_bound(sizes, self.height, self._tie, v, kappa)
-        pruning = self._pruning(sizes)
-        bound = pruned_bound(worst_data(sizes, self.height, self._tie, pruning), self._tie, pruning)
-        return bound / float(np.prod(sizes)) ** 2
+        return self._errors().bound(np.array([n - positive, positive], float))
 
     def _check_classes(self, masses: np.ndarray, num_users: int) -> None:
         per_user = self.count_variance

@@ -20,12 +20,13 @@ from ._hierarchical_auc_moments import Tree, partners
 
 
 @dataclasses.dataclass(frozen=True)
-class JointReports:
-    """How users report node and label.
+class LevelReports:
+    """How users report on levels.
 
     Attributes:
       scale: c, what decodes a sign.
-      chances: float64[height + 1], the probability that a user reports on each level.
+      chances: float64[height + 1], the probability that a user reports on each level. Without
+        private labels there is no level 0, and `per_user` alone has a meaning.
       exclusive: whether a user is on one level only.
     """
 
@@ -40,7 +41,7 @@ class JointReports:
 
     @property
     def per_user(self) -> np.ndarray:
-        """V of all levels, what one user adds to the variance of a count, float64[height + 1]."""
+        """V of all levels, what one user adds to the variance of a count."""
         return self.scale**2 / self.chances
 
     def squares(self, tie: float) -> float:
@@ -60,7 +61,7 @@ class JointReports:
         return self.scale**4 / self.chances[1:] ** 3 * pairs
 
 
-def private_variance(tree: Tree, reports: JointReports, iid: bool = False) -> float:
+def private_variance(tree: Tree, reports: LevelReports, iid: bool = False) -> float:
     """The mean squared error of the linearised estimate of the area; exact.
 
     Args:
@@ -76,7 +77,7 @@ def private_variance(tree: Tree, reports: JointReports, iid: bool = False) -> fl
     return float(np.sum(counts * (second - mean**2)) + _pairs(tree, area, reports)) / pairs**2
 
 
-def _of_samples(tree: Tree, area: float, reports: JointReports) -> float:
+def _of_samples(tree: Tree, area: float, reports: LevelReports) -> float:
     """The variance of R for independent users, by the parts of a user and of a pair of users."""
     n, v0, counts = tree.sizes.sum(), reports.per_user[0], tree.levels[-1]
     shares, (negative, positive) = counts / n, tree.sizes / n
@@ -96,7 +97,7 @@ def _of_samples(tree: Tree, area: float, reports: JointReports) -> float:
     return float(n * single + n * (n - 1) / 2 * (pair - 2 * linear))
 
 
-def private_bound(sizes: np.ndarray, tie: float, reports: JointReports) -> float:
+def private_bound(sizes: np.ndarray, tie: float, reports: LevelReports) -> float:
     """A proven bound on it over all users with these sizes of the classes.
 
     What is subtracted for users alone and for the parts of pairs that are linear is left out, and
@@ -116,7 +117,7 @@ def private_bound(sizes: np.ndarray, tie: float, reports: JointReports) -> float
     return float((np.sqrt(linear) + np.sqrt(itself)) ** 2 + held) / float(np.prod(sizes)) ** 2
 
 
-def _own(tree: Tree, area: float, reports: JointReports, alone: bool = False, itself: bool = True):
+def _own(tree: Tree, area: float, reports: LevelReports, alone: bool = False, itself: bool = True):
     """Mean and mean square of the part of R that is linear in a user, without its constant.
 
     `sum_l a_l^T Z_l + (A / 2) T g`, with `a = S (h - m)` and T the sum of the others' signs; and
@@ -163,7 +164,7 @@ def _own(tree: Tree, area: float, reports: JointReports, alone: bool = False, it
     return mean, second if reports.exclusive else second - squares + mean**2
 
 
-def _pairs(tree: Tree, area: float, reports: JointReports) -> float:
+def _pairs(tree: Tree, area: float, reports: LevelReports) -> float:
     """The variance of the part of R that is linear in no user."""
     v, counts, n = reports.per_user, tree.levels[-1], tree.sizes.sum()
     number = n * (n - 1) / 2

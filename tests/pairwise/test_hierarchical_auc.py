@@ -239,7 +239,7 @@ def test_the_walk_is_equation_10(threshold, discarded, ties):
 def test_thresholds():
     """The rules solve the equation of the minimiser, or the first step of it."""
     spec = HierarchicalAUC(2**10, 1.0)
-    v = spec._per_user().max()
+    v = spec.count_variance
     root = math.sqrt(spec.threshold_for(3000, 9000))
     assert root * (root - 1) ** 2 == pytest.approx(21 / 8 * math.sqrt(2 * 12000 * v) / 3000)
     paper = HierarchicalAUC(2**10, 1.0, threshold="paper", discarded="zero")
