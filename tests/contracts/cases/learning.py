@@ -42,6 +42,7 @@ CASES = (
             (lambda: AgnosticLearner(CONCEPTS, 1.0, randomizer=Gaussian), "delta.*partial"),
         ),
         finite=False,
+        density=True,  # reports are floats
         variant=True,
     ),
 )
