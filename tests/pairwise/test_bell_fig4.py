@@ -29,9 +29,14 @@ def test_cells_and_their_predictions(monkeypatch):
 
 @pytest.mark.slow
 def test_rows_and_figure():
+    """Where tau_b is not noise, whose ratio has no second moment, errors are as predicted.
+
+    Of 20 normal errors the root mean square is off by the factors below once in 10**9 times.
+    """
     pa = pytest.importorskip("pyarrow")
     pytest.importorskip("matplotlib")
-    rows = [row for cell in cells_of(TABLE, EXPERIMENT.quick) for row in cell.rows()]
-    for row in rows:
-        assert 0.4 < row["rmse"] / row["predicted_rmse"] < 2
+    rows = [row for cell in cells_of(100 * TABLE, EXPERIMENT.quick) for row in cell.rows()]
+    ratios = [row["rmse"] / row["predicted_rmse"] for row in rows if row["predicted_rmse"] < 0.25]
+    assert len(ratios) >= 10
+    assert all(0.23 < ratio < 2.1 for ratio in ratios)
     assert len(figure(pa.Table.from_pylist(rows)).axes) == 2
