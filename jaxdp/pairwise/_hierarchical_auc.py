@@ -277,15 +277,18 @@ class HierarchicalAUC(AUCProtocol):
         """The delta at which `exact_epsilon()` holds; 0 of a pure protocol."""
         return self.delta
 
+    def _reports(self) -> LevelReports:
+        """How users report on levels."""
+        split = self.split == "users"
+        chances = level_chances(self.num_levels, 32, split)
+        return LevelReports(self.height, math.sqrt(square_scale(self._bit)), chances, split)
+
     def _errors(self) -> TreeErrors:
         """What predicts the error."""
-        split = self.split == "users"
-        chances = level_chances(self.num_levels, 32) if split else np.ones(self.num_levels)
         return TreeErrors(
             labels=self.labels,
-            height=self.height,
             tie=self._tie,
-            reports=LevelReports(math.sqrt(square_scale(self._bit)), chances, split),
+            reports=self._reports(),
             label_variance=self.label_variance,
             discards=self.threshold != 0,
             pruning=self._pruning,
@@ -294,7 +297,7 @@ class HierarchicalAUC(AUCProtocol):
     @property
     def count_variance(self) -> float:
         """V, the largest variance of an estimated count by the size of the class."""
-        return float(self._errors().per_user.max())
+        return float(self._reports().per_node_user.max())
 
     def _pruning(self, sizes: np.ndarray) -> Pruning:
         a = self.threshold_for(int(sizes[0]), int(sizes[1]))

@@ -25,7 +25,6 @@ class TreeErrors:
 
     Attributes:
       labels: "public", "private" or "randomized".
-      height: the level of the leaves.
       tie: what a tied score counts.
       reports: how users report on levels.
       label_variance: of a randomized label.
@@ -34,7 +33,6 @@ class TreeErrors:
     """
 
     labels: str
-    height: int
     tie: float
     reports: LevelReports
     label_variance: float
@@ -46,11 +44,6 @@ class TreeErrors:
         """Whether anything is known of the error."""
         return self.labels == "public" or not self.discards
 
-    @property
-    def per_user(self) -> np.ndarray:
-        """V of the levels of nodes, what one user adds to the variance of a count."""
-        return self.reports.per_user[-self.height :]
-
     def of(self, table: np.ndarray, iid: bool) -> float:
         """The mean squared error for given users, or a bound on it; inf where none is known.
 
@@ -60,16 +53,19 @@ class TreeErrors:
         """
         if not self.is_predicted:
             return math.inf
-        tree, exclusive = Tree.of(table, self.height, self.tie), self.reports.exclusive
+        tree, exclusive = Tree.of(table, self.reports.height, self.tie), self.reports.exclusive
         if self.labels == "private":
             return private_variance(tree, self.reports, iid)
         if self.labels == "randomized":
-            noise = self.per_user, self.label_variance
+            noise = self.reports.per_node_user, self.label_variance
             return randomized_variance(tree, *noise, exclusive, iid)
         sampling = sampling_variance(tree) if iid else 0.0
         pairs = float(np.prod(tree.sizes))
         if not self.discards:
-            return unpruned_variance(tree, self.per_user, exclusive, iid) / pairs**2 + sampling
+            return (
+                unpruned_variance(tree, self.reports.per_node_user, exclusive, iid) / pairs**2
+                + sampling
+            )
         pruning = self.pruning(tree.sizes)
         bound = pruned_bound(data_of(tree, pruning), self.tie, pruning)
         return (math.sqrt(bound) / pairs + math.sqrt(sampling)) ** 2
@@ -81,8 +77,8 @@ class TreeErrors:
         if self.labels == "private":
             return private_bound(sizes, self.tie, self.reports)
         if self.labels == "randomized":
-            v = float(self.per_user.max())
-            return randomized_bound(sizes, self.height, self.tie, v, self.label_variance)
+            v = float(self.reports.per_node_user.max())
+            return randomized_bound(sizes, self.reports.height, self.tie, v, self.label_variance)
         pruning = self.pruning(sizes)
-        data = worst_data(sizes, self.height, self.tie, pruning)
+        data = worst_data(sizes, self.reports.height, self.tie, pruning)
         return pruned_bound(data, self.tie, pruning) / float(np.prod(sizes)) ** 2

@@ -14,7 +14,7 @@ The parts of M that are linear in one user, and those of pairs, are uncorrelated
 
 import numpy as np
 
-from ._hierarchical_auc_moments import Tree
+from ._hierarchical_auc_moments import Tree, form_squares
 
 
 def randomized_variance(
@@ -106,9 +106,8 @@ def _linear(tree: Tree, area: float, per_user, kappa: float, exclusive: bool, al
 
 def _levels(tree: Tree, per_user) -> tuple[float, float]:
     """`sum_l V_l**2 |B_l|**2` and `sum_l V_l**2 tr(B_l**2)`."""
-    numbers = 2.0 ** np.arange(tree.height)
     equals = per_user[-1] ** 2 * tree.tie**2 * 2.0**tree.height
-    return float(per_user**2 @ numbers + equals), float(equals)
+    return form_squares(per_user, tree.tie), float(equals)
 
 
 def _ordered(tree: Tree, first: np.ndarray, second: np.ndarray, tie: float, alone: bool) -> float:
@@ -147,13 +146,9 @@ def _squares(tree: Tree, area: float, per_user, kappa: float, alone: bool = Fals
 def _pairs(tree: Tree, area: float, per_user, kappa: float) -> float:
     """The variance of the part of M that is linear in no user."""
     plus, minus = _LABEL + kappa, 1 - _LABEL + kappa
-    counts, equals = tree.levels[-1], per_user[-1] * tree.tie**2
-    right = np.zeros(counts.shape[1])  # of V over the levels where a score is in a right child
-    for level in range(1, tree.height + 1):
-        bits = np.arange(counts.shape[1]) >> (tree.height - level) & 1
-        right += per_user[level - 1] * bits
+    counts = tree.levels[-1]
     total = _squares(tree, area, per_user, kappa)
-    norms = np.stack([per_user.sum() - right, right]) + equals + area**2
+    norms = tree.row_squares(per_user) + area**2
     for label, others in ((1, minus), (0, plus)):
         own = np.array([[1.0 - label], [float(label)]])
         weight = np.sum(others * tree.sizes[:, None]) - others[label, 0]

@@ -54,6 +54,15 @@ class Tree:
         own, tie = self.levels[level], self.tie if level == self.height else 0.0
         return partners(own, tie), partners(own, tie**2)
 
+    def row_squares(self, per_user: np.ndarray) -> np.ndarray:
+        """`sum_l V_l |row of B_l or B_l^T|**2` of each value, float64[2, 2**height]."""
+        total = np.zeros_like(self.levels[-1])
+        for level in range(1, self.height + 1):
+            tie = self.tie if level == self.height else 0.0
+            squares = partners(np.ones_like(self.levels[level]), tie**2)
+            total += per_user[level - 1] * np.repeat(squares, 2 ** (self.height - level), axis=1)
+        return total
+
     def pairs(self, first: list[np.ndarray]) -> np.ndarray:
         """The sum over B_l**2 of products of numbers of nodes float64[2, 2**l], by level."""
         sums = []
@@ -94,6 +103,13 @@ def partners(numbers: np.ndarray, tie: float) -> np.ndarray:
     found[0, :, 0] += split[1, :, 1]
     found[1, :, 1] += split[0, :, 0]
     return found.reshape(2, -1)
+
+
+def form_squares(per_user: np.ndarray, tie: float) -> float:
+    """`sum_l V_l**2 |B_l|**2`, of V of levels 1 .. height."""
+    numbers = 2.0 ** np.arange(len(per_user))
+    numbers[-1] += tie**2 * 2.0 ** len(per_user)
+    return float(per_user**2 @ numbers)
 
 
 def unpruned_variance(tree: Tree, per_user: np.ndarray, exclusive: bool, iid: bool = False):
@@ -224,10 +240,10 @@ def data_of(tree: Tree, pruning: Pruning) -> Data:
 def worst_data(sizes: np.ndarray, height: int, tie: float, pruning: Pruning) -> Data:
     """Bounds on the numbers of all users with these sizes of the classes."""
     others = pruning.num_groups - 1
-    partners = sizes[::-1]
-    slopes = (height + tie**2) * (partners**2 + others * partners)
+    opposite = sizes[::-1]
+    slopes = (height + tie**2) * (opposite**2 + others * opposite)
     # The partners of a user on all levels are disjoint.
-    path = np.sqrt(height * partners * others)
+    path = np.sqrt(height * opposite * others)
     drift = (1 + tie) * float(sizes @ path + height * others * math.sqrt(sizes[0] * sizes[1]))
     share = 0.5 if pruning.half else 1.0
     return Data(sizes, height, slopes, share * float(sizes[0] * sizes[1]), drift)

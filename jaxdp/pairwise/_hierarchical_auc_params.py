@@ -28,8 +28,13 @@ from ..randomizers._hadamard_words import parity
 from ..randomizers._params import RandomizerParams
 
 
-def level_chances(num_levels: int, word_bits: int) -> np.ndarray:
-    """The probability that `floor(word * num_levels / 2**word_bits)` is each level, float64[H]."""
+def level_chances(num_levels: int, word_bits: int, split_users: bool) -> np.ndarray:
+    """The probability that a user reports on each of the levels, float64[num_levels].
+
+    That `floor(word * num_levels / 2**word_bits)` is the level; or 1, where users are not split.
+    """
+    if not split_users:
+        return np.ones(num_levels)
     borders = [-(-(level << word_bits) // num_levels) for level in range(num_levels + 1)]
     return np.diff(borders) / 2.0**word_bits
 
@@ -185,9 +190,7 @@ class HierarchicalAUCParams(RandomizerParams):
 
     def _chances(self) -> np.ndarray:
         """The probability that a user reports on each of the levels, float64[levels]."""
-        if self.split_users:
-            return level_chances(len(self.levels), self.word_bits)
-        return np.ones(len(self.levels))
+        return level_chances(len(self.levels), self.word_bits, self.split_users)
 
     def _bit_scale(self):
         """c; only inside an x64 block."""

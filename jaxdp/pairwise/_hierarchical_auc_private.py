@@ -16,7 +16,7 @@ import dataclasses
 
 import numpy as np
 
-from ._hierarchical_auc_moments import Tree, partners
+from ._hierarchical_auc_moments import Tree, form_squares, partners
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,31 +24,31 @@ class LevelReports:
     """How users report on levels.
 
     Attributes:
+      height: the level of the leaves.
       scale: c, what decodes a sign.
-      chances: float64[height + 1], the probability that a user reports on each level. Without
-        private labels there is no level 0, and `per_user` alone has a meaning.
+      chances: float64[height] or, with level 0 for private labels, float64[height + 1], the
+        probability that a user reports on each level.
       exclusive: whether a user is on one level only.
     """
 
+    height: int
     scale: float
     chances: np.ndarray
     exclusive: bool
-
-    @property
-    def height(self) -> int:
-        """The level of the leaves."""
-        return len(self.chances) - 1
 
     @property
     def per_user(self) -> np.ndarray:
         """V of all levels, what one user adds to the variance of a count."""
         return self.scale**2 / self.chances
 
+    @property
+    def per_node_user(self) -> np.ndarray:
+        """That of the levels of nodes, 1 .. height."""
+        return self.per_user[-self.height :]
+
     def squares(self, tie: float) -> float:
-        """`sum_l V_l**2 |S_l|**2` over the levels of nodes."""
-        entries = 2.0 ** np.arange(1, self.height + 1)
-        entries[-1] += 2 * tie**2 * 2.0**self.height
-        return float(self.per_user[1:] ** 2 @ entries)
+        """`sum_l V_l**2 |S_l|**2` over the levels of nodes; S is B and its transpose."""
+        return 2 * form_squares(self.per_node_user, tie)
 
     def own_squares(self, tie: float) -> np.ndarray:
         """What one user's own pairs, `Z^T S Z / 2`, have for a mean square, float64[height].
@@ -144,7 +144,7 @@ def _own(tree: Tree, area: float, reports: LevelReports, alone: bool = False, it
         second = second + (area / 4) ** 2 * c**4 / reports.chances[0] ** 3
         second = second + area / 2 * label * v[0] / reports.chances[0]
     mean, second = (np.broadcast_to(x, tree.levels[-1].shape).copy() for x in (mean, second))
-    squares = mean**2
+    squares, own_squares = mean**2, reports.own_squares(tree.tie)
     for level in range(1, tree.height + 1):
         tie = tree.tie if level == tree.height else 0.0
         slopes = partners(tree.levels[level], tie)
@@ -152,7 +152,7 @@ def _own(tree: Tree, area: float, reports: LevelReports, alone: bool = False, it
         found = v[level] * np.sum(slopes**2)
         found = found + kept * v[level] * (held + tie**2 - 2 * partners(slopes, tie))
         if itself:
-            found = found + reports.own_squares(tree.tie)[level - 1]
+            found = found + own_squares[level - 1]
             sibling = slopes.reshape(2, -1, 2)[::-1, :, ::-1].reshape(2, -1) - kept * held
             cubes = 2.0 ** (level - 1) * sibling
             cubes = cubes + tie * 2.0**level * (slopes[::-1] - kept * tie)
@@ -169,10 +169,7 @@ def _pairs(tree: Tree, area: float, reports: LevelReports) -> float:
     v, counts, n = reports.per_user, tree.levels[-1], tree.sizes.sum()
     number = n * (n - 1) / 2
     total = number * (reports.squares(tree.tie) + (area / 2) ** 2 * v[0] ** 2)
-    norms = np.full(counts.shape, (area / 2) ** 2 * v[0] + v[-1] * tree.tie**2)
-    for level in range(1, tree.height + 1):
-        held = partners(np.ones_like(tree.levels[level]), 0.0)
-        norms += v[level] * np.repeat(held, 2 ** (tree.height - level), axis=1)
+    norms = tree.row_squares(reports.per_node_user) + (area / 2) ** 2 * v[0]
     total -= (n - 1) * float(np.sum(counts * norms))
     ordered, squares = (float(Tree(tree.levels, t).below()[0][0]) for t in (tree.tie, tree.tie**2))
     return total + squares - reports.exclusive * area * ordered + number * (area / 2) ** 2

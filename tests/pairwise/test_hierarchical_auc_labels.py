@@ -127,7 +127,7 @@ def test_errors_are_those_of_all_reports(name, counts):
     if params.randomized:
         found = randomized_variance(tree, scale**2 / chances, (square - 1) / 4, exclusive)
     else:
-        reports = LevelReports(scale, chances, exclusive)
+        reports = LevelReports(params.height, scale, chances, exclusive)
         found = private_variance(tree, reports)
         assert found <= private_bound(sizes.astype(float), spec._tie, reports)
     assert found == pytest.approx(expected, rel=1e-4)
@@ -146,7 +146,8 @@ def test_known_labels_and_independent_users(exclusive):
     tree = Tree.of(rng.integers(1, 9, (2, 6)).astype(float), 3, 0.5)
     public = unpruned_variance(tree, per_user, exclusive) / np.prod(tree.sizes) ** 2
     assert randomized_variance(tree, per_user, 0.0, exclusive) == pytest.approx(public)
-    reports = LevelReports(1.7, np.array([0.3, 0.4, 0.3]) if exclusive else np.ones(3), exclusive)
+    chances = np.array([0.3, 0.4, 0.3]) if exclusive else np.ones(3)
+    reports = LevelReports(2, 1.7, chances, exclusive)
     per_user, kappa = per_user[:2], 1.5
 
     def randomized(tree, area):
