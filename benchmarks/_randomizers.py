@@ -12,8 +12,6 @@ from jax import lax
 
 import jaxdp
 from jaxdp import randomizers as lib
-from jaxdp_kernels._samples import Noise
-from jaxdp_kernels.randomize_and_sum import randomize_and_sum
 from jaxdp_kernels.standard_normal import standard_normal
 from jaxdp_kernels.threefry_words import threefry_words
 
@@ -164,12 +162,12 @@ def draw(key_data: jax.Array, make: Callable | None, block: int, blocks: jax.Arr
     """The sum of as many blocks of words, or of what `make` makes of them, and no more."""
 
     def terms(start):
-        words = threefry_words(key_data, start, block)
+        words = threefry_words(key_data, start, block, 1)
         return words if make is None else make(words)
 
     def add(number, total):
         first = jnp.asarray(number, jnp.int32).astype(jnp.uint32) * np.uint32(block)
-        found = terms(jnp.stack([jnp.zeros_like(first), first]))
+        found = terms(jnp.stack([jnp.zeros_like(first), first >> np.uint32(1)]))
         return total + jnp.sum(found, dtype=found.dtype)
 
     dtype = jnp.uint32 if make is None else jnp.float32
@@ -224,40 +222,6 @@ def _limit(key, draws: int, num_users: int, normals: bool) -> Callable[[], Any]:
     blocks = jnp.int32(draws * num_users // block)
     make, data = standard_normal if normals else None, jax.random.key_data(key)
     return lambda: jax.block_until_ready(draw(data, make, block, blocks))
-
-
-def private_sum(dim: int, num_users: int, repeats: int) -> dict[str, Any]:
-    """`PrivUnitG` with its sum and that of a quadratic form, fused, against its normals.
-
-    And against the least that a report of a vector costs in the same operation: normals, d words a
-    user, are added to the users' vectors.
-
-    Args:
-      dim: d.
-      num_users: a power of two.
-      repeats: timed runs.
-
-    Returns:
-      Nanoseconds a user of the three, and ours and the least over the normals.
-    """
-    setting = Setting(lib.PrivUnitG(dim, EPSILON), dim, normals=dim)
-    key, values = jax.random.key(4), jnp.asarray(setting.rows(num_users, 0))
-    signs = jnp.where(jnp.arange(dim) % 2 == 0, 1.0, -1.0).astype(jnp.float32)
-    start = jnp.zeros(2, jnp.uint32)
-
-    def sums(params):
-        data = jax.random.key_data(key)
-        return lambda: jax.block_until_ready(randomize_and_sum(params, data, start, values, signs))
-
-    candidates = {
-        "ours": sums(setting.spec.build()),
-        "least": sums(Noise(jnp.float32(1), dim)),
-        "limit": _limit(key, dim, num_users, normals=True),
-    }
-    times = _timing.interleave(candidates, repeats)
-    each = {f"{who}_ns": time["median"] / num_users * 1e9 for who, time in times.items()}
-    ratio, least = (each[who] / each["limit_ns"] for who in ("ours_ns", "least_ns"))
-    return {"dim": dim, "users": num_users, **each, "ratio": ratio, "least_ratio": least}
 
 
 def tallies(

@@ -87,7 +87,6 @@ def markdown(results: dict[str, Any]) -> str:
         ]
     if "randomizers" in results:
         parts += _randomizers(results["randomizers"], settings["epsilon"])
-        parts.append(_private_sum(results["private_sum"]))
     if "tallies" in results:
         parts += _tallies(results["tallies"])
     if "kernels" in results:
@@ -121,15 +120,6 @@ def _randomizers(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
     reasons = "\n".join(f"* `{name}`: {reason}" for name, reason in why)
     parts = [text, _table(header, body)]
     return [*parts, "Why some reach less than half:", reasons] if why else parts
-
-
-def _private_sum(row: dict[str, Any]) -> str:
-    return (
-        f"`PrivUnitG`, d = {row['dim']}, padded, its sum and the sum of a quadratic form "
-        f"(`randomize_and_sum`), {row['users']:,} users: {row['ours_ns']:.0f} ns a user, "
-        f"{row['ratio']:.2f} times its {row['dim']} normals. Normals that are added to the users' "
-        f"vectors, with the same sums: {row['least_ratio']:.2f} times."
-    )
 
 
 def _tallies(rows: list[dict[str, Any]]) -> list[str]:

@@ -26,8 +26,8 @@ def raw_words(key: jax.Array, num_users: int) -> jax.Array:
 
     def add(number, total):
         first = jnp.asarray(number, jnp.int32).astype(jnp.uint32) * np.uint32(block)
-        start = jnp.stack([jnp.zeros_like(first), first])
-        return total + jnp.sum(threefry_words(data, start, block), dtype=jnp.uint32)
+        start = jnp.stack([jnp.zeros_like(first), first >> np.uint32(1)])
+        return total + jnp.sum(threefry_words(data, start, block, 1), dtype=jnp.uint32)
 
     return lax.fori_loop(0, num_users // block, add, jnp.zeros((), jnp.uint32))
 

@@ -137,9 +137,6 @@ def measure(
         results["randomizers"] = _randomizers.per_user(
             settings, sizes.each_draws, sizes.repeats, sizes.seconds
         )
-        dim = sizes.dims[-1]
-        users = _randomizers.users_for(sizes.each_draws, dim)
-        results["private_sum"] = _randomizers.private_sum(dim, users, sizes.repeats)
     if "tally" in parts:
         users, k, d, inputs = sizes.tally
         results["tallies"] = _randomizers.tallies(
@@ -265,11 +262,6 @@ def aims(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     if "end_to_end" in results:
         _judge_krr(results, judge)
-    if "private_sum" in results:
-        one = results["private_sum"]
-        name = f"PrivUnitG, d = {one['dim']}, with its sums"
-        judge(f"{name} ≤ 230 ns a user", None, one["ours_ns"], lambda x: x <= 230)
-        judge(f"{name} ≤ 1.2 × its normals", None, one["ratio"], lambda x: x <= 1.2)
     return found
 
 

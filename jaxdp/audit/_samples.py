@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..random import Count, Fixed, UserWords, words
+from ..random import Count, Fixed, user_words, words
 
 MAX_DECODED = 4096  # entries of an estimate, above which single reports are not decoded
 SYMBOL_COLUMNS, REAL_COLUMNS = 16, 8
@@ -126,11 +126,11 @@ def _reports(params, key, start, value, size: int):
     if getattr(params, "lazy_words", False):
 
         def report(user):
-            return params.from_bits(UserWords.of_user(key, user, params.num_words), value)
+            return params.from_bits(user_words(key, user, params.num_words), value)
 
         return jax.vmap(report)(users)
     rows = words(key, Count.of(start), size, params.num_words)
-    return jax.vmap(params.from_bits, in_axes=(0, None))(rows, value)
+    return jax.vmap(params.from_bits, in_axes=(-1, None))(rows, value)
 
 
 def _row(reports):

@@ -12,7 +12,7 @@ from .._queries import AdditiveProtocol, check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from .._x64 import compiled_in_float64, dot
 from ..factorization import central_lower_bound, gamma2, gamma_f
-from ..random import ROUND, Count, multinomial, stream
+from ..random import ROUND, Count, multinomial, stream, user_words
 from ..random._gamma import normal_of
 from ..randomizers._params import CountedParams
 from ._gaussian_privacy import GaussianPrivacy
@@ -338,7 +338,7 @@ class FactorizationMechanismParams(CountedParams):
         Returns:
           (Count[k], uint32[l, 2]).
         """
-        words = jax.random.bits(stream(key, ROUND + 1), (self.right.shape[-2], 2), jnp.uint32)
+        words = user_words(stream(key, ROUND + 1), 0, 2 * self.right.shape[-2])[:].reshape(-1, 2)
         return collect(self, population), words
 
     @compiled_in_float64

@@ -10,7 +10,7 @@ from jax import lax
 
 from .._subsets import num_subsets, rank, sizes, subsets
 from .._x64 import compiled_in_float64
-from ..random import ROUND, Count, stream
+from ..random import ROUND, Count, stream, user_words
 from ..random._gamma import normal_of
 from ..randomizers._params import RandomizerParams
 from ._flattened import project_flattened
@@ -165,9 +165,8 @@ class MarginalsParams(RandomizerParams):
         Returns:
           (Count[N], uint32[N - 1, 2]).
         """
-        shape = (self.num_answers - 1, 2)
-        words = jax.random.bits(stream(key, ROUND + 1), shape, jnp.uint32)
-        return collect(self, population), words
+        words = user_words(stream(key, ROUND + 1), 0, 2 * (self.num_answers - 1))
+        return collect(self, population), words[:].reshape(-1, 2)
 
     def estimate(self, outcome):
         """The answers, float[N].

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..population import Population
-from ..random import Count
+from ..random import TILE, Count
 
 WORDS_PER_BLOCK = 2**20
+_MOST_TILED_WORDS = 2**24  # words of a tile of users; of more words, blocks are smaller
 
 
 def logical_block(num_words: int) -> int:
@@ -30,14 +31,12 @@ class Plan:
     Attributes:
       block: users in the compiled body, static.
       rows: users of one device's share of an array, static; None when users are made on the fly.
-      aligned: whether row j of block i must hold the device's user `i * block + j`. A tally of
-        floats needs it, for its rounding depends on the order of the rows; a tally of integers does
-        not, and saves the copy.
+      tiled: whether every block begins at a multiple of 2,048 users, static.
     """
 
     block: int
     rows: int | None
-    aligned: bool
+    tiled: bool
 
     def num_blocks(self, population: Population, num_devices: int) -> jax.Array | int:
         """Blocks a device runs; traced where the number of users is."""
@@ -53,17 +52,24 @@ class Plan:
         blocks = Count.of(device).times(jnp.asarray(num_blocks, jnp.int32).astype(jnp.uint32))
         return blocks.times(self.block)
 
-    def block_start(self, number: jax.Array) -> tuple[Count, Count]:
-        """The first user of a block that counts, and the first that is read, within the device.
+    def users_left(self, start: Count, population: Population, first: Count) -> jax.Array:
+        """How many users of a block belong to the device, uint32[] in [0, block].
 
-        They differ only in the last block of an array, which is read a little earlier so as to end
-        with the array; the users read twice are masked.
+        Args:
+          start: Count[], the block's first user.
+          population: the users.
+          first: Count[], the device's first user.
         """
-        start = Count.of(number).times(self.block)
-        if self.rows is None or self.aligned:
-            return start, start
-        read = jnp.minimum(start.lo, np.uint32(self.rows - self.block))
-        return start, Count.of(read)
+        left = _clip(population.size - start, self.block)
+        if self.rows is None or self.rows % self.block == 0:
+            return left
+        return jnp.minimum(left, _clip(first + Count.of(self.rows) - start, self.block))
+
+
+def _clip(count: Count, high: int) -> jax.Array:
+    """A Count[] clipped to [0, high], as uint32[]."""
+    small = jnp.where(count.hi > 0, np.uint32(high), jnp.minimum(count.lo, np.uint32(high)))
+    return jnp.where(count.hi < 0, np.uint32(0), small)
 
 
 def _divide_up(size: Count, by: int) -> jax.Array:
@@ -94,23 +100,27 @@ def make_plan(
     rows = population.source.rows
     if not exact:
         block = logical_block(num_words)
-    elif block_size is not None:
-        block = block_size
     else:
-        block = _default_block(num_words, rows is not None)
+        block = block_size or _default_block(num_words, rows is not None)
     if rows is None:
-        return Plan(block, None, not exact)
+        return Plan(block, None, block % TILE == 0)
     share = -(-rows // num_devices)
-    if not exact:
-        return Plan(block, -(-share // block) * block, True)
-    num_blocks = -(-share // block)
-    return Plan(-(-share // num_blocks), share, False)
+    if num_devices > 1:
+        unit = TILE if exact else max(TILE, block)
+        share = -(-share // unit) * unit  # so that each device's users begin with a tile
+    if exact:
+        num_blocks = -(-share // block)
+        even = -(-share // num_blocks)
+        unit = TILE if even > TILE else 1
+        block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)
+    return Plan(block, share, share <= block or block % TILE == 0)
 
 
 def _default_block(num_words: int, given: bool) -> int:
     """Users in a block by default: fewer of those that are made on the fly."""
     words = WORDS_PER_BLOCK if given else WORDS_PER_BLOCK // 64
-    return max(2 ** (max(words // max(num_words, 1), 1).bit_length() - 1), 2**4)
+    block = max(2 ** (max(words // max(num_words, 1), 1).bit_length() - 1), 2**4)
+    return max(block, TILE) if TILE * num_words <= _MOST_TILED_WORDS else block
 
 
 def check_num_users(num_users: int, num_words: int, block_size: int | None) -> None:

@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+
 from ..population import Population
-from ..random import Count, Fixed, UserWords, from_limbs, limbs, merge, words
+from ..random import TILE, Count, Fixed, from_limbs, limbs, merge
+from ..random._words import tile_start
 from ._plan import Plan, make_plan
 
 DEFAULT_FIXED_BITS = 20
@@ -45,8 +48,7 @@ def stream_tally(
         exact = not any(isinstance(x, Fixed) for x in jax.tree.leaves(zero, is_leaf=_is_exact))
         plan = make_plan(population, params.num_words, num_devices, exact, block_size)
         if plan.rows is not None:
-            rows = plan.block if mesh is None else plan.rows * num_devices
-            population = Population(population.source.spread(rows))
+            population = Population(population.source.spread(plan.rows * num_devices))
         num_blocks = plan.num_blocks(population, num_devices)
         if mesh is None:
             first = jnp.uint32(0)
@@ -54,44 +56,32 @@ def stream_tally(
         return _mesh_tally(params, population, key, zero, num_blocks, plan, mesh)
 
 
-def _block_tally(params, population, key, start, size, mask, offset, aligned):
-    """The block sums of users `start .. start + size - 1`."""
-    values, members = population.source.block(start, size, offset, aligned)
-    return params.tally(_reports(params, key, start, size, values), members & mask)
-
-
-def _reports(params, key, start, size, values):
-    """One report per user; params with `lazy_words` read their words one at a time."""
-    if not getattr(params, "lazy_words", False):
-        return jax.vmap(params.from_bits)(words(key, start, size, params.num_words), values)
-    users = start + Count.of(lax.iota(jnp.uint32, size))
-
-    def report(user, value):
-        return params.from_bits(UserWords.of_user(key, user, params.num_words), value)
-
-    return jax.vmap(report)(users, values)
+def _block_tally(params, key, start, values, mask, tiled: bool):
+    """The block sums of consecutive users from `start` on."""
+    return randomize_and_tally(
+        params,
+        jax.random.key_data(key),
+        tile_start(start, params.num_words),
+        None if tiled else start.lo & np.uint32(TILE - 1),
+        values,
+        mask,
+    )
 
 
 def _device_tally(params, population, key, zero, num_blocks, device, plan: Plan):
     """The tally of one device's users."""
-    offset = plan.device_start(device, num_blocks)
+    first = plan.device_start(device, num_blocks)
+    read = population.source.reader(plan.block, first, plan.tiled)
     row = lax.iota(jnp.uint32, plan.block)
 
     def step(number, total):
-        begin, read = plan.block_start(jnp.asarray(number, jnp.int32).astype(jnp.uint32))
-        start = read + offset
-        left = _clip(population.size - start, plan.block)
-        mask = (row >= (begin - read).lo) & (row < left)
-        sums = _block_tally(params, population, key, start, plan.block, mask, offset, plan.aligned)
+        start = first + Count.of(jnp.asarray(number, jnp.int32)).times(plan.block)
+        values, members = read(start)
+        mask = members & (row < plan.users_left(start, population, first))
+        sums = _block_tally(params, key, start, values, mask, plan.tiled)
         return merge(total, _exactly(params, sums))
 
     return lax.fori_loop(0, num_blocks, step, zero)
-
-
-def _clip(count: Count, high: int) -> jax.Array:
-    """A Count[] clipped to [0, high], as uint32[]."""
-    small = jnp.where(count.hi > 0, np.uint32(high), jnp.minimum(count.lo, np.uint32(high)))
-    return jnp.where(count.hi < 0, np.uint32(0), small)
 
 
 def _mesh_tally(params, population, key, zero, num_blocks, plan: Plan, mesh):
@@ -135,12 +125,11 @@ def _exactly(params, sums):
 
 def _zero_tally(params, population, key):
     """An empty tally, of the structure that a block's tally has."""
-    size = min(population.source.rows or 16, 16)
-    start = Count.zeros()
 
     def block(params, population, key):
-        mask = jnp.zeros(size, bool)
-        return _block_tally(params, population, key, start, size, mask, start, False)
+        users = Count.of(lax.iota(jnp.uint32, 16))
+        mask = jnp.zeros(16, bool)
+        return _block_tally(params, key, Count.zeros(), population.source.at(users), mask, False)
 
     shapes = jax.eval_shape(block, params, population, key)
     return _exactly(params, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
@@ -157,6 +146,8 @@ class ValueCounts:
 
     num_values: int = dataclasses.field(metadata={"static": True})
     num_words: int = dataclasses.field(default=0, metadata={"static": True})
+
+    lazy_words = False
 
     def from_bits(self, words, value):
         """The value."""

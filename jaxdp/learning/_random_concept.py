@@ -11,7 +11,7 @@ import numpy as np
 from .._spec import check_epsilon
 from .._x64 import compiled_in_float64
 from ..linear._tails import Tail
-from ..random import Count, binomial, merge, mul_32x32, multinomial
+from ..random import Count, binomial, merge, mul_32x32, multinomial, part_of
 from ..randomizers import KRR, KRRParams
 from ..randomizers._params import IndependentUsersParams
 from ._examples import check_concepts
@@ -178,7 +178,7 @@ class RandomConceptParams(IndependentUsersParams):
         concept = high.astype(jnp.int32)
         value = jnp.clip(value.astype(jnp.int32), 0, self.right.shape[-2] - 1)
         right = jnp.asarray(self.right)[value, concept].astype(jnp.int32)
-        return 2 * concept + self.bit.from_bits(words[1:], right)
+        return 2 * concept + self.bit.from_bits(part_of(words, 1, 1), right)
 
     @compiled_in_float64
     def estimate(self, tally: Count):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._x64 import compiled_in_float64, dot
-from ..random import Count, multinomial
+from ..random import Count, multinomial, part_of
 from ..randomizers._params import CountedParams
 
 
@@ -66,7 +66,7 @@ class HierarchicalParams(CountedParams):
 
     def _level_report(self, i: int, words, value):
         level = self.levels[i]
-        return level.from_bits(words[1 : 1 + level.num_words], value // self.widths[i])
+        return level.from_bits(part_of(words, 1, level.num_words), value // self.widths[i])
 
     def _chances(self):
         """The realised probability of each level, float64[H]; only inside an x64 block."""

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 from .._x64 import compiled_in_float64
-from ..random import Count, Fixed, standard_normal, words
+from ..random import Count, Fixed, standard_normal, user_words
 from ..random._gamma import gamma
 from ..randomizers._cap import embed
 from ..randomizers._vector_sums import sum_parts
@@ -58,7 +58,7 @@ class OneReportPairsLawParams(OneReportParams):
 
         def add(number, totals):
             row = jnp.asarray(number, jnp.int32)
-            w = words(matrix_key, Count.of(row), 1, (dim + 2) * dim)
+            w = user_words(matrix_key, Count.of(row), (dim + 2) * dim)[:]
             normals = standard_normal(w).astype(jnp.float64).reshape(dim + 2, dim)
             head, last = (x.astype(jnp.float64) for x in embed(columns[row], radius))
             n = users[row]
@@ -83,7 +83,7 @@ def _chi_square(key, degrees):
     pairs = jnp.floor(degrees / 2)
     sums = gamma(jax.random.fold_in(key, 0), Count.from_float(pairs))
     shape = degrees.shape
-    w = words(jax.random.fold_in(key, 1), Count.zeros(), int(np.prod(shape)), 1)
+    w = user_words(jax.random.fold_in(key, 1), 0, int(np.prod(shape)))[:]
     normal = standard_normal(w).astype(jnp.float64).reshape(shape)
     return 2 * sums + jnp.where(degrees > 2 * pairs, normal**2, 0.0)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._x64 import compiled_in_float64, dot
-from ..random import Count, binomial
+from ..random import Count, binomial, part_of, user_words
 from ..randomizers import KRRParams
 from ._grid import FRACTION_BITS
 from ._rounding import bin_of, flushed, lower_point, traced_search
@@ -36,6 +36,8 @@ class QuantizedRRParams:
     randomized: bool = dataclasses.field(metadata={"static": True})
     form: str = dataclasses.field(metadata={"static": True})
 
+    lazy_words = False
+
     @property
     def num_words(self) -> int:
         """One word per user, and with randomized rounding one more for each coordinate."""
@@ -45,7 +47,8 @@ class QuantizedRRParams:
         """The symbol of one user's value.
 
         Args:
-          words: uint32[..], one for each coordinate with randomized rounding; else unused.
+          words: uint32[num_words]; one after the first for each coordinate with randomized
+            rounding, else unused.
           value: int32[], or float32[] or float32[dim] with a grid.
 
         Returns:
@@ -60,7 +63,7 @@ class QuantizedRRParams:
         index = jnp.int32(0)
         for number, (axis, x) in enumerate(zip(points, coordinates, strict=True)):
             below, fraction = lower_point(axis, x, traced_search)
-            word = words[number] >> np.uint32(32 - FRACTION_BITS)
+            word = words[1 + number] >> np.uint32(32 - FRACTION_BITS)
             up = word < fraction.astype(jnp.uint32)
             index = index * np.int32(axis.shape[0]) + below + up.astype(jnp.int32)
         return index
@@ -80,11 +83,11 @@ class QuantizedRRParams:
         Returns:
           int32[] in [0, k).
         """
-        return self.channel.from_bits(words[:1], self.quantize(words[1:], value))
+        return self.channel.from_bits(part_of(words, 0, 1), self.quantize(words, value))
 
     def privatize(self, key, value):
         """One user's report, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        words = user_words(key, 0, self.num_words)[:]
         dtype = jnp.float32 if self.points else jnp.int32
         return self.from_bits(words, jnp.asarray(value, dtype))
 

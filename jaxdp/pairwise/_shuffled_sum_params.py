@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._x64 import compiled_in_float64, dot
-from ..random import Count, standard_normal
+from ..random import Count, standard_normal, user_words
 
 _DIGITS, _DIGIT = 4, 7  # how many digits a message has, and the bits of one
 
@@ -39,6 +39,8 @@ class ShuffledSumParams:
     diagonal: jax.Array | np.ndarray
     form: str = dataclasses.field(metadata={"static": True})
 
+    lazy_words = False
+
     @property
     def num_words(self) -> int:
         """One for each coordinate."""
@@ -59,7 +61,7 @@ class ShuffledSumParams:
 
     def privatize(self, key, value):
         """The sum of one user's messages, its words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        words = user_words(key, 0, self.num_words)[:]
         return self.from_bits(words, jnp.asarray(value, jnp.int32))
 
     def tally(self, reports, mask):
@@ -119,7 +121,7 @@ class ShuffledSumParams:
         users = counts.sum()
         deviation = jnp.asarray(self.noise).astype(jnp.float64)
         total = users.f64() * (deviation**2 + 1 / 12)
-        words = jax.random.bits(jax.random.fold_in(key, 0), (self.num_words,), jnp.uint32)
+        words = user_words(jax.random.fold_in(key, 0), 0, self.num_words)[:]
         normal = standard_normal(words).astype(jnp.float64)
         noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)
         exact = dot(jnp.asarray(self.columns).astype(jnp.float64).T, counts.f64())

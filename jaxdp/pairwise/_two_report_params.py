@@ -9,7 +9,7 @@ import numpy as np
 
 from .._x64 import compiled_in_float64
 from ..linear._encoded import VectorParams
-from ..random import Count, Fixed, UserWords
+from ..random import Count, Fixed, part_of, user_words
 from ._exact import Form
 
 
@@ -50,11 +50,7 @@ class TwoReportParams(VectorParams):
           float32[2, ..].
         """
         half = self.vector.num_words
-        if isinstance(words, UserWords):
-            first = UserWords(words.key_data, words.start, half)
-            second = UserWords(words.key_data, words.start + Count.of(np.int64(half)), half)
-        else:
-            first, second = words[:half], words[half:]
+        first, second = part_of(words, 0, half), part_of(words, half, half)
         return jnp.stack(
             [
                 self.vector.from_bits(first, jnp.asarray(self.left)[value]),
@@ -64,7 +60,7 @@ class TwoReportParams(VectorParams):
 
     def privatize(self, key, value):
         """One user's two reports, their words drawn from `key`; see `from_bits`."""
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        words = user_words(key, 0, self.num_words)[:]
         return self.from_bits(words, jnp.asarray(value, jnp.int32))
 
     def tally(self, reports, mask):

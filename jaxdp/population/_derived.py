@@ -1,7 +1,8 @@
 """Populations made of another: random groups, a shuffle, matched pairs."""
 
+import abc
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from ..random import (
     words_at,
 )
 from ._distribution import DistributionSource
-from ._source import Source
+from ._source import Reader, Source
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,13 +55,50 @@ class _Derived(Source):
         return self.base.inputs
 
 
+class _Assigned(_Derived):
+    """Users of whom each joins one of several parts, as its word in the stream `ASSIGN` says.
+
+    Indices are those of the base; users of other parts are masked.
+    """
+
+    @abc.abstractmethod
+    def _joins(self, word: jax.Array) -> jax.Array:
+        """Whether users with these words join this part."""
+
+    def at(self, users: Count) -> Any:
+        return self.base.at(users)
+
+    def members(self, users: Count) -> jax.Array:
+        word = words_at(stream(self.key, ASSIGN), users, 1)[0]
+        return self.base.members(users) & self._joins(word)
+
+    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
+        base, key = self.base.reader(size, first, tiled), stream(self.key, ASSIGN)
+
+        def read(start: Count) -> tuple[Any, jax.Array]:
+            values, mask = base(start)
+            return values, mask & self._joins(words(key, start, size, 1, tiled=tiled)[0])
+
+        return read
+
+    @property
+    def rows(self) -> int | None:
+        return self.base.rows
+
+    def spread(self, rows: int) -> Self:
+        return dataclasses.replace(self, base=self.base.spread(rows))
+
+    def partition_specs(self, spec: jax.P) -> Self:
+        whole: Self = jax.tree.map(lambda _: jax.P(), self)
+        return dataclasses.replace(whole, base=self.base.partition_specs(spec))
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class GroupSource(_Derived):
+class GroupSource(_Assigned):
     """One group of a random split: every user joins a group independently of all else.
 
-    Indices are those of the base; users of other groups are masked. The counts of all groups come
-    from one draw of the key, so groups are jointly right.
+    The counts of all groups come from one draw of the key, so groups are jointly right.
 
     Attributes:
       base: the population that was split.
@@ -72,39 +110,19 @@ class GroupSource(_Derived):
     weights: Count
     group: jax.Array
 
-    def _member(self, word: jax.Array) -> jax.Array:
+    def _joins(self, word: jax.Array) -> jax.Array:
         ends = _cumulative(self.weights)
         drawn = Count.of(word)
         begin = ends[self.group] - self.weights[self.group]
         return (drawn >= begin) & (drawn < ends[self.group])
 
-    def at(self, users: Count) -> Any:
-        return self.base.at(users)
-
-    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
-        values, mask = self.base.block(start, size, offset, aligned)
-        word = words(stream(self.key, ASSIGN), start, size, 1)[:, 0]
-        return values, mask & self._member(word)
-
     @compiled_in_float64
     def counts(self) -> Count:
         if self.base.num_values is None:
             users = Count.of(lax.iota(jnp.uint32, self.base.counts().shape[0]))
-            word = words_at(stream(self.key, ASSIGN), users, 1)[:, 0]
-            return Count.of(self._member(word).astype(jnp.int32))
+            return Count.of(self.members(users).astype(jnp.int32))
         table = multinomial(self.draws(1), self.base.counts(), self.weights.f64())
         return table[:, self.group]
-
-    @property
-    def rows(self) -> int | None:
-        return self.base.rows
-
-    def spread(self, rows: int) -> "GroupSource":
-        return dataclasses.replace(self, base=self.base.spread(rows))
-
-    def partition_specs(self, spec: jax.P) -> "GroupSource":
-        whole: GroupSource = jax.tree.map(lambda _: jax.P(), self)
-        return dataclasses.replace(whole, base=self.base.partition_specs(spec))
 
 
 @jax.tree_util.register_dataclass
@@ -129,8 +147,7 @@ class PairSource(_Derived):
 
     @property
     def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]
-        n = self.base.size
-        return Count(n.hi >> 1, (n.lo >> np.uint32(1)) | (n.hi.astype(jnp.uint32) << np.uint32(31)))
+        return self.base.size >> 1
 
     @property
     def num_values(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]

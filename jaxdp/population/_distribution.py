@@ -10,7 +10,7 @@ from jax import lax
 
 from .._x64 import compiled_in_float64
 from ..random import DRAWS, POPULATION, Count, multinomial, stream, words, words_at
-from ._source import Source, values_of
+from ._source import Reader, Source, values_of
 
 _BITS = 32
 
@@ -68,12 +68,17 @@ class DistributionSource(Source):
         return stream(self.key, name)
 
     def at(self, users: Count) -> Any:
-        return self._value(words_at(self.stream(POPULATION), users, 1)[..., 0])
+        return self._value(words_at(self.stream(POPULATION), users, 1)[0])
 
-    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
-        del offset, aligned
-        word = words(self.stream(POPULATION), start, size, 1)[:, 0]
-        return self._value(word), jnp.ones(size, bool)
+    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
+        del first
+        key = self.stream(POPULATION)
+
+        def read(start: Count) -> tuple[Any, jax.Array]:
+            word = words(key, start, size, 1, tiled=tiled)[0]
+            return self._value(word), jnp.ones(size, bool)
+
+        return read
 
     def _value(self, word: jax.Array) -> Any:
         low = _BITS - (self.edge.shape[0].bit_length() - 1)

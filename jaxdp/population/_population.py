@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from .._spec import MAX_USERS, check_counts, check_int, check_key, is_traced
 from .._x64 import one_program
@@ -360,7 +361,8 @@ def _values_at(source: Source, users: Count):
 
 @functools.partial(one_program, static_argnums=2)
 def _values_of_block(source: Source, start: Count, size: int):
-    return source.block(start, size, Count.zeros(), False)
+    users = start + Count.of(lax.iota(jnp.uint32, size))
+    return source.at(users), source.members(users)
 
 
 @jax.jit

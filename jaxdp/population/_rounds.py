@@ -1,7 +1,6 @@
 """The users of one of many rounds, of which each user takes part in exactly one."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,23 +8,20 @@ import numpy as np
 from jax import lax
 
 from .._x64 import compiled_in_float64
-from ..random import ASSIGN, Count, binomial, mul_32x32, stream, words
-from ._derived import _Derived
-from ._source import Source
+from ..random import Count, binomial, mul_32x32
+from ._derived import _Assigned
 
 MAX_ROUNDS = 2**16
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class RoundSource(_Derived):
+class RoundSource(_Assigned):
     """The users of one round, where every user joins one of the rounds, all equally likely.
 
     User i joins round `floor(w d / 2**32)`, w being the user's word in the trial's stream `ASSIGN`
     and d the number of rounds: the assignment is fixed before any round is run. A round's
     probability is 1/d up to 2**-32, and both the per-user and the drawn assignments realise it.
-    Indices are those of the base; users of other rounds are masked.
-
     Unlike a group of `Population.split`, a round takes no memory and no time per round, so that
     there may be thousands of rounds, and its number may be traced.
 
@@ -39,14 +35,9 @@ class RoundSource(_Derived):
     round: jax.Array | np.ndarray
     num_rounds: int = dataclasses.field(metadata={"static": True})
 
-    def at(self, users: Count) -> Any:
-        return self.base.at(users)
-
-    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
-        values, mask = self.base.block(start, size, offset, aligned)
-        word = words(stream(self.key, ASSIGN), start, size, 1)[:, 0]
+    def _joins(self, word: jax.Array) -> jax.Array:
         joined, _ = mul_32x32(word, jnp.uint32(self.num_rounds))
-        return values, mask & (joined == jnp.asarray(self.round).astype(jnp.uint32))
+        return joined == jnp.asarray(self.round).astype(jnp.uint32)
 
     @compiled_in_float64
     def counts(self) -> Count:
@@ -90,14 +81,3 @@ class RoundSource(_Derived):
 
         root = (total, jnp.int32(1), jnp.int32(0))
         return lax.fori_loop(0, depth, descend, root)[0]
-
-    @property
-    def rows(self) -> int | None:
-        return self.base.rows
-
-    def spread(self, rows: int) -> "RoundSource":
-        return dataclasses.replace(self, base=self.base.spread(rows))
-
-    def partition_specs(self, spec: jax.P) -> Source:
-        whole: RoundSource = jax.tree.map(lambda _: jax.P(), self)
-        return dataclasses.replace(whole, base=self.base.partition_specs(spec))

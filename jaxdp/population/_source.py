@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,12 +15,15 @@ from .._spec import is_traced
 from .._x64 import one_program
 from ..random import Count
 
+Reader = Callable[[Count], tuple[Any, jax.Array]]
+"""From the index of a block's first user to the block's values, and who belongs."""
+
 
 class Source(abc.ABC):
     """The users of a population, by index; a pytree.
 
     User indices run from 0 to `size - 1`. A source is *random* when its values depend on the trial:
-    `bind(key)` then fixes them, and `at`, `block` and `counts` need a bound source.
+    `bind(key)` then fixes them, and `at`, `reader` and `counts` need a bound source.
     """
 
     size: Any  # Count[], the number of indices; a leaf
@@ -35,22 +39,31 @@ class Source(abc.ABC):
     def at(self, users: Count) -> Any:
         """The values of users by index: a pytree with the leading axes of `users`."""
 
-    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
-        """The values of `size` consecutive users and which of them belong to the population.
+    def members(self, users: Count) -> jax.Array:
+        """Which of these indices belong to the population, bool of the shape of `users`."""
+        return jnp.ones(users.shape, bool)
+
+    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
+        """Reads blocks of consecutive users; made once for many blocks.
 
         Args:
-          start: Count[], the first index. Indices beyond the end give arbitrary values.
-          size: how many, static.
-          offset: Count[], the index of the first row of this device's share of an array.
-          aligned: whether row j must hold user `start + j` even in a block that runs over the end
-            of an array; otherwise the caller never asks for such a block.
+          size: users in a block, static.
+          first: Count[], the index of the first row of this device's share of an array. Blocks
+            begin at multiples of `size` from there.
+          tiled: whether blocks begin at multiples of 2,048, static; see `words`.
 
         Returns:
-          Values with `size` rows, and bool[size]; the caller masks indices beyond the end.
+          A function of the index of a block's first user, Count[], which gives the values, with
+          `size` rows, and bool[size], which of them belong to the population. Indices beyond the
+          end give arbitrary values; the caller masks them.
         """
-        del offset, aligned
-        users = start + Count.of(lax.iota(jnp.uint32, size))
-        return self.at(users), jnp.ones(size, bool)
+        del first, tiled
+
+        def read(start: Count) -> tuple[Any, jax.Array]:
+            users = start + Count.of(lax.iota(jnp.uint32, size))
+            return self.at(users), self.members(users)
+
+        return read
 
     @property
     def inputs(self) -> Any:
@@ -96,17 +109,25 @@ class ArraySource(Source):
         index = users.lo.astype(jnp.int32)
         return jax.tree.map(lambda rows: rows.at[index].get(mode="clip"), self.values)
 
-    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
-        first = (start - offset).lo.astype(jnp.int32)
+    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
+        del tiled
+        rows = self.rows
+        last = (rows - 1) // size * size  # the last block runs over the end
+        over = last + size - rows
+        tail = jax.tree.map(lambda a: _padded(a[last:], size), self.values)
 
-        def read(rows):
-            found = lax.dynamic_slice_in_dim(rows, first, size)
-            if not aligned:
-                return found
-            over = first + size - rows.shape[0]  # dynamic_slice moved the block back by so much
-            return lax.cond(over > 0, lambda x: jnp.roll(x, -over, axis=0), lambda x: x, found)
+        def read(start: Count) -> tuple[Any, jax.Array]:
+            at = (start - first).lo.astype(jnp.int32)
 
-        return jax.tree.map(read, self.values), jnp.ones(size, bool)
+            def block(whole, end):
+                if last == 0:
+                    return end
+                found = lax.dynamic_slice_in_dim(whole, at, size)  # moved back by `over` at the end
+                return jnp.where(at == last, end, found) if over else found
+
+            return jax.tree.map(block, self.values, tail), jnp.ones(size, bool)
+
+        return read
 
     @property
     def inputs(self) -> Any:
@@ -122,17 +143,18 @@ class ArraySource(Source):
         return jax.tree.leaves(self.values)[0].shape[0]
 
     def spread(self, rows: int) -> "ArraySource":
-        extra = rows - self.rows
-        if extra <= 0:
-            return self
-        padded = jax.tree.map(
-            lambda a: jnp.pad(a, [(0, extra)] + [(0, 0)] * (a.ndim - 1)), self.values
-        )
+        padded = jax.tree.map(lambda a: _padded(a, rows), self.values)
         return dataclasses.replace(self, values=padded)
 
     def partition_specs(self, spec: jax.P) -> "ArraySource":
         whole: ArraySource = jax.tree.map(lambda _: jax.P(), self)
         return dataclasses.replace(whole, values=jax.tree.map(lambda _: spec, self.values))
+
+
+def _padded(array: jax.Array, rows: int) -> jax.Array:
+    """The array with rows of zeros added at the end, if it has fewer."""
+    extra = rows - array.shape[0]
+    return jnp.pad(array, [(0, extra)] + [(0, 0)] * (array.ndim - 1)) if extra > 0 else array
 
 
 @functools.partial(one_program, static_argnums=1)
@@ -177,14 +199,18 @@ class HistogramSource(Source):
             found = jnp.where((probe <= k) & passed, probe, found)
         return self._value(found)
 
-    def block(self, start: Count, size: int, offset: Count, aligned: bool) -> tuple[Any, jax.Array]:
-        del offset, aligned
-        ahead = self.ends - start
-        near = jnp.clip(ahead.lo, max=np.uint32(size)).astype(jnp.int32)
-        end = jnp.where(ahead.hi < 0, 0, jnp.where(ahead.hi > 0, size, near))
-        marks = jnp.zeros(size + 1, jnp.int32).at[end].add(1, mode="promise_in_bounds")
-        total = jnp.cumsum if self.num_values >= 2**24 else _running_sum
-        return self._value(total(marks[:size])), jnp.ones(size, bool)
+    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
+        del first, tiled
+
+        def read(start: Count) -> tuple[Any, jax.Array]:
+            ahead = self.ends - start
+            near = jnp.clip(ahead.lo, max=np.uint32(size)).astype(jnp.int32)
+            end = jnp.where(ahead.hi < 0, 0, jnp.where(ahead.hi > 0, size, near))
+            marks = jnp.zeros(size + 1, jnp.int32).at[end].add(1, mode="promise_in_bounds")
+            total = jnp.cumsum if self.num_values >= 2**24 else _running_sum
+            return self._value(total(marks[:size])), jnp.ones(size, bool)
+
+        return read
 
     def _value(self, index: jax.Array) -> Any:
         return values_of(self.values, jnp.minimum(index, self.num_values - 1))

@@ -93,6 +93,11 @@ class Count:
     def __getitem__(self, index: Any) -> "Count":
         return jax.tree.map(lambda limb: limb[index], self)
 
+    def __rshift__(self, bits: int) -> "Count":
+        """The quotient by 2**bits, rounded down; 0 < bits < 32, static."""
+        up = self.hi.astype(jnp.uint32) << np.uint32(32 - bits)
+        return Count(self.hi >> np.int32(bits), (self.lo >> np.uint32(bits)) | up)
+
     def times(self, factor: Any) -> "Count":
         """The product with a uint32 array or an int in [0, 2**32), modulo 2**64."""
         return _times(self, jnp.asarray(factor, jnp.uint32))

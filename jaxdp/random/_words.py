@@ -1,12 +1,14 @@
 """Random words: a pure function of (stream key, user, word)."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from jaxdp_kernels.threefry_words import threefry2x32, threefry_words
+from jaxdp_kernels.threefry_words import LANES, TILE, UserWords, threefry_words, users_words
 
 from .._spec import check_key
 from .._x64 import one_program
@@ -18,8 +20,6 @@ ASSIGN = 1
 """Stream of the assignment of users to groups."""
 PUBLIC = 2
 """Stream of public randomness (hash functions, rotations) that users and analyst share."""
-PERMANENT = 3
-"""Stream of a user's permanent randomness, kept over rounds."""
 ORDER = 4
 """Stream of pseudorandom orders of the users."""
 DRAWS = 5
@@ -43,41 +43,48 @@ def stream(key: jax.Array, name: int) -> jax.Array:
     return jax.random.fold_in(check_key(key), np.uint32(name))
 
 
-def words(key: jax.Array, first_user: Count, num_users: int, num_words: int) -> jax.Array:
+def words(
+    key: jax.Array, first_user: Count, num_users: int, num_words: int, *, tiled: bool = False
+) -> jax.Array:
     """The words of consecutive users in a stream.
 
-    Word `j` of user `i` is threefry2x32 at the 64-bit counter `i * num_words + j`, so the words of
-    users `0 .. n-1` equal `jax.random.bits(key, (n, num_words))`, whatever the blocks, devices or
-    processes they were made on.
+    Word j of user u is half `(u >> 10) & 1` of the threefry2x32 block at the 64-bit counter
+    `((u >> 11) * num_words + j) * 1024 + (u & 1023)`, whatever the blocks of users, devices or
+    processes that it is made on; see `jaxdp_kernels.threefry_words`.
 
     Args:
       key: a stream key; not to be folded as well.
       first_user: Count[], the first user's index.
       num_users: how many users, static.
       num_words: words per user, static.
+      tiled: whether `first_user` is known to be a multiple of 2,048, static. Both words of every
+        block are then used, which takes half the time.
 
     Returns:
-      uint32[num_users, num_words].
+      uint32[num_words, num_users].
 
     Example:
       >>> import jax
       >>> key = jax.random.key(7)
-      >>> mine = words(key, Count.of(3), 2, 4)
-      >>> bool((mine == jax.random.bits(key, (5, 4))[3:]).all())
+      >>> everyone = words(key, Count.of(0), 5, 4)
+      >>> bool((words(key, Count.of(3), 2, 4) == everyone[:, 3:]).all())
       True
     """
-    return _words(check_key(key), first_user, num_users, num_words)
+    return _words(check_key(key), first_user, num_users, num_words, tiled)
 
 
-@functools.partial(one_program, static_argnums=(2, 3))
-def _words(key, first_user, num_users, num_words):
-    start = first_user.times(num_words)
-    flat = threefry_words(
-        jax.random.key_data(key),
-        jnp.stack([start.hi.astype(jnp.uint32), start.lo]),
-        num_users * num_words,
-    )
-    return flat.reshape(num_users, num_words)
+@functools.partial(one_program, static_argnums=(2, 3, 4))
+def _words(key, first_user, num_users, num_words, tiled):
+    if not tiled:
+        return _words_at(key, first_user + Count.of(lax.iota(jnp.uint32, num_users)), num_words)
+    start = tile_start(first_user, num_words)
+    return threefry_words(jax.random.key_data(key), start, num_users, num_words)
+
+
+def tile_start(user: Count, num_words: int) -> jax.Array:
+    """The counter of the first block of a user's tile, uint32[2] as (high, low) halves."""
+    counter = (user >> 11).times(num_words).times(LANES)
+    return jnp.stack([counter.hi.astype(jnp.uint32), counter.lo])
 
 
 def words_at(key: jax.Array, users: Count, num_words: int) -> jax.Array:
@@ -89,16 +96,52 @@ def words_at(key: jax.Array, users: Count, num_words: int) -> jax.Array:
       num_words: words per user, static.
 
     Returns:
-      uint32[..., num_words].
+      uint32[num_words, ...].
     """
     return _words_at(check_key(key), users, num_words)
 
 
 @functools.partial(one_program, static_argnums=2)
 def _words_at(key, users, num_words):
-    data = jax.random.key_data(key)
-    start = users.times(num_words)
-    word = jnp.arange(num_words, dtype=jnp.uint32).reshape((1,) * users.ndim + (num_words,))
-    counter = start[..., None] + Count.of(word)
-    x0, x1 = threefry2x32((data[0], data[1]), (counter.hi.astype(jnp.uint32), counter.lo))
-    return x0 ^ x1
+    flat = users.reshape(-1)
+    found = jax.vmap(lambda user: user_words(key, user, num_words)[:], out_axes=-1)(flat)
+    return found.reshape(num_words, *users.shape)
+
+
+def part_of(words: Any, start: int, size: int) -> Any:
+    """Words `start .. start + size - 1` of a user, for a randomizer within another.
+
+    Args:
+      words: uint32[num_words], or `UserWords`.
+      start: static.
+      size: static.
+
+    Returns:
+      uint32[size], or `UserWords`: the inner randomizer cannot tell them from words of its own.
+    """
+    if isinstance(words, UserWords):
+        return words.part(start, size)
+    return words[start : start + size]
+
+
+def user_words(key: jax.Array, user: Any, num_words: int) -> UserWords:
+    """The words of one user in a stream, made as they are read.
+
+    Args:
+      key: a stream key.
+      user: Count[], or an int, the user's index.
+      num_words: words per user, static.
+
+    Returns:
+      `UserWords`, whose `w[j]` is word j, and `w[:]` all of them.
+
+    Example:
+      >>> import jax
+      >>> key = jax.random.key(7)
+      >>> bool((user_words(key, 5, 4)[1:3] == words(key, Count.of(5), 1, 4)[1:3, 0]).all())
+      True
+    """
+    user = Count.of(user)
+    start = tile_start(user, num_words)
+    place = user.lo & np.uint32(TILE - 1)
+    return users_words(jax.random.key_data(check_key(key)), start, place, num_words)

@@ -179,7 +179,7 @@ class L2BallParams(VectorParams):
           float32[dim], a unit vector.
         """
         axis, norm = direction(value, jnp.asarray(self.radius))
-        normals = standard_normal(words[1:])
+        normals = standard_normal(words[1 : 1 + self.dim])
         side = words[0] < self._threshold(norm)
         turn = (jnp.sum(axis * normals) >= 0) == side
         length = jnp.sqrt(jnp.sum(normals * normals))

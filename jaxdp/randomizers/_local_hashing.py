@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .._spec import check_epsilon, check_int
+from ..random import part_of
 from ._krr import KRR, KRRParams
 from ._support import SupportOracle, SupportParams
 
@@ -233,7 +234,7 @@ class LocalHashingParams(SupportParams):
         for i, term in enumerate(self._basis(a, b)):
             point = point ^ (((value >> np.uint32(i)) & np.uint32(1)) * term)
         bucket = jnp.minimum(point // np.uint32(self._width), np.uint32(self._last))
-        reported = self.response.from_bits(words[3:4], bucket.astype(jnp.int32))
+        reported = self.response.from_bits(part_of(words, 3, 1), bucket.astype(jnp.int32))
         return jnp.stack([a, b, c, reported.astype(jnp.uint32)])
 
     @property

@@ -8,11 +8,14 @@ import jax.numpy as jnp
 
 from .._spec import check_key
 from .._x64 import compiled_in_float64
-from ..random import Count, multinomial
+from ..random import Count, multinomial, user_words
 
 
 class RandomizerParams(abc.ABC):
     """Base of the params of randomizers: pytrees with the functions that run inside jit."""
+
+    lazy_words: ClassVar[bool] = False
+    """Whether a user reads so few of its words that they are made one at a time."""
 
     value_dtype: ClassVar[Any] = jnp.int32
     """The dtype of a user's value."""
@@ -37,7 +40,7 @@ class RandomizerParams(abc.ABC):
           value: a user's value.
         """
         check_key(key)
-        words = jax.random.bits(key, (self.num_words,), jnp.uint32)
+        words = user_words(key, 0, self.num_words)[:]
         return self.from_bits(words, jnp.asarray(value, self.value_dtype))
 
 

@@ -132,7 +132,7 @@ class PrivUnitGParams(VectorParams):
         Returns:
           float32[dim + 1]; its last coordinate is not used.
         """
-        normals = standard_normal(words[2:])
+        normals = standard_normal(words[2 : 2 + self.dim])
         return report(value, jnp.asarray(self.radius), self._along(words), normals)
 
     @compiled_in_float64

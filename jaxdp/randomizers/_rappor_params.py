@@ -60,7 +60,7 @@ class RapporParams(RandomizerParams):
         bits = jnp.any(mine[:, None] == jnp.arange(b, dtype=jnp.int32)[None], axis=0)
         permanent = bits ^ (words[1 : 1 + b] < self.law[0])
         threshold = jnp.where(permanent, self.law[2], self.law[1])
-        sent = words[1 + b :].reshape(self.num_rounds, b) < threshold[None]
+        sent = words[1 + b : self.num_words].reshape(self.num_rounds, b) < threshold[None]
         return jnp.concatenate([cohort[None].astype(jnp.uint8), sent.astype(jnp.uint8).ravel()])
 
     def tally(self, reports, mask):

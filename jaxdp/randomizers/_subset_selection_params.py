@@ -110,7 +110,7 @@ class SubsetSelectionParams(SupportParams):
         value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
         own = words[0] < self.keep
         first = (words[0] - self.keep) % np.uint32(k - self.subset_size)
-        return _draw_set(own, first, words[1:], value, k, self.word_bits)
+        return _draw_set(own, first, words[1 : self.subset_size], value, k, self.word_bits)
 
     def tally(self, reports, mask):
         """The number of masked sets that hold each value, and of masked reports.

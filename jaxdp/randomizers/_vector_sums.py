@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..random import Count, UserWords, standard_normal, words
+from ..random import Count, standard_normal, user_words, words
 from ._cap import cap_coordinate, coordinate_words, embed, point
 
 _LANES = 2**11
@@ -58,7 +58,7 @@ def sum_parts(key, counts, part, part_words: int, extra, across_dim: int | None)
         index = Count.of(jnp.asarray(number, jnp.int32)).times(num_lanes) + Count.of(lane)
 
         def draw(user, extra, length):
-            w = UserWords.of_user(users_key, user, part_words + merge_words)
+            w = user_words(users_key, user, part_words + merge_words)
             along, across = part(w, extra)
             if across_dim is None:
                 return along, length
@@ -97,7 +97,7 @@ def _merge_lanes(key, length, rank, size, dim: int):
         index = Count.of(number).times(lane.size) + Count.of(lane)
 
         def draw(user, length, other):
-            w = UserWords.of_user(key, user, coordinate_words(dim))
+            w = user_words(key, user, coordinate_words(dim))
             return _merge(w, 0, dim, length, other)
 
         merged = jax.vmap(draw)(index, length, partner)
@@ -142,7 +142,7 @@ def sum_points(key, along, lengths, inputs, direction, gaussian: bool):
         row = number * np.int32(block) + jnp.arange(block, dtype=jnp.int32)
         at = jnp.minimum(row, np.int32(k - 1))
         w = words(key, Count.of(number).times(block), block, m)
-        points = jax.vmap(one)(w, inputs[at], along[at], lengths[at])
+        points = jax.vmap(one, in_axes=(-1, 0, 0, 0))(w, inputs[at], along[at], lengths[at])
         return total + jnp.sum(jnp.where((row < k)[:, None], points, 0.0), axis=0)
 
     return lax.fori_loop(0, -(-k // block), add, jnp.zeros(m + 1, jnp.float64))

@@ -8,15 +8,13 @@ This package never imports `jaxdp`.
 """
 
 from .fwht import fwht as fwht
-from .randomize_and_count import randomize_and_count as randomize_and_count
-from .randomize_and_sum import randomize_and_sum as randomize_and_sum
+from .randomize_and_tally import randomize_and_tally as randomize_and_tally
 from .standard_normal import standard_normal as standard_normal
 from .threefry_words import threefry_words as threefry_words
 
 OPERATIONS = (
     "fwht",
-    "randomize_and_count",
-    "randomize_and_sum",
+    "randomize_and_tally",
     "standard_normal",
     "threefry_words",
 )

@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.case import Case
 from tests.contracts.registry import EXEMPLARS, RANDOMIZERS
 
-SIMULATIONS = ("test_determinism", "test_law", "test_transformations")
+SIMULATIONS = ("test_determinism", "test_digests", "test_law", "test_transformations")
 """Suites that a variant of another case is left out of by default."""
 
 OF_THE_ENGINE = {
@@ -63,6 +63,8 @@ def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
         # A protocol is simulated on one path. Randomizers have exact tests of their laws.
         other_path = case not in EXEMPLARS and case.has_law and params["method"] == "per_user"
         return other_path or case.name in DEAR
+    if test == "test_results_for_a_key_are_the_stored_ones":
+        return case.name in DEAR
     if test == "test_bits_do_not_depend_on_devices_or_blocks":
         return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
     if test in OF_THE_ENGINE:

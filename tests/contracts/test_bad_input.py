@@ -186,7 +186,7 @@ KEYED = {
     "stream": lambda key: jaxdp.random.stream(key, 0),
     "words": lambda key: jaxdp.random.words(key, Count.of(0), 1, 1),
     "words_at": lambda key: jaxdp.random.words_at(key, Count.of([0]), 1),
-    "user_words": lambda key: jaxdp.random.UserWords.of_key(key, 1),
+    "user_words": lambda key: jaxdp.random.user_words(key, 0, 1),
     "permute": lambda key: jaxdp.random.permute(key, [0], 1),
     "gamma": lambda key: jaxdp.random.gamma(key, 1),
     "binomial": lambda key: jaxdp.random.binomial(key, 1, 0.5),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.random import user_words
 from tests.contracts.registry import EXEMPLARS, PATHS, PROTOCOLS, RANDOMIZERS, ids
 
 
@@ -35,7 +36,7 @@ def check_same_reports(one, other):
 def test_privatize_is_from_bits_on_the_keys_words(case, key):
     params = case.make(1.0).build()
     value = case.user_values()[-1]
-    words = jax.random.bits(key, (params.num_words,), jnp.uint32)
+    words = user_words(key, 0, params.num_words)[:]
     report = jax.jit(params.from_bits)(words, jnp.asarray(value))
     check_same_reports(report, jax.jit(params.privatize)(key, value))
     if case in EXEMPLARS:

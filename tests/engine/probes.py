@@ -27,6 +27,7 @@ class Visits:
 
     num_labels: int = static(1)
     num_words: int = static(0)
+    lazy_words = False
 
     def from_bits(self, words, value):
         del words
@@ -46,6 +47,7 @@ class Heavy:
     """Every user adds 2**16 times its bin: few users outgrow 32 bits, 2**14 of bin 1 do not."""
 
     num_words: int = static(0)
+    lazy_words = False
 
     def from_bits(self, words, value):
         del words
@@ -65,6 +67,7 @@ class Noisy:
     """A vector plus uniform noise on [-1, 1): the sum is a float tally."""
 
     num_words: int = static(3)
+    lazy_words = False
 
     def noise(self, words):
         """float32[3], multiples of 2**-23."""

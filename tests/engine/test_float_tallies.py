@@ -76,9 +76,8 @@ def test_sum_is_within_the_documented_rounding(key):
     """Each block sum of float32 terms moves by 2**-21 at most when it is made fixed-point."""
     n = 2 * BLOCK + 777
     population = jaxdp.Population.from_values(np.zeros((n, DIMENSION), np.float32))
-    words = jax.random.bits(
-        jaxdp.random.stream(key, jaxdp.random.ROUND), (n, DIMENSION), jnp.uint32
-    )
+    stream = jaxdp.random.stream(key, jaxdp.random.ROUND)
+    words = jaxdp.random.words(stream, Count.of(0), n, DIMENSION).T
     terms = np.asarray(jax.vmap(Noisy().noise)(words), np.float64)
     blocks = -(-n // BLOCK)
     in_float32 = sum(

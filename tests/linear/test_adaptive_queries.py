@@ -244,9 +244,10 @@ def test_every_user_is_in_one_round(num_rounds, key):
     @jax.vmap
     def members(round):
         source = RoundSource(base, key, round, num_rounds)
-        return source.block(Count.zeros(), 300, Count.zeros(), True)[1]
+        return source.reader(300, Count.zeros(), tiled=True)(Count.zeros())[1]
 
-    word = np.asarray(jax.random.bits(jaxdp.random.stream(key, jaxdp.random.ASSIGN), (300,)))
+    assign = jaxdp.random.stream(key, jaxdp.random.ASSIGN)
+    word = np.asarray(jaxdp.random.words(assign, Count.zeros(), 300, 1)[0])
     joined = word.astype(np.uint64) * np.uint64(num_rounds) >> np.uint64(32)
     found = np.asarray(members(rounds.astype(np.int32)))
     np.testing.assert_array_equal(found, joined[None, :] == rounds[:, None])

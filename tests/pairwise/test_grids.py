@@ -109,7 +109,9 @@ def test_one_user_rounds_as_the_host_says(grid, rng):
         words = np.stack(words, axis=1)
         possible = np.all((words >= 0) & (words < 2**32), axis=1)
         assert possible.sum() > 10
-        symbols = quantize(jnp.asarray(words % 2**32, jnp.uint32), shaped)
+        first = np.zeros((len(words), 1), words.dtype)  # the randomized response's
+        all_words = np.concatenate([first, words % 2**32], axis=1)
+        symbols = quantize(jnp.asarray(all_words, jnp.uint32), shaped)
         assert np.array_equal(np.asarray(symbols)[possible], expected[possible])
 
 

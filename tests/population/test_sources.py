@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdp
 from jaxdp import Population
 from jaxdp.population._distribution import _alias_table, _integer_weights
 from jaxdp.population._source import _running_sum
@@ -27,7 +28,7 @@ def test_histogram_is_the_repeated_bins(counts):
     users = np.repeat(np.arange(len(counts)), counts)
     np.testing.assert_array_equal(population.at(np.arange(len(users))), users)
     np.testing.assert_array_equal(population.counts().numpy(), counts)
-    read = jax.jit(lambda start: population.source.block(start, 4, Count.zeros(), False))
+    read = jax.jit(population.source.reader(4, Count.zeros(), tiled=False))
     for start in range(len(users)):
         values, members = read(Count.of(np.int64(start)))  # the end is not masked
         expected = users[start : start + 4]
@@ -56,17 +57,57 @@ def test_histogram_of_a_trillion_users(rng):
         int(ends[150]) - 32,
         int(ends[-1]) - 64,
     ):
-        values, _ = population.block(Count.of(np.int64(start)), 64)
+        at = Count.of(np.int64(start))
         expected = np.searchsorted(ends, start + np.arange(64), side="right")
-        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_array_equal(population.block(at, 64)[0], expected)
+        read = population.source.reader(64, Count.zeros(), tiled=False)
+        np.testing.assert_array_equal(read(at)[0], expected)
 
 
 def test_histogram_of_many_empty_bins():
     """A whole block of bins ends at one user."""
     counts = np.zeros(5000, int)
     counts[[17, 4000]] = 40
-    values, _ = Population.from_histogram(counts).block(Count.of(8), 64)
-    np.testing.assert_array_equal(values, [17] * 32 + [4000] * 32)
+    read = Population.from_histogram(counts).source.reader(64, Count.zeros(), tiled=False)
+    np.testing.assert_array_equal(read(Count.of(8))[0], [17] * 32 + [4000] * 32)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(5, 8), (8, 8), (21, 8), (24, 8), (4097, 2048)])
+@pytest.mark.parametrize("first", [0, 2**33])
+def test_an_array_is_read_block_by_block(rows, size, first):
+    """The last block runs over the end; what lies beyond is not of these users."""
+    values = np.arange(rows, dtype=np.float32)
+    source = Population.from_values(values).source
+    read = jax.jit(source.reader(size, Count.of(first), tiled=True))
+    for start in range(0, rows, size):
+        block, members = read(Count.of(first + start))
+        expected = values[start : start + size]
+        assert block.shape == members.shape == (size,)
+        np.testing.assert_array_equal(block[: len(expected)], expected)
+
+
+KINDS = {
+    "histogram": lambda key: Population.from_histogram([500, 0, 1700, 2300]),
+    "distribution": lambda key: Population.from_distribution([0.25, 0.5, 0.25], 4500).bind(key),
+    "group": lambda key: Population.from_histogram([500, 4000]).split(key, [0.3, 0.7])[1],
+    "shuffled": lambda key: Population.from_histogram([500, 4000]).shuffle(key),
+    "pairs": lambda key: Population.from_histogram([5000, 4000]).pairs(key),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("size", "tiled"), [(2048, True), (4096, True), (500, False)])
+def test_blocks_are_the_users_by_index(kind, size, tiled, key):
+    source = KINDS[kind](key).source
+    read, number = jax.jit(source.reader(size, Count.zeros(), tiled=tiled)), int(source.size)
+    for start in range(0, number, size):
+        users = Count.of(np.arange(start, min(start + size, number)))
+        values, members = read(Count.of(start))
+        kept = len(range(start, min(start + size, number)))
+        found = jax.tree.leaves((values, members))
+        each = jax.tree.leaves((source.at(users), source.members(users)))
+        for read_at_once, alone in zip(found, each, strict=True):
+            np.testing.assert_array_equal(read_at_once[:kept], alone)
 
 
 @pytest.mark.parametrize("width", [32, 7])
@@ -175,7 +216,7 @@ def test_word_of_a_user_is_looked_up_in_the_table(p):
 
 def test_drawn_users_are_a_function_of_their_words(key):
     population = Population.from_distribution([0.25, 0.25, 0.5], 1000).bind(key)
-    words = np.asarray(jax.random.bits(stream(key, POPULATION), (1000,), jnp.uint32))
+    words = np.asarray(jaxdp.random.words(stream(key, POPULATION), Count.of(0), 1000, 1)[0])
     users = np.asarray(population.at(range(1000)))
     np.testing.assert_array_equal(users, np.searchsorted([2**30, 2**31], words, side="right"))
     block, members = population.block(Count.of(100), 50)

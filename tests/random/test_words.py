@@ -1,4 +1,4 @@
-"""Threefry words: published vectors, jax's own words, and the arithmetic of the counters."""
+"""Threefry words: published vectors, the address of every word, and the arithmetic of counters."""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,10 @@ from jaxdp import random as jr
 from jaxdp.random import Count
 from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, threefry2x32, threefry_words
 from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
+from jaxdp_kernels.threefry_words.ref import threefry_words_ref
 from tests.marks import slow
 
-SMALL_SPECS = [spec for spec in ARG_SPECS if spec.num_words <= 2**16]
+SMALL_SPECS = [spec for spec in ARG_SPECS if spec.num_users * spec.num_words <= 2**16]
 # Random123's kat_vectors, threefry2x32 with 20 rounds: counter, key, result.
 PUBLISHED = [
     ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
@@ -21,12 +22,20 @@ PUBLISHED = [
 ]
 
 
-def jax_words(key: jax.Array, first: int, count: int) -> np.ndarray:
-    """Words first .. first + count - 1 by jax's threefry at the counters (high, low)."""
-    counters = first + np.arange(count, dtype=np.uint64)
+def address(user: int, word: int, num_words: int) -> tuple[int, int]:
+    """The counter and the half of a word, in Python's integers, as the design states them."""
+    return ((user >> 11) * num_words + word) * 1024 + (user & 1023), (user >> 10) & 1
+
+
+def jax_words(key: jax.Array, users: list[int], num_words: int) -> np.ndarray:
+    """uint32[num_words, users] by jax's own threefry at the counters (high, low)."""
+    at = [address(user, word, num_words) for word in range(num_words) for user in users]
+    counters = np.array([counter % 2**64 for counter, _ in at], np.uint64)
     halves = [counters >> np.uint64(32), counters & np.uint64(0xFFFFFFFF)]
     blocks = threefry_2x32(jax.random.key_data(key), np.concatenate(halves).astype(np.uint32))
-    return np.asarray(blocks[:count] ^ blocks[count:])
+    blocks = np.asarray(blocks).reshape(2, -1)
+    chosen = np.where([half == 1 for _, half in at], blocks[1], blocks[0])
+    return chosen.reshape(num_words, len(users))
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), PUBLISHED)
@@ -38,53 +47,59 @@ def test_published_vectors(counter, key, expected):
 
 @pytest.mark.parametrize("implementation", [None, *IMPLEMENTATIONS])
 @pytest.mark.parametrize("spec", SMALL_SPECS, ids=lambda spec: spec.name)
-def test_equals_jax_on_the_shared_arguments(spec, implementation):
-    key = jax.random.key(spec.seed)
-    start = jnp.array([spec.start >> 32, spec.start & 0xFFFFFFFF], jnp.uint32)
-    got = threefry_words(jax.random.key_data(key), start, spec.num_words, implementation)
-    assert np.array_equal(got, jax_words(key, spec.start, spec.num_words))
-    if spec.start + spec.num_words <= 2**20:
-        bits = jax.random.bits(key, (spec.start + spec.num_words,))
-        assert np.array_equal(got, bits[spec.start :])
+def test_words_of_the_shared_arguments(spec, implementation):
+    got = threefry_words(*spec.arguments(), implementation)
+    assert got.shape == (spec.num_words, spec.num_users)
+    np.testing.assert_array_equal(got, threefry_words_ref(*spec.arguments()))
+    first = 2048 * spec.tile
+    some = sorted({0, spec.num_users // 3, spec.num_users // 2, spec.num_users - 1})
+    expected = jax_words(jax.random.key(spec.seed), [first + u for u in some], spec.num_words)
+    np.testing.assert_array_equal(got[:, np.array(some)], expected)
 
 
 def test_lowers_for_cuda():
-    f = jax.jit(threefry_words, static_argnums=2)
+    f = jax.jit(threefry_words, static_argnums=(2, 3))
     arguments = [jax.ShapeDtypeStruct((2,), jnp.uint32)] * 2
-    exported = jax.export.export(f, platforms=["cuda"])(*arguments, 1024)
+    exported = jax.export.export(f, platforms=["cuda"])(*arguments, 4096, 3)
     assert exported.platforms == ("cuda",)
-    assert exported.out_avals[0].shape == (1024,)
+    assert exported.out_avals[0].shape == (3, 4096)
 
 
-FIRST_USERS = [0, 12345, (2**32 - 5) // 3, 2**32 - 2, 2**40, 2**53 - 9]
+FIRST_USERS = [0, 1020, 2044, 12345, 2**32 - 5, 2**33 - 3, 2**40, 2**53 - 9]
 
 
 @pytest.mark.parametrize("num_words", [slow(1), 3, slow(7)])
 @pytest.mark.parametrize("first", FIRST_USERS)
 def test_words_of_users(key, first, num_words):
-    """Consecutive users, single users and jax agree, across the carry into the upper half too."""
-    users = Count.of(first) + Count.of(np.arange(9))
-    block = jr.words(key, Count.of(first), 9, num_words)
-    assert np.array_equal(block, jr.words_at(key, users, num_words))
-    expected = jax_words(key, first * num_words, 9 * num_words)
-    assert np.array_equal(np.asarray(block).ravel(), expected)
+    """Consecutive users, single users and jax agree, across halves, tiles and the carry."""
+    users = [first + i for i in range(9)]
+    expected = jax_words(key, users, num_words)
+    np.testing.assert_array_equal(jr.words(key, Count.of(first), 9, num_words), expected)
+    np.testing.assert_array_equal(jr.words_at(key, Count.of(users), num_words), expected)
 
 
 def test_words_do_not_depend_on_blocks_or_transformations(key):
-    whole = np.asarray(jr.words(key, Count.of(0), 96, 5))
-    assert np.array_equal(whole, jax.random.bits(key, (96, 5)))
-    blocks = [jr.words(key, Count.of(i), 32, 5) for i in (0, 32, 64)]
-    assert np.array_equal(whole, np.concatenate(blocks))
-    shuffled = np.array([[95, 0], [7, 7]])
-    assert np.array_equal(whole[shuffled], jr.words_at(key, Count.of(shuffled), 5))
+    whole = np.asarray(jr.words(key, Count.of(0), 6000, 5, tiled=True))
+    assert len(np.unique(whole)) > 29_900
+    np.testing.assert_array_equal(whole, jr.words(key, Count.of(0), 6000, 5))
+    np.testing.assert_array_equal(
+        whole[:, 4096:], jr.words(key, Count.of(4096), 1904, 5, tiled=True)
+    )
+    np.testing.assert_array_equal(whole[:, 1000:1100], jr.words(key, Count.of(1000), 100, 5))
+    for few in (7, 1024, 1030, 2048):
+        np.testing.assert_array_equal(
+            whole[:, :few], jr.words(key, Count.of(0), few, 5, tiled=True)
+        )
+    shuffled = np.array([[5999, 0], [1024, 7]])
+    np.testing.assert_array_equal(whole[:, shuffled], jr.words_at(key, Count.of(shuffled), 5))
     each = jax.vmap(lambda user: jr.words_at(key, user, 5))(Count.of(np.arange(96)))
-    assert np.array_equal(whole, each)
+    np.testing.assert_array_equal(whole[:, :96].T, each)
     with jax.enable_x64(True):
-        assert np.array_equal(whole, jr.words(key, Count.of(0), 96, 5))
+        np.testing.assert_array_equal(whole, jr.words(key, Count.of(0), 6000, 5, tiled=True))
 
 
 def test_streams_are_folds_and_distinct(key):
-    names = [jr.POPULATION, jr.ASSIGN, jr.PUBLIC, jr.PERMANENT, jr.ORDER, jr.DRAWS]
+    names = [jr.POPULATION, jr.ASSIGN, jr.PUBLIC, jr.ORDER, jr.DRAWS]
     names += [jr.ROUND, jr.ROUND + 1, jr.TALLY, jr.TALLY + 1]
     data = {tuple(jax.random.key_data(jr.stream(key, name)).tolist()) for name in names}
     assert len(data) == len(set(names)) == len(names)
@@ -92,28 +107,35 @@ def test_streams_are_folds_and_distinct(key):
     assert jr.stream(key, jr.ROUND + 1) == folded
 
 
+DATA, START = np.zeros(2, np.uint32), np.zeros(2, np.uint32)
+
+
 @pytest.mark.parametrize(
-    ("key_data", "start", "num_words", "implementation", "message"),
+    ("arguments", "message"),
     [
-        (np.zeros(4, np.uint32), np.zeros(2, np.uint32), 1, None, "key_data must be uint32"),
-        (np.zeros(2, np.int32), np.zeros(2, np.uint32), 1, None, "key_data must be uint32"),
-        (np.zeros(2, np.uint32), np.zeros((), np.uint32), 1, None, "start must be uint32"),
-        (np.zeros(2, np.uint32), np.zeros(2, np.uint32), -1, None, "num_words must be in"),
-        (np.zeros(2, np.uint32), np.zeros(2, np.uint32), 2**32, None, "num_words must be in"),
-        (np.zeros(2, np.uint32), np.zeros(2, np.uint32), 1, "mosaic", "implementation must be"),
+        ((np.zeros(4, np.uint32), START, 1, 1), "key_data must be uint32"),
+        ((np.zeros(2, np.int32), START, 1, 1), "key_data must be uint32"),
+        ((DATA, np.zeros((), np.uint32), 1, 1), "start must be uint32"),
+        ((DATA, START, -1, 1), "num_users and num_words must be"),
+        ((DATA, START, 1, -1), "num_users and num_words must be"),
+        ((DATA, START, 2**20, 2**14), "num_users and num_words must be"),
+        ((DATA, START, 1, 1, "mosaic"), "implementation must be"),
     ],
 )
-def test_bad_arguments(key_data, start, num_words, implementation, message):
+def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        threefry_words(key_data, start, num_words, implementation)
+        threefry_words(*arguments)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("user", [0, 1, 2**31 // 7, 2**40 + 5])
+@pytest.mark.parametrize("user", [0, 1500, 2**31 // 7, 2**40 + 5])
 def test_words_made_as_they_are_read_are_the_users_words(user, key):
-    every = jr.words(key, Count.of(user), 1, 7)[0]
-    lazy = jr.UserWords.of_user(key, Count.of(user), 7)
+    every = jr.words(key, Count.of(user), 1, 7)[:, 0]
+    lazy = jr.user_words(key, user, 7)
     for index in (0, 6, slice(None), slice(2, 5), slice(-2, None), np.array([4, 4, 0])):
         np.testing.assert_array_equal(lazy[index], every[index])
     picked = jax.jit(jax.vmap(lambda j: lazy[j]))(jnp.arange(7))
     np.testing.assert_array_equal(picked, every)
+    for words in (lazy, every):
+        inner = jr.part_of(words, 2, 4)
+        np.testing.assert_array_equal(inner[:], every[2:6])
+        np.testing.assert_array_equal(inner[3], every[5])

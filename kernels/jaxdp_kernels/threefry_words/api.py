@@ -6,43 +6,49 @@ import jax
 import jax.numpy as jnp
 
 from .._dispatch import pick
-from .ref import threefry_words_ref
+from .ref import TILE
+from .xla import threefry_words_xla
 
-IMPLEMENTATIONS = {"xla": threefry_words_ref}
+IMPLEMENTATIONS = {"xla": threefry_words_xla}
 """Implementations by name. `None` stands for "xla", which runs on every platform."""
 
 
 def threefry_words(
     key_data: jax.Array,
     start: jax.Array,
+    num_users: int,
     num_words: int,
     implementation: Literal["xla"] | None = None,
 ) -> jax.Array:
-    """Words `start .. start + num_words - 1` of the stream of a threefry2x32 key.
+    """The random words of consecutive users in the stream of a threefry2x32 key.
 
-    Word `i` is `x0 ^ x1` of the threefry2x32 block at the 64-bit counter `i`. It equals element `i`
-    of `jax.random.bits(key, (n,), uint32)` for any `n > i` (partitionable threefry, jax's default).
+    A block of threefry2x32 gives two words, and both are used: users 1,024 apart share a block.
+    Word j of user u is half `(u >> 10) & 1` of the block at the 64-bit counter
+    `((u >> 11) * num_words + j) * 1024 + (u & 1023)`. So tiles of 2,048 users have blocks of their
+    own, any number of words per user leaves no half over, and neither words nor users are
+    interleaved in memory.
 
     Args:
       key_data: uint32[2], `jax.random.key_data(key)`.
-      start: uint32[2], the first index as (high, low) halves; the range must not pass 2**64.
-      num_words: how many words, static, below 2**32.
-      implementation: "xla", or None for the same. There is no other: on a GPU jax's own words and
-        these compile to the same code, fused with what reads them. A hand-written kernel would have
-        to write the words to memory.
+      start: uint32[2], the counter `(u >> 11) * num_words * 1024` of the first user u, a multiple
+        of 2,048, as (high, low) halves. The counters must not pass 2**64.
+      num_users: how many users, static; those of the last tile need not be all.
+      num_words: words per user, static.
+      implementation: "xla", or None for the same. There is no other: on a GPU these words fuse with
+        what reads them. A hand-written kernel would have to write the words to memory.
 
     Returns:
-      uint32[num_words].
+      uint32[num_words, num_users].
 
     Raises:
-      ValueError: unknown implementation, or shapes and dtypes other than the above.
+      ValueError: unknown implementation, or shapes, dtypes and sizes other than the above.
 
     Example:
       >>> import jax, jax.numpy as jnp
-      >>> key = jax.random.key(0)
-      >>> words = threefry_words(jax.random.key_data(key), jnp.zeros(2, jnp.uint32), 4)
-      >>> bool((words == jax.random.bits(key, (4,))).all())
-      True
+      >>> data = jax.random.key_data(jax.random.key(0))
+      >>> words = threefry_words(data, jnp.zeros(2, jnp.uint32), num_users=3, num_words=2)
+      >>> words.shape
+      (2, 3)
     """
     if key_data.shape != (2,) or key_data.dtype != jnp.uint32:
         raise ValueError(
@@ -53,6 +59,9 @@ def threefry_words(
         raise ValueError(
             f"start must be uint32[2] (high, low), got {start.dtype}{list(start.shape)}."
         )
-    if not 0 <= num_words < 2**32:
-        raise ValueError(f"num_words must be in [0, 2**32), got {num_words}.")
-    return pick(IMPLEMENTATIONS, implementation)(key_data, start, num_words)
+    if num_users < 0 or num_words < 0 or (num_users + TILE) * num_words >= 2**33:
+        raise ValueError(
+            "num_users and num_words must be at least 0, their product below 2**33, got "
+            f"{num_users} and {num_words}; make the words of fewer users at once."
+        )
+    return pick(IMPLEMENTATIONS, implementation)(key_data, start, num_users, num_words)

@@ -8,24 +8,29 @@ import jax.numpy as jnp
 
 @dataclasses.dataclass(frozen=True)
 class ArgSpec:
-    """One set of arguments: a seed, a first index, a number of words."""
+    """One set of arguments: a seed, a first tile, a number of users and of their words."""
 
     name: str
     seed: int
-    start: int
+    tile: int
+    num_users: int
     num_words: int
 
     def arguments(self):
-        """(key_data, start, num_words)."""
-        start = jnp.array([self.start >> 32, self.start & 0xFFFFFFFF], jnp.uint32)
-        return jax.random.key_data(jax.random.key(self.seed)), start, self.num_words
+        """(key_data, start, num_users, num_words)."""
+        counter = self.tile * self.num_words * 1024
+        start = jnp.array([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
+        key_data = jax.random.key_data(jax.random.key(self.seed))
+        return key_data, start, self.num_users, self.num_words
 
 
 ARG_SPECS = (
-    ArgSpec("one", 0, 0, 1),
-    ArgSpec("odd", 1, 5, 1001),
-    ArgSpec("block", 2, 0, 2**16),
-    ArgSpec("carry", 3, 2**32 - 300, 1024),
-    ArgSpec("high", 4, 2**53 - 7, 4096),
-    ArgSpec("large", 5, 2**40, 2**22),
+    ArgSpec("one", 0, 0, 1, 1),
+    ArgSpec("some", 1, 3, 700, 5),
+    ArgSpec("tile", 2, 1, 2048, 3),
+    ArgSpec("odd", 3, 0, 5000, 2),
+    ArgSpec("carry", 4, 2**22 - 1, 4096, 1),
+    ArgSpec("high", 5, 2**42 - 1, 2048, 7),
+    ArgSpec("bits", 6, 2**20, 2**14, 128),
+    ArgSpec("large", 7, 2**30, 2**22, 1),
 )

@@ -15,17 +15,20 @@ MIN_WORDS = 2**16
 def cases() -> Iterator[Case]:
     """The arguments that are timed; the words are summed, so that nothing is kept."""
     for spec in ARG_SPECS:
-        n = spec.num_words
-        if n < MIN_WORDS:
+        shape = (spec.num_words, spec.num_users)
+        num_words = spec.num_words * spec.num_users
+        if num_words < MIN_WORDS:
             continue
-        data, start, _ = spec.arguments()
+        data, start, *sizes = spec.arguments()
         key = jax.random.key(spec.seed)
         yield Case(
             spec.name,
-            n,
+            num_words,
             "word",
-            timed(lambda data, at, n=n: threefry_words(data, at, n).sum(), data, start),
-            timed(lambda key, n=n: jax.random.bits(key, (n,)).sum(), key),
+            timed(
+                lambda data, at, sizes=sizes: threefry_words(data, at, *sizes).sum(), data, start
+            ),
+            timed(lambda key, shape=shape: jax.random.bits(key, shape).sum(), key),
             "jax.random.bits",
         )
 

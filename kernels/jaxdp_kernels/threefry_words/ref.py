@@ -5,10 +5,19 @@ is several times faster than `jax.random.bits`, whose lowering there is a rolled
 two compile to the same code.
 """
 
+import dataclasses
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+LANES = 1024
+"""Users `LANES` apart in a tile share blocks: one takes the first halves, one the second."""
+
+TILE = 2 * LANES
+"""Users of a tile: the least that uses both halves of every block."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -42,10 +51,73 @@ def threefry2x32(
     return x0, x1
 
 
-def threefry_words_ref(key_data: jax.Array, start: jax.Array, num_words: int) -> jax.Array:
-    """Words `start, start + 1, ...` of the stream of a key; see `threefry_words`."""
-    offset = lax.iota(jnp.uint32, num_words)
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class UserWords:
+    """The words of one user, `w[j]`, computed when they are indexed.
+
+    It stands for the user's column of `threefry_words`, and holds the same bits. A sampler with
+    rejection, whose address space is much larger than what it reads, takes its words so.
+
+    Attributes:
+      key_data: uint32[2], the stream key.
+      high: uint32[], the upper half of the 64-bit counter of the user's word 0.
+      low: uint32[], the lower half.
+      second: bool[], whether the user takes the second words of its blocks.
+      num_words: words per user, static.
+    """
+
+    key_data: jax.Array
+    high: jax.Array
+    low: jax.Array
+    second: jax.Array
+    num_words: int = dataclasses.field(metadata={"static": True})
+
+    def __getitem__(self, index: Any) -> jax.Array:
+        """uint32, of the shape of the index: an int or int32 array in range, or a static slice."""
+        if isinstance(index, slice):
+            index = jnp.arange(*index.indices(self.num_words), dtype=jnp.uint32)
+        offset = jnp.asarray(index).astype(jnp.uint32) * np.uint32(LANES)
+        low = self.low + offset
+        high = self.high + (low < offset).astype(jnp.uint32)
+        x0, x1 = threefry2x32((self.key_data[0], self.key_data[1]), (high, low))
+        return jnp.where(self.second, x1, x0)
+
+    def part(self, start: int, size: int) -> "UserWords":
+        """Words `start .. start + size - 1` as a user's own, for a randomizer within another."""
+        offset = np.uint32(start * LANES)
+        low = self.low + offset
+        high = self.high + (low < offset).astype(jnp.uint32)
+        return UserWords(self.key_data, high, low, self.second, size)
+
+
+def users_words(
+    key_data: jax.Array, start: jax.Array, users: jax.Array, num_words: int
+) -> UserWords:
+    """The words of users at these places after the first user of a tile; see `threefry_words`.
+
+    Args:
+      key_data: uint32[2].
+      start: uint32[2], the counter of the tile's first block, as (high, low) halves.
+      users: uint32[n], the users' numbers, counted from the first of the tile.
+      num_words: words per user, static.
+
+    Returns:
+      One `UserWords` for each user, their leaves but `key_data` with a leading axis.
+    """
+    # users >> 11 tiles lie before a user's, of num_words rows of 1,024 blocks each.
+    tile = (users >> np.uint32(11)) * np.uint32(num_words * LANES)
+    offset = tile + (users & np.uint32(LANES - 1))
     low = start[1] + offset
     high = start[0] + (low < offset).astype(jnp.uint32)
-    x0, x1 = threefry2x32((key_data[0], key_data[1]), (high, low))
-    return x0 ^ x1
+    second = (users & np.uint32(LANES)) != 0
+    return UserWords(key_data, high, low, second, num_words)
+
+
+def threefry_words_ref(
+    key_data: jax.Array, start: jax.Array, num_users: int, num_words: int
+) -> jax.Array:
+    """The words of the first users of consecutive tiles; see `threefry_words`."""
+    users = users_words(key_data, start, lax.iota(jnp.uint32, num_users), num_words)
+    axes = UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
+    return jax.vmap(lambda user: user[:], in_axes=(axes,), out_axes=-1)(users)

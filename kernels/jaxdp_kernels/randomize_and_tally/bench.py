@@ -1,13 +1,11 @@
-"""`python -m jaxdp_kernels.randomize_and_count.bench`: blocks against all reports at once."""
+"""`python -m jaxdp_kernels.randomize_and_tally.bench`: against the definition, user by user."""
 
 from collections.abc import Iterator
 
-import jax
-
-from .._bench import Case, report
-from .api import randomize_and_count
+from .._bench import Case, report, timed
+from .api import randomize_and_tally
 from .arg_specs import ARG_SPECS
-from .ref import randomize_and_count_ref
+from .ref import randomize_and_tally_ref
 
 MIN_WORDS = 2**16
 """Of fewer words, the call itself would take most of the time."""
@@ -15,7 +13,6 @@ MIN_WORDS = 2**16
 
 def cases() -> Iterator[Case]:
     """The arguments that are timed; a user's words are counted as items."""
-    whole = jax.jit(randomize_and_count_ref, static_argnums=4)
     for spec in ARG_SPECS:
         arguments = spec.arguments()
         words = spec.num_users * arguments[0].num_words
@@ -25,11 +22,11 @@ def cases() -> Iterator[Case]:
             spec.name,
             words,
             "word",
-            lambda a=arguments: jax.block_until_ready(randomize_and_count(*a)),
-            lambda a=arguments: jax.block_until_ready(whole(*a)),
-            "all reports at once",
+            timed(randomize_and_tally, *arguments),
+            timed(randomize_and_tally_ref, *arguments),
+            "each user's own words",
         )
 
 
 if __name__ == "__main__":
-    report("randomize_and_count", cases())
+    report("randomize_and_tally", cases())

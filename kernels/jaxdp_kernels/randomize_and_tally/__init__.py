@@ -1,0 +1,5 @@
+"""Reports fused with their tally."""
+
+from .api import IMPLEMENTATIONS as IMPLEMENTATIONS
+from .api import Randomizer as Randomizer
+from .api import randomize_and_tally as randomize_and_tally
