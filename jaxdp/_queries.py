@@ -1,22 +1,77 @@
 """What the protocols for linear queries share: workloads, targets and predicted errors."""
 
 import abc
+import dataclasses
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from jaxtyping import Array, Float, Float32
+from numpy.typing import ArrayLike
 
+from ._checks import By, Instance
+from ._contract import Params, Round, Spec, Tree
 from ._spec import FrozenArray, check_counts, check_int, check_probabilities
+from .population import Population
+from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
 from .workloads import Operator
 
 MAX_ENTRIES = 2**28
 """Largest number of entries of a workload that is stored: 2 GiB of float64."""
 
+_MOST_LISTED = 2**12  # values of a domain whose columns are found by asking for their answers
 
-class LinearProtocol(abc.ABC):
-    """Base class of the specs that estimate answers `W h` to linear queries.
+
+ORACLE = Instance(
+    FrequencyOracle,
+    "the spec of a frequency oracle, which counts the users with each value, such as "
+    "jaxdp.randomizers.HadamardResponse(num_values, epsilon)",
+)
+"""The check of a field that holds a frequency oracle."""
+
+P_co = TypeVar("P_co", bound=Params[Any], covariant=True)
+R_co = TypeVar("R_co", bound=MeanRandomizer, covariant=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding(Generic[R_co]):
+    """How values become vectors, and a mean of vectors becomes answers.
+
+    A user with value v contributes `decoder y + offset`, y its decoded report.
+
+    Attributes:
+      embedding: the vector of each value.
+      decoder: None for the identity.
+      offset: added to the decoded mean.
+      randomizer: of the vectors.
+    """
+
+    embedding: Float32[np.ndarray, "k l"]
+    decoder: Float[np.ndarray, "m l"] | None
+    offset: Float[np.ndarray, " m"]
+    randomizer: R_co
+
+
+class Width(NamedTuple):
+    """What bounds how far noise can point towards the columns of a workload.
+
+    Attributes:
+      tail: of the noise of one user's report.
+      norm: the largest norm of a column (minus a centre, if allowed) as the reports see it.
+      radius: the largest norm of the same columns themselves.
+      bias: float64[m, k], of one user's contribution, by the user's value.
+    """
+
+    tail: Tail
+    norm: float
+    radius: float
+    bias: np.ndarray
+
+
+class LinearProtocol(Spec[P_co]):
+    """Base of the specs that estimate answers `W h` to linear queries.
 
     `h` is the normalised histogram of n users, each of whom holds a value in {0, ..., k - 1}, and W
-    is the workload, a row for each query. A subclass is a frozen, slotted dataclass, validated when
-    it is made; its params have `estimate(tally) -> float[m]`.
+    is the workload, a row for each query. The params estimate float[m].
     """
 
     __slots__ = ()
@@ -32,20 +87,51 @@ class LinearProtocol(abc.ABC):
         """k, the number of values a user may hold."""
 
     @abc.abstractmethod
-    def build(self, word_bits: int = 32):
-        """The params: a pytree with the functions that run inside jit."""
+    def answers(self, histograms: Float[np.ndarray, "*n k"]) -> Float[np.ndarray, "*n m"]:
+        """`W h` for each histogram."""
+
+    def matrix(self) -> Float[np.ndarray, "m k"]:
+        """The workload, W.
+
+        Raises:
+          ValueError: the domain is so large that the protocol does not store it.
+        """
+        if self.num_values > _MOST_LISTED:
+            raise ValueError(
+                f"protocol must store its workload, or have at most {_MOST_LISTED} values, for its "
+                f"columns to be listed; {type(self).__name__} has {self.num_values}."
+            )
+        return self.answers(np.eye(self.num_values)).T
+
+    @property
+    def is_histogram(self) -> bool:
+        """Whether the answers are the histogram itself."""
+        if self.num_queries != self.num_values:
+            return False
+        probe = np.random.default_rng(0).normal(size=self.num_values)
+        return np.array_equal(self.answers(probe), probe)
+
+    @property
+    def counts_all_users(self) -> bool:
+        """Whether the estimate is of all users, rather than of those who do not drop out."""
+        return True
+
+    def encoding(self) -> Encoding[Any] | None:
+        """How users' values become vectors; None where users report no vectors."""
+        return None
+
+    def width(self, symmetric: bool) -> Width | None:
+        """What bounds the products of the noise with the columns; None where no tail is known.
+
+        Args:
+          symmetric: whether the negatives of the columns count as well.
+        """
+        del symmetric
+        return None
 
     @abc.abstractmethod
-    def exact_epsilon(self) -> float:
-        """The realised privacy parameter, at most `epsilon`."""
-
-    @abc.abstractmethod
-    def answers(self, histograms: np.ndarray) -> np.ndarray:
-        """`W h` for each histogram, float64[..., m] from float64[..., k]."""
-
-    @abc.abstractmethod
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error of each answer for given users, float64[m].
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
+        """The mean squared error of each answer for given users.
 
         Args:
           counts: int[k], the number of users with each value.
@@ -53,8 +139,10 @@ class LinearProtocol(abc.ABC):
         """
 
     @abc.abstractmethod
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """The mean squared error of each answer about `W p` for independent users, float64[m]."""
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int
+    ) -> Float[np.ndarray, " m"]:
+        """The mean squared error of each answer about `W p` for independent users."""
 
     @abc.abstractmethod
     def worst_case_variance(self, num_users: int) -> float:
@@ -64,21 +152,23 @@ class LinearProtocol(abc.ABC):
     def worst_case_total_variance(self, num_users: int) -> float:
         """The largest mean squared error, summed over the answers, over all data sets of a size."""
 
-    def total_variance(self, counts) -> float:
+    def total_variance(self, counts: ArrayLike) -> float:
         """The mean squared error summed over the answers, for given users."""
         return float(self.variance(counts).sum())
 
-    def truth(self, counts, inputs=None) -> np.ndarray:
-        """The target: the answers `W h` for the normalised histogram of the users, float64[m]."""
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
+        """The target: the answers `W h` for the normalised histogram of the users."""
         counts = self.check_histogram(counts, inputs)
         return self.answers(counts / counts.sum())
 
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
-        """The answers `W p` for the distribution p that users are drawn from, float64[m]."""
+    def population_truth(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, " m"]:
+        """The answers `W p` for the distribution p that users are drawn from."""
         del num_users, inputs
         return self.answers(self.check_distribution(probabilities))
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins of the workload's domain."""
         bins = None if population.inputs is not None else population.num_values
         if bins == self.num_queries != self.num_values:
@@ -88,14 +178,14 @@ class LinearProtocol(abc.ABC):
             )
         population.require_bins(self.num_values, "the workload's number of columns")
 
-    def check_histogram(self, counts, inputs=None) -> np.ndarray:
+    def check_histogram(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """Counts as float64[k], or raises unless they fit the workload."""
         if inputs is not None:
             raise ValueError("inputs must be None: the values of a linear query are its columns.")
         counts = check_counts(counts).ravel()
         return self._check_size(counts, "counts").astype(np.float64)
 
-    def check_distribution(self, probabilities) -> np.ndarray:
+    def check_distribution(self, probabilities: ArrayLike) -> np.ndarray:
         """Probabilities as float64[k] of sum 1, or raises unless they fit the workload."""
         return self._check_size(check_probabilities(probabilities), "probabilities")
 
@@ -108,8 +198,8 @@ class LinearProtocol(abc.ABC):
         return array
 
 
-class AdditiveProtocol(LinearProtocol):
-    """Base class where an estimate is an average of independent contributions, one of each user.
+class AdditiveProtocol(LinearProtocol[P_co]):
+    """Base of the protocols whose estimate averages independent contributions, one of each user.
 
     A user's contribution depends on the user's value alone, so the moments of one user's
     contribution predict every error exactly. The largest errors over data sets are those of users
@@ -129,18 +219,21 @@ class AdditiveProtocol(LinearProtocol):
         return self.workload.values.shape[1]
 
     @abc.abstractmethod
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the variance of one user's contribution to each answer.
+    def contributions(self) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
+        """The mean and the variance of one user's contribution to each answer; exact.
 
         Returns:
-          float64[m, k] and float64[m, k]: column v for a user who holds v.
+          Two tables with a column for each value of the user.
         """
 
-    def answers(self, histograms: np.ndarray) -> np.ndarray:
+    def answers(self, histograms: Float[np.ndarray, "*n k"]) -> Float[np.ndarray, "*n m"]:
         return np.asarray(histograms, np.float64) @ self.workload.values.T
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact mean squared error of each answer for given users, float64[m].
+    def matrix(self) -> Float[np.ndarray, "m k"]:
+        return self.workload.values
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
+        """The exact mean squared error of each answer for given users.
 
         The sum of the users' variances, over n**2, plus the squared bias.
 
@@ -151,10 +244,13 @@ class AdditiveProtocol(LinearProtocol):
         counts = self.check_histogram(counts, inputs)
         mean, variance = self.contributions()
         n = counts.sum()
+        # Users are independent of each other: variances add up, biases add up before the square.
         return variance @ counts / n**2 + ((mean - self.workload.values) @ counts / n) ** 2
 
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """The exact mean squared error about `W p` for independent users, float64[m].
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int
+    ) -> Float[np.ndarray, " m"]:
+        """The exact mean squared error about `W p` for independent users.
 
         The variance of one user's contribution, sampling included, over n, plus the squared bias.
 
@@ -165,7 +261,7 @@ class AdditiveProtocol(LinearProtocol):
         p = self.check_distribution(probabilities)
         n = check_int("num_users", num_users, low=1)
         mean, variance = self.contributions()
-        spread = np.square(mean - (mean @ p)[:, None]) @ p
+        spread = np.square(mean - (mean @ p)[:, None]) @ p  # of the mean, by the draw of the value
         return (variance @ p + spread) / n + ((mean - self.workload.values) @ p) ** 2
 
     def worst_case_variance(self, num_users: int) -> float:
@@ -183,7 +279,22 @@ class AdditiveProtocol(LinearProtocol):
         return variance / n + (mean - self.workload.values) ** 2
 
 
-def check_workload(workload) -> FrozenArray:
+def users_of(tally: Tree) -> Float[Array, ""]:
+    """The number of users of an oracle's tally; only inside an x64 block.
+
+    Args:
+      tally: a Count of each report, or a dict whose entry "users" is a Count[].
+    """
+    users = tally["users"] if isinstance(tally, dict) else tally
+    return users.sum().f64()
+
+
+def num_counted_reports(round: Round[Any]) -> int | None:
+    """Number of distinct reports where the tally counts each of them; None for other tallies."""
+    return round.num_reports if isinstance(round, CountedRound) else None
+
+
+def check_workload(workload: ArrayLike | Operator | FrozenArray) -> FrozenArray:
     """Returns a workload as a float64[m, k] that is hashed by content, or raises unless it is one.
 
     Args:
@@ -215,3 +326,7 @@ def check_workload(workload) -> FrozenArray:
     if isinstance(workload, FrozenArray) and array is workload.values:
         return workload
     return FrozenArray(array.astype(np.float64))
+
+
+WORKLOAD = By(lambda _, value: check_workload(value), ("W", [1.0], [[float("nan")]], [[]]))
+"""The check of a field that holds a workload."""

@@ -1,12 +1,32 @@
 """Rankings of protocols by predicted error: what `linear.best` and `pairwise.best` share."""
 
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._spec import check_counts, check_probabilities
+
+T = TypeVar("T")
+
+
+def named(candidates: Mapping[str, T] | Sequence[T] | None) -> dict[str, T]:
+    """Candidates by name; those of a sequence are named by their class and number.
+
+    Raises:
+      TypeError: a sequence holds a function, which has no class to be named by.
+    """
+    if candidates is None or isinstance(candidates, Mapping):
+        return dict(candidates or {})
+    for candidate in candidates:
+        if callable(candidate):
+            raise TypeError(
+                f"candidates must be given by name where they are functions, got {candidate!r} in "
+                "a sequence; use {'a name': function}."
+            )
+    return {f"{type(each).__name__}, candidate {i}": each for i, each in enumerate(candidates, 1)}
 
 
 def build_all(
@@ -28,7 +48,7 @@ def build_all(
     return entries, refused
 
 
-def whole_users(histogram: Any, num_users: int, num_values: int) -> np.ndarray:
+def whole_users(histogram: ArrayLike, num_users: int, num_values: int) -> np.ndarray:
     """Whole numbers of users in these proportions, int64[k]; largest remainders round up."""
     shares = np.asarray(histogram)
     if shares.dtype.kind not in "biuf":

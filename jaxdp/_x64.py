@@ -7,6 +7,7 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 
 F = TypeVar("F", bound=Callable)
 
@@ -64,6 +65,11 @@ def _is_wide() -> bool:
 
 def _narrow(tree):
     return jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, tree)
+
+
+def as_float64(*arrays: ArrayLike) -> tuple[jax.Array, ...]:
+    """Arrays as float64; only inside a float64 block."""
+    return tuple(jnp.asarray(x).astype(jnp.float64) for x in arrays)
 
 
 def dot(rows: jax.Array, column: jax.Array) -> jax.Array:

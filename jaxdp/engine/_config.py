@@ -2,17 +2,18 @@
 
 import dataclasses
 import functools
+import math
 from typing import Any, Literal
 
 import jax
 
+from .._contract import Params, Runnable, Spec, work_of
 from .._spec import check_choice, check_key, is_traced
 from ..population import Population
 from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
 
-_PER_USER_COST = 1.5  # nanoseconds a word, roughly, for method="auto"
 _VMAP_BELOW = 2**16  # numbers a batch of vmapped trials may hold
 
 
@@ -28,23 +29,23 @@ class Config:
 
 
 @functools.lru_cache(maxsize=1024)
-def _build_cached(spec):
-    return spec.build()
+def _build_cached(spec: Spec[Any]) -> Any:
+    with jax.ensure_compile_time_eval():  # what is kept may not belong to a program being traced
+        return spec.build()
 
 
-def build_params(protocol: Any) -> Any:
+def build_params(protocol: Runnable) -> Params[Any]:
     """The params of a spec, built once; params as they are."""
-    if hasattr(protocol, "build"):
-        return _build_cached(protocol)
-    if hasattr(protocol, "from_bits") or hasattr(protocol, "play"):
-        return protocol
-    raise TypeError(
-        f"protocol must be a spec such as jaxdp.randomizers.KRR(4, 1.0), or its params, got "
-        f"{protocol!r}."
-    )
+    params = _build_cached(protocol) if isinstance(protocol, Spec) else protocol
+    if not isinstance(params, Params):
+        raise TypeError(
+            f"protocol must be a spec such as jaxdp.randomizers.KRR(4, 1.0), or its params, got "
+            f"{protocol!r}; one of your own derives from jaxdp.engine.Spec."
+        )
+    return params
 
 
-def prepare(protocol: Any, population: Any, key: Any) -> Any:
+def prepare(protocol: Runnable, population: Population, key: jax.Array) -> Params[Any]:
     """The params, after every check that can be made before any work."""
     params = build_params(protocol)
     if not isinstance(population, Population):
@@ -53,45 +54,51 @@ def prepare(protocol: Any, population: Any, key: Any) -> Any:
             "with Population.from_values, from_histogram or from_distribution."
         )
     check_key(key)
-    if hasattr(protocol, "check_population") and not is_traced(population):
+    if not is_traced(population):
         with jax.ensure_compile_time_eval():  # concrete users are checked inside jit too
             protocol.check_population(population)
     return params
 
 
-def configure(params, population, method, mesh, block_size) -> Config:
+def configure(
+    params: Params[Any],
+    population: Population,
+    method: Method,
+    mesh: jax.sharding.Mesh | None,
+    block_size: int | None,
+) -> Config:
     """The configuration of a call, its options checked and its method chosen."""
     check_choice("method", method, ("auto", "per_user", "tally"))
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
         raise TypeError(f"mesh must be a jax.sharding.Mesh or None, got {mesh!r}.")
-    can = hasattr(params, "sample_tally")
-    if method == "tally" and not can:
+    work = work_of(population)
+    rounds = [step.round for step in params.rounds(work)]
+    lawless = [round for round in rounds if round.law is None]
+    if method == "tally" and lawless:
         raise ValueError(
-            f"method='tally' needs the law of the tally, which {type(params).__name__} does not "
-            "have; use method='per_user'."
+            f"method='tally' needs the law of the tally, which {type(lawless[0]).__name__} does "
+            "not have; use method='per_user'."
         )
-    num_words = getattr(params, "num_words", 1)
-    check_block_size(block_size, num_words)
-    concrete = not is_traced(population.size)
+    num_words = max((round.num_words for round in rounds), default=1)
+    check_block_size(block_size)
+    chosen = str(method)
     if method == "auto":
-        method = "per_user"
-        if can:
-            bins = population.num_values or population.source.rows or 1
-            users = population.num_users if concrete else 2**31
-            by_tally = getattr(params, "tally_cost", lambda n, k: 0.0)(users, bins)
-            method = "tally" if by_tally < users * num_words * _PER_USER_COST else "per_user"
-    if method == "per_user" and concrete:
+        cost = params.cost(work)
+        cheaper = cost.tally < cost.per_user
+        chosen = "tally" if cheaper and math.isfinite(cost.tally) else "per_user"
+    if chosen == "per_user" and not is_traced(population.size):
         check_num_users(population.num_users, num_words, block_size)
-    return Config(method, mesh, block_size)
+    return Config(chosen, mesh, block_size)
 
 
-def default_batch(params, population, config: Config) -> int:
+def default_batch(params: Params[Any], population: Population, config: Config) -> int:
     """Trials to run side by side: as many as fill a core's cache on CPU, and more on a GPU."""
     if config.mesh is not None:
         return 1
-    if config.method == "tally":
-        work = max(population.num_values or population.source.rows or 1, 1)
-    else:
-        work = population.num_users * max(getattr(params, "num_words", 1), 1)
-    room = _VMAP_BELOW if jax.default_backend() == "cpu" else _VMAP_BELOW * 64
-    return max(room // work, 1)
+    work = work_of(population)
+    numbers = max(work.num_bins, 1)
+    if config.method == "per_user":
+        words = [step.round.num_words for step in params.rounds(work)]
+        numbers = population.num_users * max(*words, 1)
+    room = _VMAP_BELOW if work.platform == "cpu" else _VMAP_BELOW * 64
+    return max(room // numbers, 1)

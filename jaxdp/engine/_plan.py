@@ -14,16 +14,6 @@ WORDS_PER_BLOCK = 2**20
 _MOST_TILED_WORDS = 2**24  # words of a tile of users; of more words, blocks are smaller
 
 
-def logical_block(num_words: int) -> int:
-    """L, the users of one logical block: the unit in which float contributions are summed.
-
-    The largest power of two with `L * num_words <= 2**20`, between 2**4 and 2**12: a population of
-    few users costs as much as one block, and larger ones gain nothing from larger blocks.
-    """
-    fit = WORDS_PER_BLOCK // max(num_words, 1)
-    return min(max(2 ** (max(fit, 1).bit_length() - 1), 2**4), 2**12)
-
-
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """Blocks of one round on one device.
@@ -84,7 +74,6 @@ def make_plan(
     population: Population,
     num_words: int,
     num_devices: int,
-    exact: bool,
     block_size: int | None,
 ) -> Plan:
     """The plan of a round.
@@ -93,26 +82,20 @@ def make_plan(
       population: the users.
       num_words: words per user.
       num_devices: devices the users are split over.
-      exact: whether the tally is of integers only.
       block_size: users in a block, or None for the default: as many as 2**20 words serve for
         arrays, and 2**14 for users made on the fly, which compile once for any number of them.
     """
     rows = population.source.rows
-    if not exact:
-        block = logical_block(num_words)
-    else:
-        block = block_size or _default_block(num_words, rows is not None)
+    block = block_size or _default_block(num_words, rows is not None)
     if rows is None:
         return Plan(block, None, block % TILE == 0)
     share = -(-rows // num_devices)
     if num_devices > 1:
-        unit = TILE if exact else max(TILE, block)
-        share = -(-share // unit) * unit  # so that each device's users begin with a tile
-    if exact:
-        num_blocks = -(-share // block)
-        even = -(-share // num_blocks)
-        unit = TILE if even > TILE else 1
-        block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)
+        share = -(-share // TILE) * TILE  # so that each device's users begin with a tile
+    num_blocks = -(-share // block)
+    even = -(-share // num_blocks)
+    unit = TILE if even > TILE else 1
+    block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)
     return Plan(block, share, share <= block or block % TILE == 0)
 
 
@@ -126,7 +109,7 @@ def _default_block(num_words: int, given: bool) -> int:
 def check_num_users(num_users: int, num_words: int, block_size: int | None) -> None:
     """Raises ValueError where users are too many to be visited block by block."""
     block = block_size or _default_block(num_words, given=False)
-    most = 2**30 * min(block, logical_block(num_words))
+    most = 2**30 * block  # blocks are counted by an int32
     if num_users > most:
         raise ValueError(
             f"method='per_user' would visit {num_users} users one by one, which is more than "
@@ -134,16 +117,15 @@ def check_num_users(num_users: int, num_words: int, block_size: int | None) -> N
         )
 
 
-def check_block_size(block_size: int | None, num_words: int) -> None:
-    """Raises ValueError unless a block size is a power of two and a multiple of a logical block."""
+def check_block_size(block_size: int | None) -> None:
+    """Raises ValueError unless a block size is a power of two from 2**4 to 2**24."""
     if block_size is None:
         return
-    unit = logical_block(num_words)
     if not isinstance(block_size, int) or isinstance(block_size, bool):
         raise TypeError(f"block_size must be an int or None, got {block_size!r}.")
     power = block_size > 0 and math.log2(block_size).is_integer()
-    if not power or not unit <= block_size <= 2**24:
+    if not power or not 2**4 <= block_size <= 2**24:
         raise ValueError(
-            f"block_size must be a power of two in [{unit}, 2**24] for {num_words} words per user, "
-            f"got {block_size}; leave it out for a good default."
+            f"block_size must be a power of two in [2**4, 2**24], got {block_size}; leave it out "
+            "for a good default."
         )

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._contract import Params, Runnable
 from .._spec import check_int, is_traced
 from ..population import DistributionSource, Population
 from ._config import Config, Method, build_params, configure, default_batch, prepare
-from ._play import estimate, is_traceable, play, play_on_host
+from ._play import play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
 from ._truth import check_given, find_truth, known_histogram, truth_kind
@@ -21,7 +22,7 @@ _CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at
 
 
 def run(
-    protocol: Any,
+    protocol: Runnable,
     population: Population,
     key: jax.Array,
     *,
@@ -41,7 +42,7 @@ def run(
       population: the users.
       key: a typed threefry key.
       method: "per_user" simulates every user; "tally" draws the tally at once, exact in law, where
-        the protocol can (`sample_tally`); "auto" takes what it expects to be faster.
+        every round has a `law`; "auto" takes what it expects to be faster.
       mesh: devices to split the users over; None for one device.
       block_size: users per block, a power of two; None for a good default. Integer tallies are the
         same bits for every mesh and block size.
@@ -64,7 +65,7 @@ def run(
     params = prepare(protocol, population, key)
     config = configure(params, population, method, mesh, block_size)
     if _inside_transformation(params, population, key):  # compiled, also under a bare vmap
-        if not is_traceable(params):
+        if not params.traceable:
             raise TypeError(
                 f"{type(params).__name__} calls Python between its rounds and cannot be traced; "
                 "run it outside of jit and vmap, or build it with traceable=True where what it "
@@ -72,13 +73,13 @@ def run(
             )
         return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
     found, _ = _play_once(params, population, key, config)
-    finish = _estimate_compiled if is_traceable(params) else estimate
+    finish = _estimate_compiled if params.traceable else _estimate
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, finish(params, found))
 
 
 def outcome(
-    protocol: Any,
+    protocol: Runnable,
     population: Population,
     key: jax.Array,
     *,
@@ -105,7 +106,7 @@ def outcome(
 
 
 def simulate(
-    protocol: Any,
+    protocol: Runnable,
     population: Population,
     key: jax.Array,
     *,
@@ -165,15 +166,15 @@ def simulate(
     source = population.source
     if truth is None:
         truth = "population" if isinstance(source, DistributionSource) else "sample"
-    want = truth_kind(protocol, population, truth, hasattr(params, "target"))
+    want = truth_kind(protocol, population, truth, params.has_target)
     config = dataclasses.replace(
         config,
         want_counts=want == "each",
         trial_batch=trial_batch or default_batch(params, population, config),
     )
-    if want == "given" and is_traceable(params):
+    if want == "given" and params.traceable:
         truth = check_given(truth, _estimate_shape(params, population, key, config), num_trials)
-    histogram = known_histogram(population, want) if hasattr(params, "target") else None
+    histogram = known_histogram(population, want) if params.has_target else None
     estimates, targets, counts = _run_trials(
         params, population, key, num_trials, config, progress, histogram
     )
@@ -203,7 +204,7 @@ def stack(specs) -> Any:
     Example:
       >>> import jaxdp
       >>> grid = jaxdp.stack([jaxdp.randomizers.KRR(4, epsilon) for epsilon in (0.5, 1.0, 2.0)])
-      >>> grid.keep.shape
+      >>> grid.threshold.shape
       (3,)
     """
     built = [build_params(spec) for spec in specs]
@@ -229,7 +230,7 @@ def _inside_transformation(*arguments: Any) -> bool:
 def _play_once(params, population, key, config: Config):
     """`play`, with NumPy leaves: one program takes them from there, whatever devices made them."""
     params, population, key = _host_arrays(config.mesh, (params, population, key))
-    if not is_traceable(params):
+    if not params.traceable:
         return play_on_host(params, population, key, config)
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, _play_compiled(params, population, key, config))
@@ -237,14 +238,18 @@ def _play_once(params, population, key, config: Config):
 
 def _finish(params, histogram, outcome, counts):
     """The estimate of an outcome, and its target where params have one (else None)."""
-    found = estimate(params, outcome)
+    found = params.estimate(outcome)
     if counts is not None:
         histogram = counts.f64() / jnp.sum(counts.f64())
     return found, None if histogram is None else params.target(outcome, histogram)
 
 
+def _estimate(params: Params[Any], outcome: Any) -> Any:
+    return params.estimate(outcome)
+
+
 _play_compiled = jax.jit(play, static_argnames="config")
-_estimate_compiled = jax.jit(estimate)
+_estimate_compiled = jax.jit(_estimate)
 
 
 @functools.partial(jax.jit, static_argnames="config")
@@ -268,7 +273,7 @@ def _compiled_trials(params, population, key, trials, config, histogram):
     with jax.enable_x64(True):
         played = _play_trials(params, population, key, trials, config)
         outcomes, counts = jax.tree.map(np.asarray, played)
-        used = counts if hasattr(params, "target") else None
+        used = counts if params.has_target else None
         return *jax.tree.map(np.asarray, _finish_trials(params, histogram, outcomes, used)), counts
 
 
@@ -277,7 +282,7 @@ def _host_trial(params, population, key, trials, config, histogram):
     key = jax.random.fold_in(key, trials[0])
     played, counts = play_on_host(params, population, key, config)
     with jax.enable_x64(True):
-        used = counts if hasattr(params, "target") else None
+        used = counts if params.has_target else None
         found = *_finish(params, histogram, played, used), counts
         return jax.tree.map(lambda x: np.asarray(x)[None], found)
 
@@ -285,7 +290,7 @@ def _host_trial(params, population, key, trials, config, histogram):
 def _run_trials(params, population, key, num_trials, config, progress, histogram):
     """The estimates, the targets and the true counts of all trials, as far as they exist."""
     params, population, key = _host_arrays(config.mesh, (params, population, key))
-    if is_traceable(params):
+    if params.traceable:
         chunk = _chunk((params, population, key), num_trials, config, progress)
         step = _compiled_trials
     else:
@@ -306,7 +311,7 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
 
 def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
     def once(params, population, key):
-        return estimate(params, play(params, population, key, config)[0])
+        return params.estimate(play(params, population, key, config)[0])
 
     return jax.eval_shape(once, params, population, key).shape
 

@@ -1,7 +1,6 @@
 """One round over all users: words, reports, tallies, merged exactly."""
 
-import dataclasses
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,150 +9,135 @@ from jax import lax
 
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 
+from .._contract import Round, TallyLaw, params, static
 from ..population import Population
-from ..random import TILE, Count, Fixed, from_limbs, limbs, merge
+from ..random import TILE, Count, histogram, merge
 from ..random._words import tile_start
 from ._plan import Plan, make_plan
 
-DEFAULT_FIXED_BITS = 20
+T = TypeVar("T")
 
 
 def stream_tally(
-    params: Any,
-    population: Population,
+    round: Round[T],
+    users: Population,
     key: jax.Array,
     *,
     mesh: jax.sharding.Mesh | None,
     block_size: int | None,
-) -> Any:
-    """The tally of one non-interactive round, user by user.
+) -> T:
+    """The tally of one round, user by user.
 
     Args:
-      params: a randomizer's or protocol's params. The tally of one block must fit: an integer leaf
-        is int32, so a user may add at most 2**31 / (users in a block) to it; a float leaf must be
-        finite, and its total below 2**(63 - bits) for the `fixed_bits` (20 by default) of the
-        params.
-      population: the users, bound to the trial.
+      round: what the users run.
+      users: the users, bound to the trial.
       key: the round's stream key, used for words only.
       mesh: devices to split the users over, along all its axes; None for one device.
       block_size: users in a block; None for the default.
 
     Returns:
-      The tally, with Count leaves for integers and Fixed leaves for floats: the same bits whatever
-      the mesh and the blocks.
+      The tally: the same bits whatever the mesh and the blocks.
     """
     with jax.enable_x64(False):  # the same program for callers of either precision
         num_devices = 1 if mesh is None else mesh.size
-        zero = _zero_tally(params, population, key)
-        exact = not any(isinstance(x, Fixed) for x in jax.tree.leaves(zero, is_leaf=_is_exact))
-        plan = make_plan(population, params.num_words, num_devices, exact, block_size)
+        shapes = jax.eval_shape(_tally_of_nobody, round, users, key)
+        zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        made = round.num_words if round.draft is None else round.draft.num_words
+        plan = make_plan(users, made, num_devices, block_size)
         if plan.rows is not None:
-            population = Population(population.source.spread(plan.rows * num_devices))
-        num_blocks = plan.num_blocks(population, num_devices)
+            users = Population(users.source.spread(plan.rows * num_devices))
+        num_blocks = plan.num_blocks(users, num_devices)
         if mesh is None:
-            first = jnp.uint32(0)
-            return _device_tally(params, population, key, zero, num_blocks, first, plan)
-        return _mesh_tally(params, population, key, zero, num_blocks, plan, mesh)
+            return _device_tally(round, users, key, zero, num_blocks, jnp.uint32(0), plan)
+        return _mesh_tally(round, users, key, zero, num_blocks, plan, mesh)
 
 
-def _block_tally(params, key, start, values, mask, tiled: bool):
-    """The block sums of consecutive users from `start` on."""
-    return randomize_and_tally(
-        params,
-        jax.random.key_data(key),
-        tile_start(start, params.num_words),
-        None if tiled else start.lo & np.uint32(TILE - 1),
-        values,
-        mask,
-    )
-
-
-def _device_tally(params, population, key, zero, num_blocks, device, plan: Plan):
+def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
     """The tally of one device's users."""
     first = plan.device_start(device, num_blocks)
-    read = population.source.reader(plan.block, first, plan.tiled)
+    read = users.source.reader(plan.block, first, plan.tiled)
     row = lax.iota(jnp.uint32, plan.block)
 
     def step(number, total):
         start = first + Count.of(jnp.asarray(number, jnp.int32)).times(plan.block)
         values, members = read(start)
-        mask = members & (row < plan.users_left(start, population, first))
-        sums = _block_tally(params, key, start, values, mask, plan.tiled)
-        return merge(total, _exactly(params, sums))
+        mask = members & (row < plan.users_left(start, users, first))
+        return merge(total, _block_tally(round, key, start, values, mask, plan.tiled))
 
     return lax.fori_loop(0, num_blocks, step, zero)
 
 
-def _mesh_tally(params, population, key, zero, num_blocks, plan: Plan, mesh):
+def _block_tally(round: Round[T], key, start: Count, values, mask, tiled: bool) -> T:
+    """The tally of consecutive users from `start` on: by the platform's kernel, or the default."""
+    arguments = (
+        round,
+        jax.random.key_data(key),
+        tile_start(start, round.num_words),
+        None if tiled else start.lo & np.uint32(TILE - 1),
+        values,
+        mask,
+    )
+    kernels = round.kernels.tally
+    if not kernels:
+        return randomize_and_tally(*arguments)
+    return lax.platform_dependent(*arguments, default=randomize_and_tally, **kernels)
+
+
+def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh):
     """The tally over a mesh: every device runs its share, and the limbs are summed."""
     axes = mesh.axis_names
-    spec = Population(population.source.partition_specs(jax.P(axes)))
+    split = Population(users.source.partition_specs(jax.P(axes)))
 
-    def share(params, population, key, num_blocks):
+    def share(round, users, key, num_blocks):
         device = lax.axis_index(axes).astype(jnp.uint32)
-        tally = _device_tally(params, population, key, zero, num_blocks, device, plan)
+        tally = _device_tally(round, users, key, zero, num_blocks, device, plan)
 
-        def add(count):
-            return from_limbs(*(lax.psum(limb, axes) for limb in limbs(count)))
+        def add(count: Count) -> Count:
+            return count.summed(lambda limb: lax.psum(limb, axes))
 
         return jax.tree.map(add, tally, is_leaf=lambda x: isinstance(x, Count))
 
     whole = jax.shard_map(
         share,
         mesh=mesh,
-        in_specs=(jax.P(), spec, jax.P(), jax.P()),
+        in_specs=(jax.P(), split, jax.P(), jax.P()),
         out_specs=jax.P(),
         check_vma=False,
     )
-    return whole(params, population, key, jnp.asarray(num_blocks, jnp.int32))
+    return whole(round, users, key, jnp.asarray(num_blocks, jnp.int32))
 
 
-def _fixed_bits(params) -> int:
-    return getattr(params, "fixed_bits", DEFAULT_FIXED_BITS)
+def _tally_of_nobody(round, users, key):
+    """A tally of 16 users who do not count: for its structure."""
+    values = users.source.at(Count.of(lax.iota(jnp.uint32, 16)))
+    return _block_tally(round, key, Count.zeros(), values, jnp.zeros(16, bool), False)
 
 
-def _exactly(params, sums):
-    """Block sums as Counts and Fixeds, which merge exactly in any order."""
+@params
+class Census(Round[Count]):
+    """A round in which users report their values: true counts, for a curator or a truth."""
 
-    def convert(leaf):
-        if jnp.issubdtype(leaf.dtype, jnp.integer):
-            return Count.of(leaf)
-        return Fixed.of(leaf, _fixed_bits(params))
+    num_values: int = static()
 
-    return jax.tree.map(convert, sums)
+    @property
+    def num_words(self) -> int:
+        """None."""
+        return 0
 
+    @property
+    def law(self) -> TallyLaw[Count]:
+        """The counts themselves."""
+        return TallyLaw(lambda key, counts, inputs: counts, lambda work: 0.0)
 
-def _zero_tally(params, population, key):
-    """An empty tally, of the structure that a block's tally has."""
-
-    def block(params, population, key):
-        users = Count.of(lax.iota(jnp.uint32, 16))
-        mask = jnp.zeros(16, bool)
-        return _block_tally(params, key, Count.zeros(), population.source.at(users), mask, False)
-
-    shapes = jax.eval_shape(block, params, population, key)
-    return _exactly(params, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
-
-
-def _is_exact(x) -> bool:
-    return isinstance(x, (Count, Fixed))
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ValueCounts:
-    """Params whose reports are the values: for the true counts of a random population."""
-
-    num_values: int = dataclasses.field(metadata={"static": True})
-    num_words: int = dataclasses.field(default=0, metadata={"static": True})
-
-    lazy_words = False
-
-    def from_bits(self, words, value):
+    def from_bits(self, words, value, /):
         """The value."""
         del words
         return value
 
-    def tally(self, reports, mask):
-        """The counts, int32[k]."""
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_values)
+    def tally(self, reports, mask=None, /) -> Count:
+        """The number of users with each value, Count[k]."""
+        return histogram(reports, self.num_values, mask)
+
+    def estimate(self, outcome: Count, /) -> Count:
+        """The counts."""
+        return outcome

@@ -5,18 +5,20 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._contract import Described
 from .._spec import check_choice
 from ..population import ArraySource, DistributionSource, HistogramSource, Population
+from ..random import Count
 
 
-def truth_kind(protocol: Any, population: Population, truth: Any, targeted: bool) -> str:
+def truth_kind(protocol: Described, population: Population, truth: Any, targeted: bool) -> str:
     """Where the truth comes from: "given", "none", "population", "once" or "each" trial.
 
     Args:
       protocol: the spec or the params.
       population: the users.
       truth: as given to `simulate`.
-      targeted: whether the params say what an estimate aims at.
+      targeted: whether what an estimate aims at depends on the outcome, and the params tell it.
     """
     if not isinstance(truth, str):
         return "given"
@@ -28,17 +30,19 @@ def truth_kind(protocol: Any, population: Population, truth: Any, targeted: bool
                 "truth='population' needs a population made by from_distribution; for given users "
                 "use truth='sample'."
             )
-        return "population" if targeted or hasattr(protocol, "population_truth") else "none"
-    if not (targeted or hasattr(protocol, "truth")):
-        return "none"
+        known = targeted or find_truth(protocol, population, None, "population", None) is not None
+        return "population" if known else "none"
     if isinstance(source, (ArraySource, HistogramSource)):
-        return "once"
+        known = targeted or find_truth(protocol, population, None, "once", None) is not None
+        return "once" if known else "none"
     if source.num_values is None or not isinstance(source, DistributionSource):
         raise ValueError(
             "truth='sample' is known for populations made by from_values, from_histogram and "
             "from_distribution; for groups and pairs give the truth as an array."
         )
-    return "each"
+    likely = np.rint(population.probabilities() * population.num_users)
+    inputs = jax.tree.map(np.asarray, population.inputs)
+    return "each" if targeted or protocol.truth(likely, inputs) is not None else "none"
 
 
 def check_given(truth: Any, shape: tuple[int, ...], num_trials: int) -> np.ndarray:
@@ -68,7 +72,13 @@ def known_histogram(population: Population, kind: str) -> np.ndarray | None:
     return None
 
 
-def find_truth(protocol, population, given, kind, counts) -> np.ndarray | None:
+def find_truth(
+    protocol: Described,
+    population: Population,
+    given: np.ndarray | None,
+    kind: str,
+    counts: Count | None,
+) -> np.ndarray | None:
     """The truth of a kind, from the one given or the counts of each trial where it needs them."""
     if kind == "none":
         return None
@@ -77,7 +87,12 @@ def find_truth(protocol, population, given, kind, counts) -> np.ndarray | None:
     inputs = jax.tree.map(np.asarray, population.inputs)
     if kind == "population":
         p = population.probabilities()
-        return np.asarray(protocol.population_truth(p, population.num_users, inputs))
+        return _array(protocol.population_truth(p, population.num_users, inputs))
     if kind == "once":
-        return np.asarray(protocol.truth(population.counts().numpy(), inputs))
-    return np.stack([protocol.truth(row, inputs) for row in counts.numpy()])
+        return _array(protocol.truth(population.counts().numpy(), inputs))
+    assert counts is not None
+    return np.stack([np.asarray(protocol.truth(row, inputs)) for row in counts.numpy()])
+
+
+def _array(truth: np.ndarray | None) -> np.ndarray | None:
+    return None if truth is None else np.asarray(truth)

@@ -1,7 +1,10 @@
 """Where the users' values come from: an array, a histogram, or a distribution."""
 
+from ._derived import PairSource as PairSource
 from ._distribution import DistributionSource as DistributionSource
 from ._population import Population as Population
+from ._rounds import MAX_ROUNDS as MAX_ROUNDS
+from ._rounds import RoundSource as RoundSource
 from ._source import ArraySource as ArraySource
 from ._source import HistogramSource as HistogramSource
 from ._source import Source as Source

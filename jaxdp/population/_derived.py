@@ -147,10 +147,12 @@ class PairSource(_Derived):
 
     @property
     def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Number of pairs."""
         return self.base.size >> 1
 
     @property
     def num_values(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Number of pairs of bins; None where values are not bins."""
         k = self.base.num_values
         return None if k is None else k * k
 

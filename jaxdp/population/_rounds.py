@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._bits import mul_32x32
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial, mul_32x32
+from ..random import Count, binomial
 from ._derived import _Assigned
 
 MAX_ROUNDS = 2**16

@@ -5,17 +5,21 @@ from jaxdp_kernels.threefry_words import UserWords as UserWords
 
 from ._binomial import binomial as binomial
 from ._count import Count as Count
-from ._count import Fixed as Fixed
-from ._count import from_limbs as from_limbs
-from ._count import limbs as limbs
 from ._count import merge as merge
-from ._count import mul_32x32 as mul_32x32
 from ._gamma import gamma as gamma
+from ._gamma import normal as normal
 from ._hypergeometric import hypergeometric as hypergeometric
 from ._hypergeometric import multivariate_hypergeometric as multivariate_hypergeometric
 from ._multinomial import multinomial as multinomial
+from ._noise import AliasTable as AliasTable
+from ._noise import NormalNoise as NormalNoise
+from ._noise import alias_table as alias_table
 from ._normal import standard_normal as standard_normal
 from ._permutation import permute as permute
+from ._tally import everyone as everyone
+from ._tally import histogram as histogram
+from ._tally import sum_integers as sum_integers
+from ._tally import sum_squares as sum_squares
 from ._words import ASSIGN as ASSIGN
 from ._words import DRAWS as DRAWS
 from ._words import ORDER as ORDER

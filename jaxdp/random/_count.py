@@ -2,13 +2,17 @@
 
 import dataclasses
 import functools
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._bits import mul_32x32
 from .._x64 import one_program
+
+T = TypeVar("T")  # a tally: a pytree of Counts
 
 _LOW = 0xFFFFFFFF
 
@@ -117,6 +121,10 @@ class Count:
             return total
         return _sum(self, axis)
 
+    def summed(self, add: Callable[[jax.Array], jax.Array]) -> "Count":
+        """The exact sum over up to 2**16 terms, by a function that sums uint32 arrays, as psum."""
+        return _from_limbs(*(add(limb) for limb in _limbs(self)))
+
     def f64(self) -> jax.Array:
         """The value as float64, exact up to 2**53; only inside `jax.enable_x64(True)`."""
         return _f64(self)
@@ -187,9 +195,9 @@ def _sum(a: Count, axis: int) -> Count:
         fold = -(-front.shape[0] // 2**16)
         pad = [(0, fold * 2**16 - front.shape[0])] + [(0, 0)] * (front.ndim - 1)
         padded = jax.tree.map(lambda limb, pad=pad: jnp.pad(limb, pad), front)
-        rows = padded.reshape(2**16, fold, *front.shape[1:])
-        front = from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(rows)))
-    return from_limbs(*(limb.sum(0, dtype=jnp.uint32) for limb in limbs(front)))
+        rows: Count = padded.reshape(2**16, fold, *front.shape[1:])
+        front = rows.summed(lambda limb: limb.sum(0, dtype=jnp.uint32))
+    return front.summed(lambda limb: limb.sum(0, dtype=jnp.uint32))
 
 
 @one_program
@@ -204,76 +212,30 @@ def _f32(a: Count) -> jax.Array:
     return high.astype(jnp.float32) * np.float32(2.0**32) + low.astype(jnp.float32)
 
 
-def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The 64-bit product of two uint32 arrays, as (high, low) uint32 halves.
-
-    Written with 16-bit pieces: `lax.mulhi` does not compile in multi-device programs.
-    """
-    mask, half = np.uint32(0xFFFF), np.uint32(16)
-    a_lo, a_hi, b_lo, b_hi = a & mask, a >> half, b & mask, b >> half
-    low = a_lo * b_lo
-    cross_a, cross_b = a_hi * b_lo, a_lo * b_hi
-    middle = (low >> half) + (cross_a & mask) + (cross_b & mask)
-    high = a_hi * b_hi + (cross_a >> half) + (cross_b >> half) + (middle >> half)
-    return high, (low & mask) | (middle << half)
-
-
-def limbs(count: Count) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _limbs(count: Count) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Three uint32 pieces (bits 0-15, 16-31, 32-63) that add without carry up to 2**16 terms."""
     return count.lo & np.uint32(0xFFFF), count.lo >> np.uint32(16), count.hi.astype(jnp.uint32)
 
 
-def from_limbs(first: jax.Array, second: jax.Array, third: jax.Array) -> Count:
-    """The Count whose summed pieces these are; the inverse of `limbs` after any sum of them."""
+def _from_limbs(first: jax.Array, second: jax.Array, third: jax.Array) -> Count:
+    """The Count whose summed pieces these are; the inverse of `_limbs` after any sum of them."""
     second = second + (first >> np.uint32(16))
     lo = (first & np.uint32(0xFFFF)) | (second << np.uint32(16))
     return Count((third + (second >> np.uint32(16))).astype(jnp.int32), lo)
 
 
-def merge(a: Any, b: Any) -> Any:
-    """Adds two tallies leaf by leaf; `Count` leaves exactly.
+def merge(first: T, *others: T) -> T:
+    """The tally of the users of all the given tallies, exactly.
 
     Args:
-      a: a pytree whose leaves are Counts or arrays.
-      b: a pytree of the same structure.
+      first: a pytree whose leaves are Counts.
+      *others: pytrees of the same structure.
 
     Returns:
       The sum, a pytree of the same structure. Merging is associative and commutative, so tallies of
       blocks, devices, processes and files merge in any order.
     """
-    return jax.tree.map(lambda x, y: x + y, a, b, is_leaf=lambda x: isinstance(x, (Count, Fixed)))
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class Fixed:
-    """An array of fixed-point numbers, `units / 2**bits`; sums are exact, so their order is free.
-
-    The engine turns the float32 sums of each logical block into these, which makes float tallies
-    independent of the number of devices and processes. Rounding moves each block's sum by at most
-    `2**-(bits + 1)`; totals must stay below `2**(63 - bits)`.
-
-    Attributes:
-      units: Count[...].
-      bits: static.
-    """
-
-    units: Count
-    bits: int = dataclasses.field(metadata={"static": True})
-
-    @classmethod
-    def of(cls, value: jax.Array, bits: int) -> "Fixed":
-        """The nearest fixed-point numbers to a float32 array."""
-        return _fixed(value, bits)
-
-    def __add__(self, other: "Fixed") -> "Fixed":
-        return Fixed(self.units + other.units, self.bits)
-
-    def f64(self) -> jax.Array:
-        """The value as float64; only inside `jax.enable_x64(True)`."""
-        return self.units.f64() / 2.0**self.bits
-
-
-@functools.partial(one_program, static_argnums=1)
-def _fixed(value: jax.Array, bits: int) -> Fixed:
-    return Fixed(Count.from_float(jnp.rint(value * np.float32(2.0**bits))), bits)
+    total = first
+    for other in others:
+        total = jax.tree.map(Count.__add__, total, other, is_leaf=lambda x: isinstance(x, Count))
+    return total

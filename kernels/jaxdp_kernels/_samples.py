@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .randomize_and_tally.ref import Draft
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -17,17 +19,24 @@ class Response:
 
     num_words = 1
     lazy_words = False
+    draft = None
 
     def from_bits(self, words, value):
         """int32[], the report."""
+        return jnp.where(words[0] < self.threshold, value, self._other(words[0], value))
+
+    def _other(self, word, value):
         k = self.num_values
-        step = (words[0] - self.threshold) % np.uint32(k - 1)
-        other = (value + 1 + step.astype(jnp.int32)) % k
-        return jnp.where(words[0] < self.threshold, value, other)
+        step = (word - self.threshold) % np.uint32(k - 1)
+        return (value + 1 + step.astype(jnp.int32)) % k
 
     def tally(self, reports, mask):
         """int32[k], the number of each report."""
         return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_values)
+
+    def merge(self, first, second):
+        """int32[k], their sum."""
+        return first + second
 
 
 @jax.tree_util.register_dataclass
@@ -39,6 +48,7 @@ class Bits:
     num_words: int = dataclasses.field(metadata={"static": True})
 
     lazy_words = False
+    draft = None
 
     def from_bits(self, words, value):
         """bool[k], the report."""
@@ -48,3 +58,32 @@ class Bits:
     def tally(self, reports, mask):
         """int32[k], the number of users who set each bit."""
         return jnp.sum(reports & mask[:, None], axis=0, dtype=jnp.int32)
+
+    def merge(self, first, second):
+        """int32[k], their sum."""
+        return first + second
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Tied(Response):
+    """`Response` from thresholds of 40 bits: where the upper 8 are equal a second word decides."""
+
+    num_words = 2
+
+    @property
+    def draft(self):
+        """From the first word."""
+        return Draft(1, self._draft)
+
+    def from_bits(self, words, value):
+        """int32[], the report."""
+        upper = words[0] >> np.uint32(24)
+        limit = self.threshold >> np.uint32(24)
+        stays = (upper < limit) | ((upper == limit) & (words[1] < self.threshold))
+        return jnp.where(stays, value, self._other(words[0], value))
+
+    def _draft(self, words, values):
+        upper, limit = words[0] >> np.uint32(24), self.threshold >> np.uint32(24)
+        reports = jnp.where(upper < limit, values, self._other(words[0], values))
+        return reports, upper != limit

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.engine import Interactive, Round, Step, params
+from jaxdp.random import Count
 from jaxdp.randomizers import KRR
 from tests import stats
 from tests.engine.probes import TwoRounds, mesh_of
@@ -90,11 +92,17 @@ def test_rounds_have_words_of_their_own(protocol, key):
     np.testing.assert_array_equal(first, alone)
 
 
-class TwiceAsked:
+@params
+class TwiceAsked(Interactive[jax.Array]):
     """All users report in round 0 and again in round 1."""
 
-    def __init__(self, krr):
-        self.krr = krr
+    krr: Round[Count]
+
+    def rounds(self, work):
+        return (Step(self.krr, work, times=2),)
+
+    def estimate(self, outcome, /):
+        return outcome
 
     def play(self, key, population, collect):
         del key
@@ -103,19 +111,21 @@ class TwiceAsked:
         )
 
 
-jax.tree_util.register_pytree_node(
-    TwiceAsked, lambda both: ((both.krr,), None), lambda _, children: TwiceAsked(*children)
-)
-
-
-class Confirmed:
+@params
+class Confirmed(Interactive[np.ndarray]):
     """A `TwoRounds` whose analyst is Python: it reads the votes, and asks about the winner."""
 
-    traceable = False
-    num_words = 1
+    krr: Round[Count]
 
-    def __init__(self, krr):
-        self.krr = krr
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    def rounds(self, work):
+        return (Step(self.krr, work),)
+
+    def estimate(self, outcome, /):
+        return outcome
 
     def play(self, key, population, collect):
         left, right = population.split(key, [0.5, 0.5])
@@ -125,11 +135,6 @@ class Confirmed:
         assert jax.numpy.ones(1).dtype == np.float32  # Python runs in the caller's precision
         confirmed = collect(self.krr, right, 1).numpy()
         return np.array([winner, confirmed[winner]])
-
-
-jax.tree_util.register_pytree_node(
-    Confirmed, lambda it: ((it.krr,), None), lambda _, children: Confirmed(*children)
-)
 
 
 def test_python_between_rounds(protocol, key, count_compilations, capsys):
@@ -160,13 +165,9 @@ def test_python_between_rounds(protocol, key, count_compilations, capsys):
         jax.vmap(lambda k: jaxdp.run(host, population, k))(jax.random.split(key, 2))
 
 
+@params
 class SecondRound(Confirmed):
     """The whole tally of the second round."""
 
     def play(self, key, population, collect):
         return collect(self.krr, population.split(key, [0.5, 0.5])[1], 1).numpy()
-
-
-jax.tree_util.register_pytree_node(
-    SecondRound, lambda it: ((it.krr,), None), lambda _, children: SecondRound(*children)
-)

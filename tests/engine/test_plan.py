@@ -8,40 +8,27 @@ import pytest
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.engine._plan import logical_block, make_plan
+from jaxdp.engine._plan import make_plan
 from jaxdp.random import TILE, Count
 from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
 from tests.marks import slow
-
-FEW_ROWS = 2**16  # words per user that make a logical block of 16 users
-
-
-@hypothesis.given(num_words=st.integers(0, 2**21))
-def test_logical_block_is_the_largest_power_of_two_that_fits(num_words):
-    block = logical_block(num_words)
-    assert 2**4 <= block <= 2**12
-    assert block.bit_count() == 1
-    assert block * num_words <= 2**20 or block == 2**4
-    assert 2 * block * num_words > 2**20 or block == 2**12
 
 
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(
     n=st.sampled_from([1, 7, 200, 2049, 6145, 8192, 20_000]),
     devices=st.integers(1, 8),
-    exact=st.booleans(),
     given=st.booleans(),
-    num_words=st.sampled_from([1, 2**7, FEW_ROWS, 2**20]),
-    factor=st.sampled_from([None, 1, 2, 4]),
+    num_words=st.sampled_from([1, 2**7, 2**16, 2**20]),
+    block_size=st.sampled_from([None, 2**4, 2**6, 2**12, 2**14]),
 )
-def test_every_user_once(n, devices, exact, given, num_words, factor):
+def test_every_user_once(n, devices, given, num_words, block_size):
     """The rows that a device reads and does not mask, over all blocks and devices."""
     if given:
         population = jaxdp.Population.from_values(np.zeros(n, np.int32), num_values=1)
     else:
         population = jaxdp.Population.from_histogram([n])
-    block_size = factor and factor * logical_block(num_words)
-    plan = make_plan(population, num_words, devices, exact, block_size)
+    plan = make_plan(population, num_words, devices, block_size)
     blocks = int(plan.num_blocks(population, devices))
     visited = np.zeros(n, int)
     for device in range(devices):
@@ -79,7 +66,7 @@ def test_every_user_once_in_the_engine(n, devices, block_size, kind, key):
 
 def test_number_of_blocks_beyond_32_bits_of_users():
     population = jaxdp.Population.from_histogram([2**40 + 1, 2**41])
-    plan = make_plan(population, 1, 8, True, None)
+    plan = make_plan(population, 1, 8, None)
     assert int(plan.num_blocks(population, 8)) == -(-(2**40 + 2**41 + 1) // plan.block // 8)
     start = plan.device_start(jnp.uint32(7), plan.num_blocks(population, 8))
     assert int(start) == 7 * int(plan.num_blocks(population, 8)) * plan.block
@@ -105,13 +92,13 @@ def test_words_of_a_user_do_not_depend_on_who_else_there_is(key):
 @pytest.mark.parametrize("kind", [slow("values"), "histogram"])
 def test_words_read_one_at_a_time_give_the_same_reports(kind, key):
     eager, lazy = Noisy(), LazyNoisy()
-    rows = np.linspace(-1, 1, 900, dtype=np.float32).reshape(300, 3)
+    rows = np.arange(900, dtype=np.float32).reshape(300, 3)
     population = (
         jaxdp.Population.from_values(rows)
         if kind == "values"
         else jaxdp.Population.from_histogram(np.full(300, 2), rows)
     )
     a, b = (jaxdp.run(p, population, key, method="per_user") for p in (eager, lazy))
-    np.testing.assert_allclose(a, b, rtol=1e-6)
+    np.testing.assert_array_equal(a, b)
     other = jaxdp.run(lazy, population, jax.random.fold_in(key, 1), method="per_user")
-    assert np.abs(other - b).max() > 1e-3
+    assert np.any(other != b)

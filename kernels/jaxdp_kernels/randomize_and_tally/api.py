@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .._dispatch import pick
+from .ref import Draft as Draft
 from .ref import Randomizer as Randomizer
 from .ref import randomize_and_tally_ref
 from .xla import randomize_and_tally_xla
@@ -28,7 +29,8 @@ def randomize_and_tally(
     User u has the words of `threefry_words` and the report `randomizer.from_bits(words, value)`.
     Words are made where they are read: whole columns of them for most randomizers, one at a time
     for those with `lazy_words`. Reports are laid out with the users along the minor axis, so that a
-    sum over users reads what it adds in order, and need not be stored.
+    sum over users reads what it adds in order, and need not be stored. Where a randomizer has a
+    `draft`, nearly all reports come from it, and the few of which it is not sure are made anew.
 
     Edge cases:
       =====================  ====================================================================
@@ -38,8 +40,7 @@ def randomize_and_tally(
       =====================  ====================================================================
 
     Args:
-      randomizer: a pytree with `num_words`, `lazy_words`, `from_bits(words, value)` for one user
-        and `tally(reports, mask)` for many, such as the params of any `jaxdp.randomizers`.
+      randomizer: a `Randomizer`, such as the params of any of `jaxdp.randomizers`.
       key_data: uint32[2], `jax.random.key_data(key)` of a threefry2x32 key.
       start: uint32[2], the counter of the first block of the tile that holds the first user, as
         (high, low) halves; see `threefry_words`.
@@ -60,7 +61,7 @@ def randomize_and_tally(
       >>> params = KRR(num_values=3, epsilon=20.0).build()
       >>> data, start = jax.random.key_data(jax.random.key(0)), jnp.zeros(2, jnp.uint32)
       >>> values, everyone = jnp.array([0, 2, 2, 1, 2]), jnp.ones(5, bool)
-      >>> randomize_and_tally(params, data, start, None, values, everyone).tolist()
+      >>> randomize_and_tally(params, data, start, None, values, everyone).numpy().tolist()
       [1, 1, 3]
     """
     if start.shape != (2,) or start.dtype != jnp.uint32:

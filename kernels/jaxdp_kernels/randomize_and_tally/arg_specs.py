@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._samples import Bits, Response
+from .._samples import Bits, Response, Tied
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +16,7 @@ class ArgSpec:
 
     name: str
     seed: int
-    channel: Literal["response", "bits"]
+    channel: Literal["response", "bits", "tied"]
     num_values: int
     num_users: int
     tile: int = 0
@@ -26,8 +26,9 @@ class ArgSpec:
         """(randomizer, key_data, start, first, values, mask)."""
         k, key = self.num_values, jax.random.key(self.seed)
         threshold, other = np.uint32(0xA0000000), np.uint32(0x40000000)
-        if self.channel == "response":
-            randomizer = Response(jnp.asarray(threshold), k)
+        if self.channel != "bits":
+            made = Response if self.channel == "response" else Tied
+            randomizer = made(jnp.asarray(threshold), k)
         else:
             randomizer = Bits(jnp.array([threshold, other]), k)
         counter = self.tile * randomizer.num_words * 1024
@@ -43,6 +44,9 @@ ARG_SPECS = (
     ArgSpec("two values", 1, "response", 2, 1000, first=64),
     ArgSpec("odd", 2, "response", 5, 3001, tile=2**22 - 1),
     ArgSpec("odd bits", 3, "bits", 7, 1101, tile=2**42 - 1, first=1500),
+    ArgSpec("few with ties", 6, "tied", 5, 300),
+    ArgSpec("ties", 7, "tied", 5, 5001, tile=3),
+    ArgSpec("ties from the middle", 8, "tied", 5, 3000, first=1500),
     ArgSpec("many users", 4, "response", 256, 2**20),
     ArgSpec("many bits", 5, "bits", 128, 2**13),
 )

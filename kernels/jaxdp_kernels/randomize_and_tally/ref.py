@@ -1,5 +1,7 @@
 """The definition of `randomize_and_tally`, in plain JAX: each user's words, report, tally."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
@@ -7,6 +9,22 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..threefry_words import UserWords, users_words
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """A quick way to the reports of nearly all users.
+
+    Attributes:
+      num_words: how many of a user's words it reads, the first ones; static.
+      reports: from these words, uint32[num_words, n], and n values to n reports, with the users
+        along the last axis, and bool[n], which of them are those of `Randomizer.from_bits`; the
+        others are made by that. (Over all users at once: `jax.vmap` of a table look-up would
+        transpose its indices.)
+    """
+
+    num_words: int
+    reports: Callable[[jax.Array, Any], tuple[Any, jax.Array]]
 
 
 class Randomizer(Protocol):
@@ -22,12 +40,21 @@ class Randomizer(Protocol):
         """Whether a user reads so few of its words that they are made one at a time; static."""
         ...
 
+    @property
+    def draft(self) -> Draft | None:
+        """A quicker way to most reports, where there is one."""
+        ...
+
     def from_bits(self, words: Any, value: Any, /) -> Any:
         """One user's report, from its words, indexed like uint32[num_words], and its value."""
         ...
 
     def tally(self, reports: Any, mask: jax.Array, /) -> Any:
         """The sums of the reports of the users in the mask."""
+        ...
+
+    def merge(self, first: Any, second: Any, /) -> Any:
+        """The tally of the users of two tallies."""
         ...
 
 
@@ -42,11 +69,18 @@ def randomize_and_tally_ref(
     """The tally of the reports of consecutive users; see `randomize_and_tally`."""
     users = lax.iota(jnp.uint32, mask.shape[0])
     users = users if first is None else users + first
+    return randomizer.tally(users_reports(randomizer, key_data, start, users, values), mask)
+
+
+def users_reports(
+    randomizer: Randomizer, key_data: jax.Array, start: jax.Array, users: jax.Array, values: Any
+) -> Any:
+    """The reports of users at any places after the first of a tile, each with words of its own."""
     num_words = randomizer.num_words
     words = users_words(key_data, start, users, num_words)
     axes = UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
 
-    def report(words, value):
+    def report(words: UserWords, value: Any) -> Any:
         return randomizer.from_bits(words if randomizer.lazy_words else words[:], value)
 
-    return randomizer.tally(jax.vmap(report, in_axes=(axes, 0))(words, values), mask)
+    return jax.vmap(report, in_axes=(axes, 0))(words, values)

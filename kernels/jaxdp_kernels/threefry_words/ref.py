@@ -120,4 +120,4 @@ def threefry_words_ref(
     """The words of the first users of consecutive tiles; see `threefry_words`."""
     users = users_words(key_data, start, lax.iota(jnp.uint32, num_users), num_words)
     axes = UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
-    return jax.vmap(lambda user: user[:], in_axes=(axes,), out_axes=-1)(users)
+    return jax.vmap(lambda user: user[0:num_words], in_axes=(axes,), out_axes=-1)(users)

@@ -11,13 +11,7 @@ from .ref import LANES, TILE, threefry2x32
 def threefry_words_xla(
     key_data: jax.Array, start: jax.Array, num_users: int, num_words: int
 ) -> jax.Array:
-    """The words of the first users of consecutive tiles; see `threefry_words`.
-
-    The blocks of a tile are consecutive: `num_words` rows of 1,024, each of which gives the rows of
-    both halves of the tile's users. So counters and words are computed as vectors, and only the
-    result is seen as an array of tiles, words and users. (On CPU, XLA takes up to twice as long for
-    counters that are computed from three indices.)
-    """
+    """The words of the first users of consecutive tiles; see `threefry_words`."""
     tiles = -(-num_users // TILE)
     if num_users <= LANES:
         row = lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 0) * np.uint32(LANES)
@@ -29,13 +23,43 @@ def threefry_words_xla(
         first, second = _blocks(key_data, start, offset)
         words = jnp.where((user & np.uint32(LANES)) == 0, first, second)
         return words[None, :num_users]
-    halves = _blocks(key_data, start, lax.iota(jnp.uint32, tiles * num_words * LANES))
-    rows = jnp.stack([half.reshape(-1, LANES) for half in halves], axis=1)
-    words = jnp.moveaxis(rows.reshape(tiles, num_words, TILE), 1, 0)
+    words = jnp.moveaxis(threefry_tiles(key_data, start, tiles, num_words, num_words), 1, 0)
     return words.reshape(num_words, tiles * TILE)[:, :num_users]
 
 
-def _blocks(key_data: jax.Array, start: jax.Array, offset: jax.Array):
+def threefry_tiles(
+    key_data: jax.Array, start: jax.Array, tiles: int, num_words: int, num_first: int
+) -> jax.Array:
+    """The first words of the users of consecutive tiles, as they lie in memory.
+
+    The blocks of a tile are consecutive: `num_words` rows of 1,024, each of which gives the rows of
+    both halves of the tile's users. So counters and words are computed as vectors, and only the
+    result is seen as an array of tiles, words and users. (On CPU, XLA takes up to twice as long for
+    counters that are computed from three indices.)
+
+    Args:
+      key_data: uint32[2].
+      start: uint32[2], the counter of the first tile.
+      tiles: static.
+      num_words: words per user, static.
+      num_first: how many of them are made, the first ones; static.
+
+    Returns:
+      uint32[tiles, num_first, 2048].
+    """
+    offset = lax.iota(jnp.uint32, tiles * num_first * LANES)
+    if num_first < num_words:
+        left_out = lax.iota(jnp.uint32, tiles) * np.uint32((num_words - num_first) * LANES)
+        # Stored: fused with the blocks, these would be three indices again.
+        offset += lax.optimization_barrier(jnp.repeat(left_out, num_first * LANES))
+    halves = _blocks(key_data, start, offset)
+    rows = jnp.stack([half.reshape(tiles, num_first, LANES) for half in halves], axis=2)
+    return rows.reshape(tiles, num_first, TILE)
+
+
+def _blocks(
+    key_data: jax.Array, start: jax.Array, offset: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Both words of the blocks at counters `start + offset`."""
     low = start[1] + offset
     high = start[0] + (low < offset).astype(jnp.uint32)

@@ -1,0 +1,194 @@
+"""Checks of the fields of specs: from a name and a value to the value that is stored.
+
+A check raises a ValueError or a TypeError that names the argument, the value, what is allowed and
+the remedy. `bad` holds values that it must refuse: the contract tests try them on every field.
+"""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real
+
+
+class Check(abc.ABC):
+    """Base of the checks."""
+
+    @abc.abstractmethod
+    def __call__(self, name: str, value: Any) -> Any:
+        """The value to store, or raises."""
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        """Some values that are refused, whatever the other fields are."""
+        return ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Integer(Check):
+    """An integer in [low, high]."""
+
+    low: int
+    high: int | None = None
+
+    def __call__(self, name: str, value: Any) -> int:
+        return check_int(name, value, low=self.low, high=self.high)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        beyond = () if self.high is None else (self.high + 1,)
+        return (self.low - 1, self.low + 0.5, float("nan"), "1", True, *beyond)
+
+
+@dataclasses.dataclass(frozen=True)
+class Real(Check):
+    """A finite number between low and high, which are allowed themselves where `closed`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: bool = False
+
+    def __call__(self, name: str, value: Any) -> float:
+        return check_real(name, value, low=self.low, high=self.high, open_ends=not self.closed)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        step = math.nextafter if self.closed else lambda end, _: end
+        ends = [(self.low, -math.inf), (self.high, math.inf)]
+        refused = (step(end, away) for end, away in ends if math.isfinite(end))
+        return (float("nan"), float("inf"), "1", True, *refused)
+
+
+@dataclasses.dataclass(frozen=True)
+class Epsilon(Check):
+    """A privacy parameter: finite and positive."""
+
+    def __call__(self, name: str, value: Any) -> float:
+        return check_epsilon(value, name)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return (0, 0.0, -1.0, float("nan"), float("inf"), "1", None, True)
+
+
+class Choice(Check):
+    """One of some values.
+
+    Args:
+      choices: those allowed.
+    """
+
+    def __init__(self, *choices: Any):
+        self.choices = choices
+
+    def __call__(self, name: str, value: Any) -> Any:
+        return check_choice(name, value, self.choices)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return ("none of these", 3.5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Optional(Check):
+    """None, or what another check allows."""
+
+    check: Check
+
+    def __call__(self, name: str, value: Any) -> Any:
+        return None if value is None else self.check(name, value)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return tuple(value for value in self.check.bad if value is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class By(Check):
+    """What a function of (name, value) makes of it, and values that it refuses.
+
+    Attributes:
+      function: from (name, value) to the value that is stored.
+      refused: `bad`.
+    """
+
+    function: Callable[[str, Any], Any]
+    refused: tuple[Any, ...] = ()
+
+    def __call__(self, name: str, value: Any) -> Any:
+        return self.function(name, value)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return self.refused
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance(Check):
+    """An instance of a class.
+
+    Attributes:
+      kind: the class.
+      wanted: what the message asks for, such as "a linear protocol such as FactorizedQueries".
+    """
+
+    kind: type | tuple[type, ...]
+    wanted: str
+
+    def __call__(self, name: str, value: Any) -> Any:
+        if not isinstance(value, self.kind):
+            raise TypeError(f"{name} must be {self.wanted}, got {value!r}.")
+        return value
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return (3, "none", None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Maker(Check):
+    """A callable.
+
+    Attributes:
+      wanted: what the message asks for, such as "a function that makes randomizers".
+    """
+
+    wanted: str
+
+    def __call__(self, name: str, value: Any) -> Any:
+        if not callable(value):
+            raise TypeError(f"{name} must be {self.wanted}, got {value!r}.")
+        return value
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return (3, "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers(Check):
+    """An array of finite numbers, stored read-only and hashed by content.
+
+    Attributes:
+      ndim: how many axes it must have; None for any.
+    """
+
+    ndim: int | None = None
+
+    def __call__(self, name: str, value: Any) -> FrozenArray:
+        array = np.asarray(value.values if isinstance(value, FrozenArray) else value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
+        if self.ndim is not None and array.ndim != self.ndim:
+            raise ValueError(f"{name} must have {self.ndim} axes, got shape {array.shape}.")
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} must be finite, got NaN or inf.")
+        return value if isinstance(value, FrozenArray) else FrozenArray(array)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return (["a"], [float("nan")])

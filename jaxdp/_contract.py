@@ -1,0 +1,574 @@
+"""The contract: what the engine, audits and tests ask of every spec and of every params.
+
+    Described ── Spec[P]            checked fields, on the host: build() -> P, exact_epsilon()
+             └── Params[O]          a pytree: play(key, users, collect) -> O, estimate(O)
+                    ├── Round[T]       one round: from_bits makes a report, tally exact sums of them
+                    └── Interactive[O] several rounds: declares `rounds`, writes `play`
+    TallyLaw[T]   what `round.law` is, or None: draws a tally at once
+    Kernels[T]    what `round.kernels` is: a platform's own way to the same tally
+
+Every ability has a default. One that may be missing is a property that holds an object or None, so
+nothing is ever probed for. `T`, a tally, is a pytree of `Count`s.
+
+What depends on fields is a property. A dataclass field may not implement a property of a base (with
+a default it would hide it in silence, without one it fails): `params` refuses it.
+"""
+
+import abc
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, dataclass_transform, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdp_kernels.randomize_and_tally import Draft
+
+from ._checks import Check
+from ._spec import check_key, is_traced
+from .population import Population
+from .random import Count, UserWords, merge, user_words
+
+T = TypeVar("T")  # a tally: a pytree of Counts
+O = TypeVar("O")  # the outcome of a trial: a pytree  # noqa: E741
+P_co = TypeVar("P_co", covariant=True)
+C = TypeVar("C", bound=type)
+
+Tree = Any
+"""A pytree of arrays: of users' values, of reports, of what the bins of a histogram stand for."""
+
+Words = jax.Array | UserWords
+"""A user's words: uint32[num_words], or made as they are read."""
+
+
+def static(*, default: Any = dataclasses.MISSING) -> Any:
+    """A field of params that is part of their structure: it sets shapes, and recompiles."""
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static))
+def params(cls: C) -> C:
+    """Makes a class of params: a frozen dataclass, registered as a pytree.
+
+    Raises:
+      TypeError: a field has the name of a property of a base, which would hide it; or a `Through`
+        makes other reports than its inner round, and would inherit a wrong law.
+    """
+    for name in inspect.get_annotations(cls):
+        if any(isinstance(vars(base).get(name), property) for base in cls.__mro__[1:]):
+            raise TypeError(
+                f"{cls.__name__}.{name} must not be a field: a base has a property of this name. "
+                "Name the field otherwise, and return it from the property."
+            )
+    if issubclass(cls, Params):
+        _check_through(cls)
+    return cast(C, jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls)))
+
+
+def _check_through(cls: type) -> None:
+    """Raises TypeError where a subclass of `Through` overrides half of what belongs together."""
+    above = [base.__name__ for base in cls.__mro__]
+    if "Through" not in above[1:]:
+        return
+    said = {name for base in cls.__mro__[: above.index("Through")] for name in vars(base)}
+    absent = {"law", "kernels", "draft"} - said
+    if said & {"from_bits", "value"} and absent:
+        raise TypeError(
+            f"{cls.__name__} must define {', '.join(sorted(absent))}: its reports are not those of "
+            "its inner round, whose laws would be wrong for it; return None, or Kernels()."
+        )
+
+
+def field(
+    check: Check | None = None,
+    *,
+    default: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+) -> Any:
+    """A field of a spec, with the check that its value must pass.
+
+    Args:
+      check: from `(name, value)` to the value that is stored; raises a ValueError or TypeError that
+        names the field, the value, what is allowed and the remedy. None to store it as it is.
+      default: the default, checked like any other value.
+      kw_only: whether the field is given by keyword alone.
+    """
+    metadata = {} if check is None else {"check": check}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, dataclasses.field))
+def spec(cls: C) -> C:
+    """Makes a class of specs: a frozen, slotted dataclass whose fields are checked on creation."""
+    made = dataclasses.dataclass(frozen=True, slots=True)(cls)
+    # Slots make a new class; without this, `super()` in its methods would mean the old one.
+    for member in vars(made).values():
+        method = member.fget if isinstance(member, property) else member
+        if not inspect.isfunction(method):
+            continue
+        for name, cell in zip(method.__code__.co_freevars, method.__closure__ or (), strict=True):
+            if name == "__class__" and cell.cell_contents is cls:
+                cell.cell_contents = made
+    return cast(C, made)
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a cost is asked for.
+
+    Attributes:
+      num_users: users of a trial.
+      num_bins: bins of their histogram, or distinct inputs.
+      platform: "cpu", "gpu" or "tpu".
+    """
+
+    num_users: float
+    num_bins: int
+    platform: str = "cpu"
+
+    # Measured on two CPU cores; on accelerators from compiled programs, to be measured.
+    _WORD: ClassVar[dict[str, float]] = {"cpu": 1.0, "gpu": 0.005, "tpu": 0.05}
+    _DRAW: ClassVar[dict[str, float]] = {"cpu": 200.0, "gpu": 1.0, "tpu": 10.0}
+
+    def of(self, share: float) -> "Work":
+        """The same for a share of the users."""
+        return dataclasses.replace(self, num_users=self.num_users * share)
+
+    def words(self, number: float) -> float:
+        """Nanoseconds of as many random words, and of what is done with them."""
+        return number * self._WORD.get(self.platform, 1.0)
+
+    def draws(self, number: float) -> float:
+        """Nanoseconds of as many exact binomial draws."""
+        return number * self._DRAW.get(self.platform, 200.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Nanoseconds of a trial over all rounds; `tally` is inf where a tally has no law."""
+
+    per_user: float = 0.0
+    tally: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.per_user + other.per_user, self.tally + other.tally)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Independent:
+    """Users drawn independently from a distribution over bins.
+
+    Attributes:
+      size: Count[], how many.
+      weights: Count[k], the probabilities of the bins, times any constant.
+      inputs: what the bins stand for, a pytree of arrays; None for the bins.
+    """
+
+    size: Count
+    weights: Count
+    inputs: Tree = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TallyLaw(Generic[T]):
+    """Draws the tally of a round at once. Made by `Round.law` as it is asked for, never stored.
+
+    Attributes:
+      draw: `(key, counts, inputs) -> tally` for given users: `counts`, a Count[k], says how many
+        hold each bin, `inputs` what the bins stand for. The key is folded, never turned into words.
+      cost: nanoseconds, roughly.
+      independent: `(key, users) -> tally` for `Independent` users, where there is a shorter way
+        than to draw their counts first; None where there is none.
+      distance: a proven bound on the total variation to the tally of the per-user path; 0 where the
+        two are equal in law.
+    """
+
+    draw: Callable[[jax.Array, Count, Tree], T]
+    cost: Callable[[Work], float]
+    independent: Callable[[jax.Array, Independent], T] | None = None
+    distance: float = 0.0
+
+
+TallyKernel = Callable[["Round[T]", jax.Array, jax.Array, jax.Array | None, Tree, jax.Array], T]
+"""`(round, key_data, start, first, values, mask) -> tally`: `jaxdp_kernels.randomize_and_tally`."""
+
+DrawKernel = Callable[["Round[T]", jax.Array, Count, Tree], T]
+"""`(round, key, counts, inputs) -> tally`, as `TallyLaw.draw`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernels(Generic[T]):
+    """A platform's own ways to the same bits (`tally`), or to the same law (`draw`).
+
+    Attributes:
+      tally: by platform, "cpu", "cuda", "rocm" or "tpu": reports and their tally over one block.
+      draw: by platform: the tally of a whole round.
+    """
+
+    tally: Mapping[str, TallyKernel[T]] = dataclasses.field(default_factory=dict)
+    draw: Mapping[str, DrawKernel[T]] = dataclasses.field(default_factory=dict)
+
+
+class Collect(Protocol):
+    """Runs one round of an interactive protocol."""
+
+    def __call__(self, round: "Round[T]", users: Population, number: Any, /) -> T:
+        """The tally of what the users report.
+
+        Args:
+          round: what they run.
+          users: who takes part.
+          number: of the round. Equal numbers mean equal words: a second reading of the same
+            reports. There is no default, for a round that forgot its number would reuse a user's
+            randomness.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A round of a protocol, for costs and abilities.
+
+    Attributes:
+      round: what its users run; where it depends on a broadcast, of any one.
+      work: its users.
+      times: how often it is run.
+    """
+
+    round: "Round[Any]"
+    work: Work
+    times: float = 1.0
+
+
+class Described(abc.ABC):
+    """What `run`, `simulate` and reports ask of specs and params alike."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def build(self) -> Any:
+        """The params."""
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError where the users' values do not fit."""
+        del population
+
+    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray | None:
+        """The target for given users; None where it is not known before a trial.
+
+        Args:
+          counts: int[k], how many users hold each bin.
+          inputs: what the bins stand for; None for the bins.
+        """
+        del counts, inputs
+        return None
+
+    def population_truth(
+        self, probabilities: Any, num_users: int, inputs: Tree = None
+    ) -> np.ndarray | None:
+        """The target for users drawn from a distribution; None where it is not known.
+
+        Args:
+          probabilities: float[k], of each bin.
+          num_users: n.
+          inputs: what the bins stand for; None for the bins.
+        """
+        del probabilities, num_users, inputs
+        return None
+
+
+class Spec(Described, Generic[P_co]):
+    """Base of all specs: checked fields, hashable and JSON-able; exact questions on the host.
+
+    A subclass is made by `spec`, its fields by `field`. P, what it builds, is a `Params`, or
+    another pytree for a central mechanism that has no users.
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for name, check in field_checks(type(self)):
+            self._settle(**{name: check(name, getattr(self, name))})
+        self.validate()
+
+    def _settle(self, **fields: Any) -> None:
+        """Stores fields that are made of others; for `validate` alone."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def validate(self) -> None:
+        """Raises ValueError unless the fields, each checked before, fit together."""
+
+    @abc.abstractmethod
+    def build(self, word_bits: int = 32) -> P_co:
+        """The params, made on the host; words of 8 bits make a twin that can be enumerated."""
+
+    @abc.abstractmethod
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter, rounded up; at most what was asked for."""
+
+    def exact_delta(self) -> float:
+        """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure."""
+        return 0.0
+
+
+def field_checks(cls: type) -> Iterator[tuple[str, Check]]:
+    """The names and checks of the checked fields of a spec's class, in their order."""
+    for each in dataclasses.fields(cls):
+        if "check" in each.metadata:
+            yield each.name, each.metadata["check"]
+
+
+class Params(Described, Generic[O]):
+    """Base of all params: pytrees of arrays with pure methods, run inside jit and outside.
+
+    Leaves depend on epsilon; what sets shapes or abilities is static. A subclass is made by
+    `params`; nothing is checked in its constructor, which jax calls on every unflattening.
+    """
+
+    def build(self) -> Self:
+        """Themselves."""
+        return self
+
+    @property
+    def traceable(self) -> bool:
+        """Whether a whole trial can be compiled; False where `play` calls Python."""
+        return True
+
+    @abc.abstractmethod
+    def rounds(self, work: Work) -> Sequence[Step]:
+        """The rounds of a trial: from them follow its laws, its words and its costs."""
+
+    @abc.abstractmethod
+    def play(self, key: jax.Array, users: Population, collect: Collect) -> O:
+        """One trial: the outcome of its rounds, which `collect` runs.
+
+        Args:
+          key: the trial's key; never turned into words, see `jaxdp.random.stream`.
+          users: bound to the trial.
+          collect: runs a round.
+        """
+
+    @abc.abstractmethod
+    def estimate(self, outcome: O, /) -> Any:
+        """The estimate of an outcome."""
+
+    @property
+    def has_target(self) -> bool:
+        """Whether what the estimate aims at depends on the outcome, and `target` tells it."""
+        return False
+
+    def target(self, outcome: O, histogram: jax.Array, /) -> jax.Array:
+        """What the estimate of an outcome aims at; only where `has_target`.
+
+        Args:
+          outcome: of a trial.
+          histogram: float64[k], normalised, of the users or of their distribution.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no target of its own.")
+
+    def cost(self, work: Work) -> Cost:
+        """Nanoseconds of a trial on both paths, roughly, over all rounds."""
+        total = Cost()
+        for step in self.rounds(work):
+            law = step.round.law
+            drawn = math.inf if law is None else step.times * law.cost(step.work)
+            each = step.round.user_cost(step.work)
+            total += Cost(step.times * step.work.num_users * each, drawn)
+        return total
+
+
+class Interactive(Params[O]):
+    """Base of the params of several rounds, or of a curator: `rounds` and `play` are its own."""
+
+
+class Round(Params[T]):
+    """Base of the params of one round: what a user runs, and exact sums of what users report.
+
+    Attributes:
+      word_bits: words are uniform on [0, 2**word_bits); a static field of those with small twins.
+    """
+
+    word_bits: int = 32
+
+    @property
+    @abc.abstractmethod
+    def num_words(self) -> int:
+        """Words of a user's address space, static."""
+
+    @abc.abstractmethod
+    def from_bits(self, words: Words, value: Tree, /) -> Tree:
+        """One user's report, a deterministic function of its words and its value.
+
+        Args:
+          words: uint32[num_words], or `UserWords`; indices and slices must end below `num_words`.
+          value: one user's, of the shapes and dtypes of `value`; never refused, but moved into the
+            domain, so that every report is private.
+        """
+
+    @abc.abstractmethod
+    def tally(self, reports: Tree, mask: jax.Array | None = None, /) -> T:
+        """Exact sums of reports, their number included; they merge in any order.
+
+        Args:
+          reports: a pytree of arrays [n, ...].
+          mask: bool[n], which of them count; None for all.
+        """
+
+    @property
+    def value(self) -> Tree:
+        """The shape and dtype of a user's value: a pytree of `jax.ShapeDtypeStruct`."""
+        return jax.ShapeDtypeStruct((), jnp.int32)
+
+    @property
+    def lazy_words(self) -> bool:
+        """Whether a user reads so few of its words that they are made one at a time; static."""
+        return False
+
+    @property
+    def draft(self) -> Draft | None:
+        """A quick way to nearly all reports, from a user's first words; None where there is none.
+
+        Where samplers decide by a first word but for rare ties, the engine makes the reports of a
+        block so, and the few that are left by `from_bits`.
+        """
+        return None
+
+    @property
+    def law(self) -> TallyLaw[T] | None:
+        """Draws the tally at once; None where its law is not known."""
+        return None
+
+    @property
+    def kernels(self) -> Kernels[T]:
+        """What platforms have for the tally of a block, and for the draw of a whole one."""
+        return Kernels()
+
+    def user_cost(self, work: Work) -> float:
+        """Nanoseconds that a user of the per-user path takes, roughly."""
+        return work.words(1.0 + self.num_words)
+
+    def rounds(self, work: Work) -> Sequence[Step]:
+        """The one round."""
+        return (Step(self, work),)
+
+    def play(self, key: jax.Array, users: Population, collect: Collect) -> T:
+        """The tally of the one round."""
+        del key
+        return collect(self, users, 0)
+
+    @final
+    def merge(self, first: T, second: T, /) -> T:
+        """The tally of the users of two tallies; see `jaxdp.merge`."""
+        return merge(first, second)
+
+    @final
+    def sample_tally(self, key: jax.Array, counts: Count, inputs: Tree = None) -> T:
+        """The tally of given users, drawn at once by `law`; see `TallyLaw.draw`.
+
+        Raises:
+          ValueError: the law of the tally is not known.
+        """
+        if self.law is None:
+            raise ValueError(
+                f"{type(self).__name__} has no law of its tally; run it user by user, with "
+                "method='per_user'."
+            )
+        return self.law.draw(key, counts, inputs)
+
+    @final
+    def privatize(self, key: jax.Array, value: Tree) -> Tree:
+        """One user's report, its words drawn from a key; see `from_bits`.
+
+        Args:
+          key: one typed threefry2x32 key, for this user alone.
+          value: one user's value.
+
+        Raises:
+          ValueError: the value has another shape than one user's. One key makes one report: for
+            many users draw a key each and use `jax.vmap`.
+        """
+        check_key(key)
+
+        def fit(want: jax.ShapeDtypeStruct, got: Any) -> jax.Array:
+            if np.shape(got) != want.shape:
+                raise ValueError(
+                    f"value must be one user's, of shape {list(want.shape)}, got shape "
+                    f"{list(np.shape(got))}; for many users: "
+                    "jax.vmap(params.privatize)(jax.random.split(key, n), values)."
+                )
+            return jnp.asarray(got, want.dtype)
+
+        held = jax.tree.map(fit, self.value, value)
+        return self.from_bits(user_words(key, 0, self.num_words)[:], held)
+
+
+class Through(Round[T]):
+    """Base of rounds in which users do what an inner round says; `estimate` is its own.
+
+    A subclass has the field `inner`, or returns the inner round from a property of that name.
+    """
+
+    inner: Any  # Round[T]: a field or a property of the subclass
+
+    @property
+    def num_words(self) -> int:
+        """Words of the inner round."""
+        return self.inner.num_words
+
+    @property
+    def lazy_words(self) -> bool:
+        """Whether the inner round reads words one at a time."""
+        return self.inner.lazy_words
+
+    @property
+    def value(self) -> Tree:
+        """The value of the inner round."""
+        return self.inner.value
+
+    @property
+    def draft(self) -> Draft | None:
+        """The draft of the inner round."""
+        return self.inner.draft
+
+    @property
+    def law(self) -> TallyLaw[T] | None:
+        """The law of the inner round."""
+        return self.inner.law
+
+    @property
+    def kernels(self) -> Kernels[T]:
+        """The kernels of the inner round."""
+        return self.inner.kernels
+
+    def user_cost(self, work: Work) -> float:
+        """The cost of a user of the inner round."""
+        return self.inner.user_cost(work)
+
+    def from_bits(self, words: Words, value: Tree, /) -> Tree:
+        """One user's report, the inner round's."""
+        return self.inner.from_bits(words, value)
+
+    def tally(self, reports: Tree, mask: jax.Array | None = None, /) -> T:
+        """The inner round's tally."""
+        return self.inner.tally(reports, mask)
+
+
+Runnable = Spec[Params[Any]] | Params[Any]
+"""What `run` and `simulate` take."""
+
+
+def platform() -> str:
+    """The platform that jax computes on by default."""
+    return jax.default_backend()
+
+
+def work_of(users: Population) -> Work:
+    """What the costs of a trial over these users are asked for."""
+    num_users = 2.0**31 if is_traced(users.size) else float(users.num_users)
+    bins = users.num_values or users.source.rows or 1
+    return Work(num_users, bins, platform())

@@ -1,0 +1,67 @@
+"""Factors of a matrix that a caller gives instead of having them computed."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from .factorization import Factorization
+
+
+class GivenFactors(NamedTuple):
+    """The parts of a given factorization.
+
+    Attributes:
+      left: float64[l, m].
+      second: `right`, float64[l, k], or `signs`, float64[l].
+      shift: float64[] or float64[m]; 0 where none is given.
+      alpha: the largest error of an entry that a `Factorization` was made for; None for a tuple.
+    """
+
+    left: Float[np.ndarray, "l m"]
+    second: Float[np.ndarray, "..."]
+    shift: Float[np.ndarray, "..."]
+    alpha: float | None
+
+
+def given_factors(given: object, second: Literal["right", "signs"] = "right") -> GivenFactors:
+    """The parts of a `Factorization`, or of a tuple (left, second) or (left, second, shift).
+
+    Raises:
+      TypeError: it is neither.
+    """
+    alpha = None
+    if isinstance(given, Factorization):
+        shift = 0.0 if given.shift is None else given.shift
+        alpha = float(given.alpha)
+        given = (given.left, given.right if second == "right" else given.signs, shift)
+    if not (isinstance(given, tuple) and len(given) in (2, 3)):
+        raise TypeError(
+            f"factorization must be a Factorization or a tuple (left, {second}) or (left, "
+            f"{second}, shift), got {type(given).__name__}."
+        )
+    left, other, shift = (np.asarray(x, np.float64) for x in (*given, 0.0)[:3])
+    return GivenFactors(left, other, shift, alpha)
+
+
+def check_product(
+    product: Float[np.ndarray, "m k"],
+    matrix: Float[np.ndarray, "m k"],
+    alpha: float | None,
+    what: str,
+) -> None:
+    """Raises ValueError unless given factors multiply to a matrix, up to alpha in every entry.
+
+    Args:
+      product: of the factors, the shift added.
+      matrix: what they should make.
+      alpha: None for 0; a relative 1e-6 is allowed besides.
+      what: the message's name of the matrix.
+    """
+    error, allowed = np.abs(product - matrix).max(), alpha or 0.0
+    if not error <= allowed + 1e-6 * np.abs(matrix).max():
+        raise ValueError(
+            f"factorization must be within alpha = {allowed:g} of {what}, but an entry of what it "
+            f"multiplies to is off by {error:g}; give closer factors, or allow it by alpha (the "
+            "tolerance of a learner)."
+        )

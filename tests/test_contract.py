@@ -1,0 +1,123 @@
+"""The decorators of specs and params: what they make, and what they refuse."""
+
+import dataclasses
+
+import jax
+import pytest
+
+from jaxdp.engine import Kernels, Round, Spec, Through, checks, field, params, spec, static
+from jaxdp.random import Count, histogram
+
+
+@spec
+class Base(Spec["Coin"]):
+    """A spec of one checked field."""
+
+    epsilon: float = field(checks.Epsilon())
+
+    def build(self, word_bits: int = 32) -> "Coin":
+        return Coin()
+
+    def exact_epsilon(self) -> float:
+        return self.epsilon
+
+
+@spec
+class Derived(Base):
+    """A spec that adds to a method and to a property of its base."""
+
+    def exact_epsilon(self) -> float:
+        return super().exact_epsilon() / 2
+
+    @property
+    def half(self) -> float:
+        return super().exact_epsilon() / 2
+
+
+@params
+class Coin(Round[Count]):
+    """A round in which users report their bin."""
+
+    num_values: int = static(default=2)
+
+    @property
+    def num_words(self) -> int:
+        return 0
+
+    def from_bits(self, words, value, /):
+        return value
+
+    def tally(self, reports, mask=None, /) -> Count:
+        return histogram(reports, self.num_values, mask)
+
+    def estimate(self, outcome, /):
+        return outcome
+
+
+def test_super_works_in_slotted_specs():
+    assert Derived(3.0).exact_epsilon() == 1.5
+    assert Derived(3.0).half == 1.5
+    assert not hasattr(Derived(3.0), "__dict__")
+
+
+def test_fields_are_checked_and_frozen():
+    with pytest.raises(ValueError, match="epsilon must be"):
+        Derived(-1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Derived(1.0).epsilon = 2.0  # pyright: ignore[reportAttributeAccessIssue]
+    assert hash(Derived(1.0)) == hash(Derived(1.0))
+    assert Derived(1.0) != Base(1.0)
+
+
+def test_params_are_pytrees_and_build_to_themselves():
+    coin = Coin()
+    assert coin.build() is coin
+    assert jax.tree.leaves(coin) == []
+    assert jax.tree.structure(coin) != jax.tree.structure(Coin(3))
+
+
+def test_a_field_may_not_hide_a_property():
+    with pytest.raises(TypeError, match="lazy_words must not be a field"):
+
+        @params
+        class _Hiding(Coin):
+            lazy_words: bool = static(default=True)
+
+
+def test_other_reports_need_laws_of_their_own():
+    """A `Through` that changes what is reported would inherit a wrong tally law in silence."""
+    with pytest.raises(TypeError, match="must define draft, kernels, law"):
+
+        @params
+        class _Half(Through[Count]):
+            inner: Round[Count]
+
+            def from_bits(self, words, value, /):
+                return 1 - value
+
+            def estimate(self, outcome, /):
+                return outcome
+
+    @params
+    class Whole(Through[Count]):
+        inner: Round[Count]
+
+        @property
+        def draft(self):
+            return None
+
+        @property
+        def law(self):
+            return None
+
+        @property
+        def kernels(self):
+            return Kernels()
+
+        def from_bits(self, words, value, /):
+            return 1 - value
+
+        def estimate(self, outcome, /):
+            return outcome
+
+    assert Whole(Coin()).law is None
