@@ -8,20 +8,18 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._contract import Round, Spec
 from .._spec import check_epsilon, check_int, check_key, check_real
-from ..randomizers._discrete_laplace import DiscreteLaplace
-from ..randomizers._mean import MeanRandomizer
-from ..randomizers._support import FrequencyOracle
-from ._events import Statistic, candidates, learn
+from ..randomizers import Randomizer
+from ._events import Event, Statistic, candidates, learn
+from ._inputs import check_inputs
 from ._intervals import lower_limit, mean_is_off, upper_limit
 from ._report import AuditReport, DecodingFinding, PairFinding, short
-from ._samples import Sampler, Samples, input_directions
-
-MAX_INPUTS = 16
+from ._samples import Reporter, Sampler, Samples, input_directions
 
 
 def estimate_epsilon(
-    randomizer: Any,
+    randomizer: Randomizer[Any] | Round[Any] | Reporter,
     key: jax.Array,
     num_samples: int = 100_000,
     *,
@@ -63,11 +61,11 @@ def estimate_epsilon(
       event unseen under x'                a finite bound: the upper limit is about ln(1/level) / n
       (epsilon, delta)-claims              delta is subtracted from the lower limit
       estimates of more than 4096 entries  single reports are not decoded
-      params without `from_bits`           `privatize` with a key for each report
+      a function                           called with a key of its own for each report
       ===================================  =====================================================
 
     Args:
-      randomizer: a spec, or params (a pytree with `from_bits` and `num_words`, or `privatize`).
+      randomizer: a spec, the params of a round, or a function from (key, value) to a report.
       key: a key; it is folded.
       num_samples: reports of each input, 1000 to 2**31; about a hundred bytes are kept of each.
       inputs: the inputs to compare, int32[m], float32[m] or float32[m, d] with 2 <= m <= 16; when
@@ -100,16 +98,24 @@ def estimate_epsilon(
     num_samples = check_int("num_samples", num_samples, low=1000, high=2**31)
     batch = min(check_int("batch_size", batch_size, low=1), num_samples)
     confidence = check_real("confidence", confidence, low=0.0, high=1.0)
-    epsilon = getattr(randomizer, "epsilon", None) if epsilon is None else epsilon
+    spec: Randomizer[Any] | None = None
+    if isinstance(randomizer, Randomizer):
+        spec, reporter = randomizer, randomizer.build()
+        epsilon = spec.epsilon if epsilon is None else epsilon
+        delta = spec.delta if delta is None else delta
+    elif isinstance(randomizer, Spec):
+        raise TypeError(
+            f"randomizer must be a randomizer's spec, params, or a function, got the spec "
+            f"{type(randomizer).__name__} of a protocol; pass its build(), inputs and epsilon."
+        )
+    else:
+        reporter = randomizer
     if epsilon is None:
         raise ValueError("epsilon must be given: the randomizer does not state its claim.")
     epsilon = check_epsilon(epsilon)
-    delta = getattr(randomizer, "delta", 0.0) if delta is None else delta
-    delta = check_real("delta", delta, low=0.0, high=1 - 2.0**-53, open_ends=False)
-    values = check_inputs(default_inputs(randomizer) if inputs is None else inputs, randomizer)
-    is_spec = hasattr(randomizer, "build")
-    params = randomizer.build() if is_spec else randomizer
-    sampler = Sampler(randomizer if is_spec else None, params, values, statistics, batch)
+    delta = check_real("delta", delta or 0.0, low=0.0, high=1 - 2.0**-53, open_ends=False)
+    values = check_inputs(inputs, spec)
+    sampler = Sampler(spec, reporter, values, statistics, batch)
     samples = [sampler.draw(key, i, num_samples) for i in range(len(values))]
 
     pairs = [
@@ -133,48 +139,8 @@ def estimate_epsilon(
         confidence=confidence,
         num_samples=num_samples,
         pairs=tuple(findings),
-        decoding=_check_means(randomizer, samples, values, error),
+        decoding=None if spec is None else _check_means(spec, samples, values, error),
     )
-
-
-def default_inputs(randomizer: Any) -> np.ndarray:
-    """Inputs at the ends of a spec's domain: its first and last bins, or the ends of its range."""
-    if hasattr(randomizer, "num_values"):
-        k = randomizer.num_values
-        return np.unique(np.array([0, 1, k // 2, k - 1], np.int32))
-    end = getattr(randomizer, "radius", getattr(randomizer, "bound", None))
-    if end is not None:
-        dim = getattr(randomizer, "dim", None)
-        ends = np.zeros((3, dim or 1), np.float32)
-        ends[0, 0], ends[1, 0] = end, -end
-        return ends if dim else ends[:, 0]
-    raise ValueError(
-        f"inputs must be given: nothing is known of the domain of {type(randomizer).__name__}."
-    )
-
-
-def check_inputs(inputs: Any, randomizer: Any) -> np.ndarray:
-    """Inputs as an int32 or float32 array, or an error; also where a spec says they are out of it.
-
-    Params take every input, so an audit of params may ask for any.
-    """
-    values = np.asarray(inputs)
-    if values.ndim == 0 or not 2 <= len(values) <= MAX_INPUTS:
-        raise ValueError(
-            f"inputs must hold 2 to {MAX_INPUTS} inputs along axis 0, got shape {values.shape}."
-        )
-    integers = np.issubdtype(values.dtype, np.integer)
-    if not (integers or np.issubdtype(values.dtype, np.floating)):
-        raise TypeError(f"inputs must be integers or floats, got dtype {values.dtype}.")
-    if not np.all(np.isfinite(values)):
-        raise ValueError("inputs must be finite, got NaN or inf.")
-    if isinstance(randomizer, MeanRandomizer):
-        randomizer.check_inputs(np.ones(len(values)), values)
-    if isinstance(randomizer, FrequencyOracle | DiscreteLaplace):
-        k = randomizer.num_values
-        if not integers or values.ndim != 1 or values.min() < 0 or values.max() >= k:
-            raise ValueError(f"inputs must be integers in [0, num_values = {k}), got {inputs!r}.")
-    return values.astype(np.int32 if integers else np.float32)
 
 
 def _minus(value: np.ndarray, other: np.ndarray) -> str:
@@ -193,7 +159,15 @@ def _compare(
     )
 
 
-def _best(tried, events, side: int, half: int, inputs, delta: float, log_level: float):
+def _best(
+    tried: list[Statistic],
+    events: list[Event],
+    side: int,
+    half: int,
+    inputs: tuple[np.ndarray, np.ndarray],
+    delta: float,
+    log_level: float,
+) -> PairFinding:
     """The event with the largest bound, from the samples that were not searched."""
     fresh = [[statistic.values[s][half:] for s in (side, 1 - side)] for statistic in tried]
     sizes = np.array([len(fresh[0][0]), len(fresh[0][1])])
@@ -216,17 +190,17 @@ def _best(tried, events, side: int, half: int, inputs, delta: float, log_level: 
 
 
 def _check_means(
-    randomizer: Any, samples: list[Samples], values: np.ndarray, error: float
+    spec: Randomizer[Any], samples: list[Samples], values: np.ndarray, error: float
 ) -> tuple[DecodingFinding, ...] | None:
     """Decoded reports whose mean is ruled out by the stated truth and variance."""
-    if samples[0].fits is None or not hasattr(randomizer, "truth"):
+    if samples[0].fits is None:
         return None
     findings = []
     log_level = math.log(2 * len(values) ** 2 / error)
     for sample, value in zip(samples, values, strict=True):
-        alone = _alone(randomizer, value)
-        truth = np.ravel(randomizer.truth(*alone))
-        deviation = np.sqrt(np.broadcast_to(np.ravel(randomizer.variance(*alone)), truth.shape))
+        alone = spec.one_user(value)
+        truth = np.ravel(spec.truth(*alone))
+        deviation = np.sqrt(np.broadcast_to(np.ravel(spec.variance(*alone)), truth.shape))
         directions = np.asarray(input_directions(values, truth.size), np.float64)
         # the deviation of a sum of entries is at most the sum of theirs, whatever their correlation
         expected, spread = truth @ directions, (deviation @ np.abs(directions)) ** 2
@@ -238,13 +212,6 @@ def _check_means(
             found = (float(fits[:, j].mean()), float(expected[j]), float(errors[j]))
             findings.append(DecodingFinding(_plain(value), _plain(values[j]), *found))
     return tuple(findings)
-
-
-def _alone(randomizer: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """(counts, inputs) of a data set of one user."""
-    if hasattr(randomizer, "num_values") and np.issubdtype(value.dtype, np.integer):
-        return (np.arange(randomizer.num_values) == value).astype(np.int64), None
-    return np.ones(1, np.int64), value[None]
 
 
 def _plain(value: np.ndarray) -> Any:

@@ -1,18 +1,20 @@
 """The exact privacy parameter of a finite channel."""
 
-import inspect
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from .._contract import Round, Spec
 from .._spec import check_int
-from ..randomizers._exact import log_upper
-from ._estimate import check_inputs, default_inputs
+from ..randomizers import Randomizer, log_upper
+from ._inputs import check_inputs
+
+Channel = Sequence[Sequence[Fraction | float]] | np.ndarray
 
 BLOCK = 2**16
 TWIN_BITS = 8
@@ -22,7 +24,9 @@ class AuditError(ValueError):
     """A randomizer does not do what it says: its params do not follow its stated channel."""
 
 
-def exact_epsilon(randomizer: Any, *, inputs: Any = None, max_words: int = 2**20) -> float:
+def exact_epsilon(
+    randomizer: Spec[Any] | Round[Any] | Channel, *, inputs: Any = None, max_words: int = 2**20
+) -> float:
     """The smallest epsilon for which a randomizer is private: `max ln(Pr[y | x] / Pr[y | x'])`.
 
     Formal guarantees:
@@ -45,8 +49,8 @@ def exact_epsilon(randomizer: Any, *, inputs: Any = None, max_words: int = 2**20
     Args:
       randomizer: a spec; or params with few words, which are enumerated; or a channel, rows of
         probabilities as Fractions or floats, row x, column y.
-      inputs: the inputs of the rows, where these are numbers, or where params do not know their
-        domain; int32[m] or float32[m].
+      inputs: the inputs of the rows, int32[m] or float32[m]; None for the ends of a spec's domain.
+        Params need them.
       max_words: the largest number of assignments of a user's words that is enumerated for params.
 
     Returns:
@@ -66,27 +70,27 @@ def exact_epsilon(randomizer: Any, *, inputs: Any = None, max_words: int = 2**20
       >>> round(exact_epsilon([[Fraction(3, 4), Fraction(1, 4)], [0.5, 0.5]]), 6)
       0.693147
     """
-    if isinstance(randomizer, (list, tuple, np.ndarray)):
-        return _channel_epsilon(_check_channel(randomizer))
-    if not hasattr(randomizer, "build"):
+    if isinstance(randomizer, Round):
         return _channel_epsilon(_enumerated(randomizer, inputs, max_words))
-    if not hasattr(randomizer, "channel"):
+    if not isinstance(randomizer, Spec):
+        return _channel_epsilon(_check_channel(randomizer))
+    if not isinstance(randomizer, Randomizer):
         return randomizer.exact_epsilon()
-    values = check_inputs(default_inputs(randomizer) if inputs is None else inputs, randomizer)
-    takes_inputs = "inputs" in inspect.signature(randomizer.channel).parameters
-    options = {"inputs": values} if takes_inputs else {}
-    try:
-        channel = _check_channel(randomizer.channel(**options))
-    except ValueError:
-        if inputs is not None:
-            raise
-        return randomizer.exact_epsilon()  # too many reports to list them
-    _check_twin(randomizer, values, options)
-    return _channel_epsilon(channel)
+    values = check_inputs(inputs, randomizer)
+    channel = randomizer.channel(inputs=values)
+    if channel is None:
+        return randomizer.exact_epsilon()
+    exact = _check_channel(channel)
+    _check_twin(randomizer, values)
+    return _channel_epsilon(exact)
 
 
-def _check_channel(rows: Any) -> list[list[Fraction]]:
-    """Rows as Fractions, or a ValueError unless each sums to 1."""
+def _check_channel(rows: Channel) -> list[list[Fraction]]:
+    """Rows as Fractions, or raises unless each sums to 1."""
+    if not isinstance(rows, Sequence | np.ndarray):
+        raise TypeError(
+            f"randomizer must be a spec, the params of a round, or rows of a channel, got {rows!r}."
+        )
     exact = [[p if isinstance(p, Fraction) else Fraction(float(p)) for p in row] for row in rows]
     if len(exact) < 2 or len({len(row) for row in exact}) != 1:
         raise ValueError("randomizer must have at least two rows, all of the same length.")
@@ -112,11 +116,8 @@ def _channel_epsilon(channel: list[list[Fraction]]) -> float:
     return log_upper(worst)
 
 
-def _enumerated(params: Any, inputs: Any, max_words: int) -> list[list[Fraction]]:
+def _enumerated(params: Round[Any], inputs: Any, max_words: int) -> list[list[Fraction]]:
     """The channel of params, by all assignments of a user's words."""
-    for name in ("from_bits", "num_words", "word_bits"):
-        if not hasattr(params, name):
-            raise ValueError(f"randomizer must be a spec, a channel, or params with {name}.")
     size = check_int("max_words", max_words, low=1)
     total = 2 ** (params.word_bits * params.num_words)
     if total > size:
@@ -124,21 +125,17 @@ def _enumerated(params: Any, inputs: Any, max_words: int) -> list[list[Fraction]
             f"max_words must be at least {total} to enumerate {params.num_words} words of "
             f"{params.word_bits} bits, got {size}; build(word_bits=8) makes a smaller twin."
         )
-    if inputs is None and hasattr(params, "num_values"):
-        inputs = np.arange(params.num_values)
-    if inputs is None:
-        raise ValueError("inputs must be given for params that do not know their domain.")
-    counts = [_report_counts(params, value) for value in np.asarray(inputs)]
+    counts = [_report_counts(params, value) for value in check_inputs(inputs, None)]
     reports = sorted(set().union(*counts))
     return [[Fraction(row[report], total) for report in reports] for row in counts]
 
 
-def _report_counts(params: Any, value: Any, kind: Any = None) -> Counter:
+def _report_counts(
+    params: Round[Any], value: np.ndarray, kind: np.dtype | None = None
+) -> Counter[bytes]:
     """How many assignments of words lead to each report, by its bytes, cast to a dtype if given."""
-    dtype = jnp.int32 if np.issubdtype(np.asarray(value).dtype, np.integer) else jnp.float32
-    value = jnp.asarray(value, dtype)
     total, bits = 2 ** (params.word_bits * params.num_words), params.word_bits
-    found: Counter = Counter()
+    found: Counter[bytes] = Counter()
     for start in range(0, total, BLOCK):
         number = np.arange(start, min(start + BLOCK, total), dtype=np.uint64)
         shifts = np.arange(params.num_words, dtype=np.uint64)[::-1] * np.uint64(bits)
@@ -163,21 +160,20 @@ def _bytes(reports: np.ndarray) -> np.ndarray:
     return rows.view(np.uint8).reshape(len(rows), -1)
 
 
-def _check_twin(spec: Any, values: np.ndarray, options: dict) -> None:
+def _check_twin(spec: Randomizer[Any], values: np.ndarray) -> None:
     """Raises unless the params of the 8-bit twin follow its channel, for some inputs."""
     try:
         params = spec.build(word_bits=TWIN_BITS)
-        channel = spec.channel(TWIN_BITS, **options)
+        channel = spec.channel(TWIN_BITS, inputs=values)
     except ValueError:
         return  # words of 8 bits are too short for this epsilon
-    if params.num_words > 2:
+    if channel is None or params.num_words > 2:
         return
-    listed = spec.reports() if hasattr(spec, "reports") else np.arange(len(channel[0]))
-    listed = np.asarray(listed)
+    listed = spec.reports()
+    listed = np.arange(len(channel[0])) if listed is None else listed
     order = {row.tobytes(): j for j, row in enumerate(_bytes(listed))}
     total = 2 ** (TWIN_BITS * params.num_words)
-    for row, value in enumerate(values):
-        stated = channel[row if options else int(value)]
+    for stated, value in zip(channel, values, strict=True):
         played = [Fraction(0)] * len(stated)
         for report, count in _report_counts(params, value, listed.dtype).items():
             column = order.get(report)

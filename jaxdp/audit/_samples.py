@@ -10,11 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..random import Count, Fixed, user_words, words
+from .._contract import Round, Tree
+from ..random import Count, user_words, words
+from ..randomizers import Randomizer
 
 MAX_DECODED = 4096  # entries of an estimate, above which single reports are not decoded
 SYMBOL_COLUMNS, REAL_COLUMNS = 16, 8
 LARGEST = 1e150  # stands for infinity
+
+Reporter = Callable[[jax.Array, jax.Array], Tree]
+"""`(key, value) -> report`: one user's report."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,15 +47,15 @@ class Sampler:
     """Draws reports in batches and reduces each batch to `Samples`.
 
     Attributes:
-      spec: the spec, for its `log_density`; None for bare params.
-      params: the params.
+      spec: the spec, for its `log_density`; None for bare params and functions.
+      params: the params, or a function.
       inputs: the inputs that are compared, stacked along axis 0.
       statistics: functions of a batch of reports to float[n].
       batch: users in a batch.
     """
 
-    spec: Any
-    params: Any
+    spec: Randomizer[Any] | None
+    params: Round[Any] | Reporter
     inputs: np.ndarray
     statistics: Sequence[Callable]
     batch: int
@@ -60,36 +65,40 @@ class Sampler:
         stream, value = jax.random.fold_in(key, index), jnp.asarray(self.inputs[index])
         parts, start = [], 0
         while start < num_samples:
-            reports = _reports(self.params, stream, np.uint32(start), value, self.batch)
+            users = Count.of(np.uint32(start)) + Count.of(lax.iota(jnp.uint32, self.batch))
+            if isinstance(self.params, Round):
+                reports = _reports(self.params, stream, users, value)
+            else:
+                reports = _called(self.params, stream, users, value)
             parts.append(_first(self._reduce(reports), num_samples - start))
             start += self.batch
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
-    def _reduce(self, reports) -> Samples:
+    def _reduce(self, reports: Tree) -> Samples:
         host = jax.tree.map(np.asarray, reports)
-        reals, symbols = _columns(host)
+        reals, symbols = _columns(host, numbers=self.inputs.dtype == np.float32)
         for number, statistic in enumerate(self.statistics):
             name = f"{getattr(statistic, '__name__', 'statistic')} ({number})"
             reals[name] = finite(statistic(host)).ravel()
         densities = None
-        if hasattr(self.spec, "log_density"):
+        if self.spec is not None:
             columns = [self.spec.log_density(host, value) for value in self.inputs]
-            densities = np.stack(columns, axis=1)
+            known = [column for column in columns if column is not None]
+            densities = np.stack(known, axis=1) if known else None
         return Samples(reals, symbols, self._decode(reports), self._project(host), densities)
 
-    def _project(self, reports) -> np.ndarray | None:
+    def _project(self, reports: Tree) -> np.ndarray | None:
         """Inner products with the inputs, where both are vectors of one size."""
         flat = self.inputs.reshape(len(self.inputs), -1)
         for leaf in jax.tree.leaves(reports):
             table = leaf.reshape(len(leaf), -1)
-            floats = np.issubdtype(leaf.dtype, np.floating) and flat.dtype == np.float32
-            if floats and table.shape[1] == flat.shape[1]:
+            if flat.dtype == np.float32 and table.shape[1] == flat.shape[1]:
                 return finite(table) @ flat.T.astype(np.float64)
         return None
 
-    def _decode(self, reports) -> np.ndarray | None:
+    def _decode(self, reports: Tree) -> np.ndarray | None:
         """Each report, decoded alone, at each input."""
-        if not (hasattr(self.params, "tally") and hasattr(self.params, "estimate")):
+        if not isinstance(self.params, Round):
             return None
         entries = jax.eval_shape(_decode_one, self.params, _row(reports)).size
         directions = input_directions(self.inputs, entries)
@@ -98,7 +107,7 @@ class Sampler:
         return np.asarray(_decoded(self.params, reports, directions), np.float64)
 
 
-def finite(values) -> np.ndarray:
+def finite(values: Any) -> np.ndarray:
     """As float64, 0 for NaN, and with infinities that can be multiplied and have a successor."""
     return np.clip(np.nan_to_num(np.asarray(values, np.float64)), -LARGEST, LARGEST)
 
@@ -116,43 +125,39 @@ def input_directions(inputs: np.ndarray, entries: int) -> np.ndarray | None:
     return (np.arange(entries)[:, None] == flat[:, 0]).astype(np.float32)
 
 
-@functools.partial(jax.jit, static_argnames="size")
-def _reports(params, key, start, value, size: int):
-    """`size` reports of one value: by the words of users `start`, .. where params read words."""
-    users = Count.of(start) + Count.of(lax.iota(jnp.uint32, size))
-    if not hasattr(params, "from_bits"):
-        keys = jax.vmap(lambda user: jax.random.fold_in(key, user))(users.lo)
-        return jax.vmap(params.privatize, in_axes=(0, None))(keys, value)
-    if getattr(params, "lazy_words", False):
+@jax.jit
+def _reports(params: Round[Any], key: jax.Array, users: Count, value: jax.Array) -> Tree:
+    """Reports of one value, by the words of the users."""
+    if params.lazy_words:
 
-        def report(user):
+        def report(user: Count) -> Tree:
             return params.from_bits(user_words(key, user, params.num_words), value)
 
         return jax.vmap(report)(users)
-    rows = words(key, Count.of(start), size, params.num_words)
+    rows = words(key, users[0], users.shape[0], params.num_words)
     return jax.vmap(params.from_bits, in_axes=(-1, None))(rows, value)
 
 
-def _row(reports):
+@functools.partial(jax.jit, static_argnums=0)
+def _called(function: Reporter, key: jax.Array, users: Count, value: jax.Array) -> Tree:
+    """Reports of one value by a function, a key for each user."""
+    keys = jax.vmap(lambda user: jax.random.fold_in(key, user))(users.lo)
+    return jax.vmap(function, in_axes=(0, None))(keys, value)
+
+
+def _row(reports: Tree) -> Tree:
     """The shape of one report of a batch."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), reports)
 
 
-def _decode_one(params, report):
+def _decode_one(params: Round[Any], report: Tree) -> jax.Array:
     """The estimate from one report, flat."""
-    bits = getattr(params, "fixed_bits", 20)
-
-    def exactly(leaf):
-        integer = jnp.issubdtype(leaf.dtype, jnp.integer)
-        return Count.of(leaf) if integer else Fixed.of(leaf, bits)
-
-    sums = params.tally(jax.tree.map(lambda x: x[None], report), jnp.ones(1, bool))
-    estimate = params.estimate(jax.tree.map(exactly, sums))
+    estimate = params.estimate(params.tally(jax.tree.map(lambda x: x[None], report)))
     return jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(estimate)])
 
 
 @jax.jit
-def _decoded(params, reports, directions):
+def _decoded(params: Round[Any], reports: Tree, directions: np.ndarray) -> jax.Array:
     """Each report alone, decoded, along each direction; float32[n, m]."""
 
     def one(report):
@@ -162,21 +167,28 @@ def _decoded(params, reports, directions):
     return lax.map(one, reports, batch_size=max(2**20 // len(directions), 1))
 
 
-def _columns(reports) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Columns of the reports: numbers and symbols, by name."""
+def _columns(reports: Tree, numbers: bool) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Columns of the reports, by name: as numbers and as symbols.
+
+    Args:
+      reports: of a batch.
+      numbers: whether integers are looked at as numbers too.
+    """
     reals, symbols = {}, {}
     leaves, _ = jax.tree_util.tree_flatten_with_path(reports)
     for path, leaf in leaves:
         name = "report" + jax.tree_util.keystr(path)
         table = leaf.reshape(len(leaf), -1)
         names = [name] if leaf.ndim == 1 else [f"{name}[{j}]" for j in range(table.shape[1])]
-        if np.issubdtype(leaf.dtype, np.floating):
-            numbers = finite(table)
+        floats = np.issubdtype(leaf.dtype, np.floating)
+        if floats or numbers:
+            entries = finite(table)
+            reals.update(zip(names[:REAL_COLUMNS], entries.T, strict=False))
+            if leaf.ndim > 1:
+                reals[f"|{name}|"] = _to_16_bits(np.linalg.norm(entries, axis=1))
+        if floats:
             symbols[f"{name} is zero"] = np.all(table == 0, axis=1).astype(np.int64)
             symbols[f"{name} is finite"] = np.all(np.isfinite(table), axis=1).astype(np.int64)
-            reals.update(zip(names[:REAL_COLUMNS], numbers.T, strict=False))
-            if leaf.ndim > 1:
-                reals[f"|{name}|"] = _to_16_bits(np.linalg.norm(numbers, axis=1))
         else:
             table = table.astype(np.int64)
             symbols.update(zip(names[:SYMBOL_COLUMNS], table.T, strict=False))

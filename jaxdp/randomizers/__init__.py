@@ -1,43 +1,49 @@
-"""Local randomizers: what one user runs."""
+"""Local randomizers: what one user runs.
 
+The classes without a mechanism of their own are bases: a randomizer written from them works
+wherever one of ours does.
+"""
+
+from .._hints import missing as _missing
 from ._binary import BinaryResponse as BinaryResponse
-from ._binary import BinaryResponseParams as BinaryResponseParams
+from ._candidate import CandidateResponse as CandidateResponse
+from ._count_noise import CountNoise as CountNoise
+from ._count_noise import TableNoise as TableNoise
 from ._discrete_laplace import DiscreteLaplace as DiscreteLaplace
-from ._discrete_laplace import DiscreteLaplaceParams as DiscreteLaplaceParams
+from ._exact import exp_lower as exp_lower
+from ._exact import log_upper as log_upper
 from ._finite_channel import FiniteChannel as FiniteChannel
-from ._finite_channel_params import FiniteChannelParams as FiniteChannelParams
 from ._gaussian import Gaussian as Gaussian
-from ._gaussian import GaussianParams as GaussianParams
 from ._gaussian_rejection import GaussianRejection as GaussianRejection
-from ._gaussian_rejection_params import GaussianRejectionParams as GaussianRejectionParams
 from ._hadamard_bit import HadamardBit as HadamardBit
-from ._hadamard_bit import HadamardBitParams as HadamardBitParams
 from ._hadamard_response import HadamardResponse as HadamardResponse
-from ._hadamard_response import HadamardResponseParams as HadamardResponseParams
 from ._krr import KRR as KRR
-from ._krr import KRRParams as KRRParams
 from ._l2_ball import L2Ball as L2Ball
-from ._l2_ball import L2BallParams as L2BallParams
 from ._laplace import Laplace as Laplace
-from ._laplace import LaplaceParams as LaplaceParams
 from ._local_hashing import LocalHashing as LocalHashing
-from ._local_hashing import LocalHashingParams as LocalHashingParams
+from ._mean import MeanRandomizer as MeanRandomizer
+from ._mean import MeanRound as MeanRound
+from ._mean import SelfMoments as SelfMoments
+from ._mean import Tail as Tail
+from ._oracles import FREQUENCY_ORACLES as FREQUENCY_ORACLES
+from ._oracles import frequency_oracles as frequency_oracles
+from ._params import CountedRound as CountedRound
 from ._piecewise import Piecewise as Piecewise
-from ._piecewise import PiecewiseParams as PiecewiseParams
 from ._priv_unit import PrivUnit as PrivUnit
-from ._priv_unit import PrivUnitParams as PrivUnitParams
 from ._priv_unit_g import PrivUnitG as PrivUnitG
-from ._priv_unit_g import PrivUnitGParams as PrivUnitGParams
 from ._proj_unit import ProjUnit as ProjUnit
-from ._proj_unit import ProjUnitParams as ProjUnitParams
 from ._projective_geometry import ProjectiveGeometryResponse as ProjectiveGeometryResponse
-from ._projective_geometry import (
-    ProjectiveGeometryResponseParams as ProjectiveGeometryResponseParams,
-)
 from ._randomizer import Randomizer as Randomizer
 from ._rappor import Rappor as Rappor
-from ._rappor_params import RapporParams as RapporParams
 from ._subset_selection import SubsetSelection as SubsetSelection
-from ._subset_selection_params import SubsetSelectionParams as SubsetSelectionParams
+from ._support import FrequencyOracle as FrequencyOracle
+from ._support import LinearOracle as LinearOracle
+from ._support import SupportOracle as SupportOracle
+from ._support import SupportRound as SupportRound
 from ._unary_encoding import UnaryEncoding as UnaryEncoding
-from ._unary_encoding import UnaryEncodingParams as UnaryEncodingParams
+from ._vector import VectorRandomizer as VectorRandomizer
+from ._vector import VectorRound as VectorRound
+
+
+def __getattr__(name: str) -> object:
+    raise _missing(__name__, name)

@@ -1,28 +1,42 @@
 """One-bit response for a bounded number."""
 
-import dataclasses
 import math
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 
-from .._spec import check_epsilon, check_int, check_real
+from .._checks import By, Epsilon
+from .._contract import Population, TallyLaw, Tree, Words, field, params, spec, static
+from .._spec import check_int, check_real
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
-from ._mean import MeanRandomizer, check_interval
-from ._params import CountedParams
+from ._mean import MeanRandomizer, MeanRound, check_interval
 from ._randomizer import check_word_bits
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+def _check_bound(name: str, value: Any) -> float:
+    """A bound rounded to float32, or raises unless float32 can scale it to words."""
+    bound = float(np.float32(check_real(name, value, low=0.0)))
+    tiny = float(np.finfo(np.float32).tiny)
+    if not tiny * 2**31 <= bound <= float(np.finfo(np.float32).max) / 2**31:
+        raise ValueError(
+            f"{name} must be between 1e-28 and 1e29 so that float32 can scale it, got {value!r}; "
+            "change the unit of the values."
+        )
+    return bound
+
+
+@spec
 class BinaryResponse(MeanRandomizer):
     """Duchi, Jordan and Wainwright's one-bit response for a number in [-bound, bound].
 
-    `Pr[report = 1 | x] = 1/2 + x / (2 B)`, else the report is 0; a report stands for +B or -B,
-    where `B = c bound` and `c = (e**epsilon + 1) / (e**epsilon - 1)`. The estimate is the mean.
+    `Pr[report = 1 | x] = 1/2 + x / (2 B)`, else the report is -1; it stands for +B or -B, where
+    `B = c bound` and `c = (e**epsilon + 1) / (e**epsilon - 1)`. The estimate is the mean.
 
     One word decides: it is below `2**31 + round(scale x)`, where `scale` is as large as float32
     allows while the ratio of the extreme probabilities is at most e**epsilon. `B` is
@@ -61,19 +75,11 @@ class BinaryResponse(MeanRandomizer):
       section 4.1; Bassily (2019), Algorithm 6.
     """
 
-    epsilon: float
-    bound: float = 1.0
+    epsilon: float = field(Epsilon())
+    bound: float = field(By(_check_bound, (0.0, -2.0, float("nan"), 1e38, "1")), default=1.0)
 
-    def __post_init__(self):
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        bound = float(np.float32(check_real("bound", self.bound, low=0.0)))
-        tiny = float(np.finfo(np.float32).tiny)
-        if not tiny * 2**31 <= bound <= float(np.finfo(np.float32).max) / 2**31:
-            raise ValueError(
-                f"bound must be between 1e-28 and 1e29 so that float32 can scale it, got "
-                f"{self.bound!r}; change the unit of the values."
-            )
-        object.__setattr__(self, "bound", bound)
+    def validate(self) -> None:
+        """Raises ValueError where a word cannot realise epsilon."""
         self._limit(32)
 
     def _limit(self, word_bits: int) -> int:
@@ -118,10 +124,11 @@ class BinaryResponse(MeanRandomizer):
         return BinaryResponseParams(
             np.asarray(self._scale(word_bits)),
             np.asarray(self._edge(word_bits), np.int32),
+            np.asarray(2.0 ** (word_bits - 1) / float(self._scale(word_bits))),
             word_bits,
         )
 
-    def _shift(self, inputs, word_bits: int) -> np.ndarray:
+    def _shift(self, inputs: Any, word_bits: int) -> np.ndarray:
         """The words by which each input moves the threshold, exactly as `from_bits` computes it."""
         edge = self._edge(word_bits)
         with np.errstate(over="ignore"):  # infinite is beyond the edge, as in float32 numbers
@@ -129,8 +136,8 @@ class BinaryResponse(MeanRandomizer):
             moved = np.rint(numbers * self._scale(word_bits))
         return np.clip(moved, -edge, edge).astype(np.int64)
 
-    def channel(self, word_bits: int = 32, inputs=None) -> list[list[Fraction]]:
-        """The exact probabilities of the reports 0 and 1 for given inputs.
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+        """The exact probabilities of the reports -1 and 1 for given inputs.
 
         Args:
           word_bits: bits of a word.
@@ -145,6 +152,10 @@ class BinaryResponse(MeanRandomizer):
         plus = [Fraction(half + int(s), 2 * half) for s in self._shift(inputs, word_bits)]
         return [[1 - p, p] for p in plus]
 
+    def reports(self) -> np.ndarray:
+        """-1 and 1."""
+        return np.array([-1, 1], np.int32)
+
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up: the log-ratio of the extreme thresholds."""
         half, edge = 2 ** (word_bits - 1), self._edge(word_bits)
@@ -152,20 +163,25 @@ class BinaryResponse(MeanRandomizer):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """()."""
+        """(), a number."""
         return ()
+
+    @property
+    def largest_value(self) -> float:
+        """The bound."""
+        return self.bound
 
     @property
     def magnitude(self) -> float:
         """B, the absolute value that a report stands for."""
         return 2.0**31 / float(self._scale(32))
 
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
         """The mean of one report, which is the value up to its rounding, and its variance."""
         mean = self._shift(self.check_value(value), 32) / 2.0**31 * self.magnitude
         return mean, self.magnitude**2 - mean**2
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact mean squared error of the estimated mean, float64[].
 
         Args:
@@ -181,89 +197,60 @@ class BinaryResponse(MeanRandomizer):
         """The largest variance of the estimated mean: B**2 / n; exact, attained at x = 0."""
         return self.magnitude**2 / check_int("num_users", num_users, low=1)
 
-    def check_range(self, name, values) -> None:
+    def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless numbers are in [-bound, bound]."""
         check_interval(name, values, self.bound)
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are numbers in [-bound, bound]."""
         population.require_reals((), low=-self.bound, high=self.bound)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class BinaryResponseParams(CountedParams):
+@params
+class BinaryResponseParams(MeanRound):
     """The params of `BinaryResponse`: a pytree.
 
     Attributes:
       scale: float32[], words by which the threshold moves for an input of 1.
       limit: int32[], words by which it moves at most.
+      unit: float64[], B.
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    scale: jax.Array | np.ndarray
-    limit: jax.Array | np.ndarray
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
-
-    value_dtype = jnp.float32
+    scale: Float32[Array | np.ndarray, ""]
+    limit: Int32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    word_bits: int = static(default=32)
 
     @property
     def num_words(self) -> int:
         """One word per user."""
         return 1
 
-    def _threshold(self, value):
-        moved = jnp.rint(jnp.nan_to_num(value.astype(jnp.float32)) * self.scale)
+    @property
+    def largest_report(self) -> int:
+        """Reports are -1 or 1."""
+        return 1
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """One binomial for each distinct input."""
+        return TallyLaw(self._draw, lambda work: work.draws(work.num_bins))
+
+    def thresholds(self, values: Float[Array, "*k"]) -> UInt32[Array, "*k"]:
+        """The number of words that lead to the report 1, for each value."""
+        moved = jnp.rint(jnp.nan_to_num(values.astype(jnp.float32)) * self.scale)
         edge = jnp.asarray(self.limit).astype(jnp.float32)
         moved = jnp.clip(moved, -edge, edge).astype(jnp.int32)
         return np.uint32(2 ** (self.word_bits - 1)) + moved.astype(jnp.uint32)
 
-    @property
-    def num_reports(self) -> int:
-        """Two."""
-        return 2
-
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[1].
-          value: float32[] in [-bound, bound]; clamped into it, NaN counts as 0.
-
-        Returns:
-          int32[], 1 for +B and 0 for -B.
-        """
-        return (words[0] < self._threshold(value)).astype(jnp.int32)
+    def from_bits(self, words: Words, value: Float[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report, -1 or 1; a value beyond the bound is clamped, NaN counts as 0."""
+        return jnp.where(words[0] < self.thresholds(value), np.int32(1), np.int32(-1))
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """The estimated mean of the users' values, float[]."""
-        reports = tally.f64()
-        signed = (reports[..., 1] - reports[..., 0]) / jnp.sum(reports, axis=-1)
-        half = 2.0 ** (self.word_bits - 1)
-        return signed * (half / jnp.asarray(self.scale).astype(jnp.float64))
-
-    @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law: one binomial for each distinct input.
-
-        Of users drawn from a distribution the engine draws the counts first, by one multinomial.
-        The tally alone would be one binomial, but its probability depends on the inputs, which a
-        `sample_tally_iid` is not given.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each input.
-          inputs: float32[k], the inputs.
-
-        Returns:
-          Count[2].
-        """
-        threshold = self._threshold(inputs).astype(jnp.float64)
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        threshold = self.thresholds(inputs).astype(jnp.float64)
         plus = binomial(jax.random.fold_in(key, 0), counts, threshold / 2.0**self.word_bits).sum()
-        return jax.tree.map(lambda a, b: jnp.stack([a, b]), counts.sum() - plus, plus)
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws one binomial for each input."""
-        del num_users
-        return 200.0 * num_bins
+        users = counts.sum()
+        return {"sum": plus + plus - users, "users": users}

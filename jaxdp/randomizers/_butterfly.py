@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float
 
 from ..random import Count, binomial
 from ._hadamard_halving import halve
@@ -10,16 +11,13 @@ from ._hadamard_halving import halve
 _CHUNK = 2**12
 
 
-def thin(key: jax.Array, counts: Count, p: jax.Array) -> Count:
-    """Binomial(counts, p) draws, inside a float64 block: those of `binomial`, in small chunks.
+def thin(key: jax.Array, counts: Count, p: Float[Array, ""]) -> Count:
+    """Binomial(counts, p) draws, inside a float64 block: `binomial` in small chunks.
 
     Args:
       key: a key; it is folded.
       counts: Count[k].
-      p: float64[].
-
-    Returns:
-      Count[k].
+      p: the probability.
     """
     size = counts.shape[0]
     if size <= _CHUNK:
@@ -35,27 +33,28 @@ def thin(key: jax.Array, counts: Count, p: jax.Array) -> Count:
     return lax.map(draw, (number, padded)).reshape(-1)[:size]
 
 
-def butterfly(key: jax.Array, state: jax.Array, *, forced: bool) -> jax.Array:
+def butterfly(
+    key: jax.Array, state: Float[Array, "B 2 rows"], *, forced: bool
+) -> Float[Array, "B 2 rows"]:
     """Exact counts of random rows and signs of users with given values, inside a float64 block.
 
     Each user draws the m bits of a row w, from the top bit down. After t bits, what matters of a
-    user are the bits drawn, the parity of those of them where the value has a 1, and the lower
-    m - t bits of the value. Users that agree in these are exchangeable, so only their number is
-    kept, and each bit splits it by a Binomial(n, 1/2): 2 K log2 K draws for K rows, with no regard
-    to the number of users.
+    user are the bits drawn, their parity where the value has a 1, and the lower m - t bits of the
+    value. Users that agree in these are exchangeable, so only their number is stored, and each bit
+    splits it by a Binomial(n, 1/2): 2 K log2 K draws for K rows, whatever the number of users.
 
     A state's index is [value's lower bits | bits drawn], with the next bit to be drawn on top, so
     that all levels are one program (a transform of constant geometry).
 
     Args:
       key: a key; it is folded.
-      state: float64[B, 2, 2**m], the users of each block by sign and value: w is uniform, and at
-        the end the sign says whether it is `<w, value>` (mod 2) plus the sign they began with.
+      state: the users of each block by sign and value, 2**m of them: w is uniform, and at the end
+        the sign is `<w, value>` (mod 2) plus the sign they began with.
       forced: whether w is uniform over the rows with `<w, value> = sign` instead: then the last bit
         where the value has a 1 is set to what the sign needs. Value 0 must have sign 0.
 
     Returns:
-      float64[B, 2, 2**m], the users by final sign and row. All signs are 0 where `forced`.
+      The users by final sign and row. All signs are 0 where `forced`.
     """
     blocks, _, size = state.shape
     half = size // 2
@@ -69,8 +68,9 @@ def butterfly(key: jax.Array, state: jax.Array, *, forced: bool) -> jax.Array:
             needed = users[:, :, 1] * jnp.array([1.0, 0.0])[None, :, None]
             zero = zero.at[:, :, 1].set(jnp.where(last, needed, zero[:, :, 1]))
         one = users - zero
-        even = zero[:, :, 0] + zero[:, :, 1]
-        odd = one[:, :, 0] + one[:, ::-1, 1]
-        return jnp.stack([even, odd], axis=-1).reshape(state.shape)
+        # The drawn bit becomes the lowest of the index; a 1 on a 1 of the value flips the sign.
+        zeros = zero[:, :, 0] + zero[:, :, 1]
+        ones = one[:, :, 0] + one[:, ::-1, 1]
+        return jnp.stack([zeros, ones], axis=-1).reshape(state.shape)
 
     return lax.fori_loop(0, size.bit_length() - 1, level, state)

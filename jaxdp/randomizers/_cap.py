@@ -9,12 +9,13 @@ for large dim; at least `(2 dim - 3) / (2 dim - 2)` within any cap.
 """
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Bool, Float, Float32
 
+from .._contract import Words
 from ..random._normal import truncated_normal, unit
 
 _FAILURE_BITS = 64
@@ -36,8 +37,13 @@ def coordinate_words(dim: int) -> int:
 
 
 def cap_coordinate(
-    words, first: int, dim: int, high: Any = False, tail: Any = 0.0, level: Any = 0.0
-):
+    words: Words,
+    first: int,
+    dim: int,
+    high: bool | Bool[Array, ""] = False,
+    tail: float | Float32[Array | np.ndarray, ""] = 0.0,
+    level: float | Float32[Array | np.ndarray, ""] = 0.0,
+) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
     """One coordinate of a uniform unit vector in R^dim, within a cap or outside of it.
 
     Args:
@@ -56,15 +62,16 @@ def cap_coordinate(
         return jnp.where(words[first] >> np.uint32(31) == 0, np.float32(1), np.float32(-1)), (
             jnp.float32(0)
         )
-    high, tail, level = jnp.asarray(high), jnp.float32(tail), jnp.float32(level)
+    high, tail = jnp.asarray(high), jnp.float32(tail)
+    level = jnp.asarray(level, jnp.float32)
     scale = np.float32(dim - 1.5)
-    peak = jnp.where(high, _log_keep(level), np.float32(0))
+    peak = jnp.where(high, _log_accept(level), np.float32(0))
 
     def propose(state):
         number, _, _ = state
         z = truncated_normal(words[first + 2 * number], high, tail)
-        keep = jnp.exp(_log_keep(z * z / scale) - peak)
-        return number + np.int32(1), z, unit(words[first + 1 + 2 * number]) <= keep
+        accepted = jnp.exp(_log_accept(z * z / scale) - peak)
+        return number + np.int32(1), z, unit(words[first + 1 + 2 * number]) <= accepted
 
     def refused(state):
         number, _, kept = state
@@ -77,13 +84,15 @@ def cap_coordinate(
     return jnp.where(kept, x, np.float32(0)), jnp.where(kept, jnp.exp(-t / 2), np.float32(0))
 
 
-def _log_keep(t):
+def _log_accept(t: Float32[Array, ""]) -> Float32[Array, ""]:
     """The logarithm of a(t)."""
     t = jnp.maximum(t, np.float32(1e-30))
     return np.float32(-0.5) * (t / 2 + jnp.log(-jnp.expm1(-t) / t))
 
 
-def embed(value, radius):
+def embed(
+    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+) -> tuple[Float32[Array, " d"], Float32[Array, ""]]:
     """A vector of the ball as the head and the last entry of a unit vector.
 
     Args:
@@ -97,7 +106,9 @@ def embed(value, radius):
     return entries * scale, last
 
 
-def direction(value, radius):
+def direction(
+    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+) -> tuple[Float32[Array, " d"], Float32[Array, ""]]:
     """A vector of the ball as a unit vector and its norm over the radius; see `embed`.
 
     Returns:
@@ -111,13 +122,17 @@ def direction(value, radius):
     return tilted / jnp.sqrt(jnp.sum(tilted * tilted)), jnp.sqrt(square)
 
 
-def _factors(value, radius):
+def _factors(
+    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+) -> tuple[Float32[Array, " d"], Float32[Array, ""], Float32[Array, ""]]:
     """`embed`, its head as the product of a vector and a number."""
     entries, scale, square = _scaled(value, radius)
     return entries, scale, jnp.sqrt(np.float32(1) - square)
 
 
-def _scaled(value, radius):
+def _scaled(
+    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+) -> tuple[Float32[Array, " d"], Float32[Array, ""], Float32[Array, ""]]:
     """The value over the radius, within the unit ball, and its squared norm in [0, 1].
 
     Large entries are clipped, so that their squares can be summed. A NaN becomes an entry that
@@ -127,7 +142,7 @@ def _scaled(value, radius):
       float32[d] and float32[], whose product it is, and float32[].
     """
     far, lost = np.float32(1e15), np.float32(1e19)  # the squares of 2**20 times far sum to 1e36
-    entries = value.astype(jnp.float32) * (np.float32(1) / radius)
+    entries = value.astype(jnp.float32) * (np.float32(1) / jnp.asarray(radius))
     entries = jnp.where(entries == entries, jnp.clip(entries, -far, far), lost)
     square = jnp.sum(entries * entries)
     valid = square < np.float32(1e37)
@@ -136,7 +151,13 @@ def _scaled(value, radius):
     return entries, scale, jnp.where(valid, jnp.minimum(square, np.float32(1)), np.float32(0))
 
 
-def report(value, radius, along, across, length=None):
+def report(
+    value: Float[Array, " d"],
+    radius: Float32[Array | np.ndarray, ""],
+    along: Float32[Array, ""],
+    across: Float32[Array, " d"],
+    length: Float32[Array, ""] | None = None,
+) -> Float32[Array, " m"]:
     """The vector with given parts along and across the unit vector of a value.
 
     Args:
@@ -154,7 +175,12 @@ def report(value, radius, along, across, length=None):
     return jnp.append(*_reflected(*_factors(value, radius), along, across))
 
 
-def point(head, last, along, across):
+def point(
+    head: Float[Array, " d"],
+    last: Float[Array, ""],
+    along: Float[Array, ""],
+    across: Float[Array, " d"],
+) -> tuple[Float[Array, " d"], Float[Array, ""]]:
     """The vector with given parts along and across a unit vector (head, last), `last >= 0`.
 
     A reflection that maps the last axis to the unit vector moves `(across, along)` there; nothing
@@ -173,7 +199,13 @@ def point(head, last, along, across):
     return _reflected(head, jnp.ones((), head.dtype), last, along, across)
 
 
-def _reflected(entries, scale, last, along, across):
+def _reflected(
+    entries: Float[Array, " d"],
+    scale: Float[Array, ""],
+    last: Float[Array, ""],
+    along: Float[Array, ""],
+    across: Float[Array, " d"],
+) -> tuple[Float[Array, " d"], Float[Array, ""]]:
     """`point` with the head `entries * scale`, which takes no pass over the users of its own."""
     shared = jnp.sum(entries * across)
     # Never NaN; but jax 0.10.2 on CPU rewrites the products of sums wrongly in batched loops over

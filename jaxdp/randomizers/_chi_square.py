@@ -5,7 +5,9 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Float32
 
+from .._contract import Words
 from ..random import standard_normal
 from ..random._gamma import log_accept
 from ..random._normal import unit
@@ -19,7 +21,7 @@ def chi_square_words(degrees: int) -> int:
     return 2 * ROUNDS if degrees > 1 else 1
 
 
-def chi_square(words, first: int, degrees: int):
+def chi_square(words: Words, first: int, degrees: int) -> Float32[Array, ""]:
     """The squared norm of a standard normal vector in R^degrees.
 
     Twice a gamma of shape `degrees / 2`, by Marsaglia and Tsang's rejection from a cubed normal, as

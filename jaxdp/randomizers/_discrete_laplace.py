@@ -1,49 +1,52 @@
 """Two-sided geometric noise for a bounded integer, clamped to its range."""
 
-import dataclasses
 import functools
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 
-from .._spec import check_epsilon, check_int
+from .._checks import Epsilon, Integer
+from .._contract import Population, Tree, Words, Work, field, params, spec, static
+from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, merge, multinomial
 from ._exact import exp_lower, log_upper
-from ._params import IndependentUsersParams
-from ._randomizer import Randomizer, check_bins, check_law, check_word_bits
+from ._params import DrawnCountsRound
+from ._randomizer import BinRandomizer, check_bins, check_law, check_word_bits
 
 MAX_VALUES = 2**11
+_FARTHEST = 2**52  # from 0, of the smallest integer
 _CHUNK = 2**16  # cells of the multinomials that are drawn side by side
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DiscreteLaplace(Randomizer):
+@spec
+class DiscreteLaplace(BinRandomizer):
     """Discrete Laplace noise for an integer in [low, high], clamped to the range.
 
-    Of the integer `low + x` the report is `y = clamp(x + N, 0, D)`, D = high - low, where
+    The report of the integer `low + x` is `y = clamp(x + N, 0, D)`, D = high - low, where
     `Pr[N = j]` is about `(1 - a) a**|j| / (1 + a)` with `a = e**(-epsilon / D)`. A user's value is
     x and a report is y, both in {0, .., D}: bins of the range. The estimate is the mean of the
     integers.
 
     One word is compared with D thresholds `C_j = 2**32 Pr[N >= j]`, the same for both signs. The
-    builder shrinks epsilon until the probabilities that these whole numbers realise are private;
-    what it takes is about `2 D**2 e**epsilon / (epsilon 2**32)` of epsilon. A report y is decoded
-    as `low + f(y)`, where f solves `E[f(y) | x] = x` for the realised channel: it is about y, and
-    at the ends y plus or minus the mean `1 / (e**(epsilon / D) - 1)` of what clamping cut off.
+    builder shrinks epsilon until the probabilities that these whole numbers realise are private,
+    by a share of about `2 D**2 e**epsilon / (epsilon 2**32)`. A report y is decoded as
+    `low + f(y)`, where f solves `E[f(y) | x] = x` for the realised channel: it is about y, and at
+    the ends y plus or minus the mean `1 / (e**(epsilon / D) - 1)` of what clamping cut off.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly, for the bits of the report: every ratio of the realised
         probabilities of a report is at most e**epsilon in rational arithmetic. There is no tail
         beyond which only some inputs could report. Values outside the range are clamped into it.
       * Bias: none; f is solved in float64.
-      * Variance, exact: that of f(y) under the realised channel, smaller than the
-        `2 a / (1 - a)**2` of the noise without clamping; of the mean, the sum over n**2.
+      * Variance, exact: the variance of f(y) under the realised channel, smaller than
+        `2 a / (1 - a)**2`, which the noise has without clamping; the mean has the sum over n**2.
 
     Edge cases:
       ==================================  =======================================================
@@ -75,25 +78,22 @@ class DiscreteLaplace(Randomizer):
       for the clamped geometric mechanism.
     """
 
-    low: int
-    high: int
-    epsilon: float
+    low: int = field(Integer(-_FARTHEST, _FARTHEST))
+    high: int = field(Integer(1 - _FARTHEST, _FARTHEST + MAX_VALUES - 1))
+    epsilon: float = field(Epsilon())
 
-    def __post_init__(self):
-        low = check_int("low", self.low, low=-(2**52), high=2**52)
-        high = check_int("high", self.high, low=low + 1, high=low + MAX_VALUES - 1)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Raises ValueError where thresholds of 32 bits cannot realise the noise."""
+        check_int("high", self.high, low=self.low + 1, high=self.low + MAX_VALUES - 1)
         _scores(self._reach, self.epsilon, 32)
 
     @property
     def _reach(self) -> int:
-        """D."""
+        """D, the largest bin."""
         return self.high - self.low
 
     @property
-    def num_values(self) -> int:
+    def num_values(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """D + 1, the number of integers in the range."""
         return self._reach + 1
 
@@ -104,15 +104,21 @@ class DiscreteLaplace(Randomizer):
     def _tails(self, word_bits: int) -> np.ndarray:
         return _tails(self._reach, self.epsilon, check_word_bits(word_bits))
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact `Pr[report = y | x]` as Fractions, row x, column y."""
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+        """The exact `Pr[report = y | x]`, row x of the inputs, column y.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: int[m], the bins of the rows; None for all.
+        """
         space, d = 2**word_bits, self._reach
         point, beyond = (row.tolist() for row in _words(self._tails(word_bits), word_bits))
 
         def words(x, y):
             return beyond[x] if y == 0 else beyond[d - x] if y == d else point[abs(y - x)]
 
-        return [[Fraction(words(x, y), space) for y in range(d + 1)] for x in range(d + 1)]
+        rows = range(d + 1) if inputs is None else inputs
+        return [[Fraction(words(x, y), space) for y in range(d + 1)] for x in rows]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter: the largest log-ratio in a column, rounded up."""
@@ -127,17 +133,14 @@ class DiscreteLaplace(Randomizer):
         thresholds = tails[::-1].astype(np.uint32)
         return DiscreteLaplaceParams(thresholds, np.stack([first, rest]), self.low, word_bits)
 
-    def _spread(self) -> np.ndarray:
-        """The variance of one decoded report of each value, float64[k]."""
-        tails = self._tails(32)
-        middle = self._reach / 2
-        scores, x = (
-            _scores(self._reach, self.epsilon, 32) - middle,
-            np.arange(self.num_values) - middle,
-        )
-        return _expected(scores**2, *_words(tails, 32)) / 2.0**32 - x**2
+    def report_variances(self) -> np.ndarray:
+        """The exact variance of one decoded report `low + f(y)` of each bin, float64[D + 1]."""
+        middle = self._reach / 2  # squares of centred numbers cancel less
+        scores = _scores(self._reach, self.epsilon, 32) - middle
+        x = np.arange(self.num_values) - middle
+        return _expected(scores**2, *_words(self._tails(32), 32)) / 2.0**32 - x**2
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact variance of the mean, float64[].
 
         Args:
@@ -146,26 +149,29 @@ class DiscreteLaplace(Randomizer):
         """
         del inputs
         counts = check_bins(counts, self.num_values).astype(np.float64)
-        return np.asarray(np.sum(counts * self._spread()) / counts.sum() ** 2)
+        return np.asarray(np.sum(counts * self.report_variances()) / counts.sum() ** 2)
 
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of the mean over all data sets of `num_users`; exact."""
-        return float(self._spread().max()) / check_int("num_users", num_users, low=1)
+        n = check_int("num_users", num_users, low=1)
+        return float(self.report_variances().max()) / n
 
-    def truth(self, counts, inputs=None) -> np.ndarray:
+    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The target: the mean of the users' integers, float64[]."""
         del inputs
         counts = check_bins(counts, self.num_values).astype(np.float64)
         return np.asarray(self.low + np.sum(counts * np.arange(counts.size)) / counts.sum())
 
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+    def population_truth(
+        self, probabilities: Any, num_users: int, inputs: Tree = None
+    ) -> np.ndarray:
         """The mean of the distribution that users are drawn from, float64[]."""
         del num_users, inputs
         p = check_law(probabilities, self.num_values)
         return np.asarray(self.low + np.sum(p * np.arange(p.size)))
 
-    def check_population(self, population) -> None:
-        """Raises unless the users' values are bins of the range."""
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins of the range."""
         population.require_bins(self.num_values, "high - low + 1")
 
 
@@ -183,6 +189,7 @@ def _realised(reach: int, epsilon: float, word_bits: int) -> np.ndarray | None:
     """The tails with nine tenths of epsilon at least, and no more than epsilon; else None."""
     allowed, exponents = exp_lower(epsilon), np.arange(1, reach + 1) / reach
     for shrink in (0.0, *(2.0**-bits for bits in range(40, 1, -1))):
+        # Pr[N >= j] = a**j / (1 + a), with a = e**(-decay / D).
         decay = epsilon * (1 - shrink)
         ends = np.exp(-decay * exponents) / (1 + math.exp(-decay / reach))
         tails = np.rint(2.0**word_bits * ends).astype(np.int64)
@@ -193,7 +200,7 @@ def _realised(reach: int, epsilon: float, word_bits: int) -> np.ndarray | None:
 
 
 def _ends(reach: int, word_bits: int) -> tuple[float, float] | None:
-    """About the ends of the epsilons around 2 that are realised, by steps of a tenth; or None."""
+    """About the least and the largest epsilon that is realised, by steps of a tenth; or None."""
     if _realised(reach, 2.0, word_bits) is None:
         return None
     ends = []
@@ -207,15 +214,15 @@ def _ends(reach: int, word_bits: int) -> tuple[float, float] | None:
 
 def _unrealisable(reach: int, epsilon: float, word_bits: int) -> ValueError:
     ends = _ends(reach, word_bits)
-    found = "no epsilon" if ends is None else "about {:.2g} to {:.2g}".format(*ends)
+    allowed = "no epsilon" if ends is None else "about {:.2g} to {:.2g}".format(*ends)
     return ValueError(
         f"epsilon must be one that thresholds of {word_bits} bits can realise for a range of "
-        f"{reach + 1} integers, {found}, got {epsilon!r}; change epsilon, or group the integers."
+        f"{reach + 1} integers, {allowed}, got {epsilon!r}; change epsilon, or group the integers."
     )
 
 
 def _words(tails: np.ndarray, word_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of 2**word_bits words, those with |N| = j, one sign of it, and those with N >= j.
+    """The numbers of words with N = j (or N = -j), and with N >= j.
 
     Returns:
       int64[D + 1] twice, for j = 0 .. D; the last entry of the first one is not used.
@@ -228,7 +235,7 @@ def _words(tails: np.ndarray, word_bits: int) -> tuple[np.ndarray, np.ndarray]:
 def _worst_ratio(tails: np.ndarray, word_bits: int) -> Fraction:
     """The largest ratio of two probabilities of one report; 0 where some are not positive.
 
-    A report inside of the range is at most D - 1 away from the values, and all distances up to that
+    A report inside the range is at most D - 1 away from the values, and all distances up to that
     occur in the column next to an end; an end has the ratio of `N >= 0` to `N >= D`.
     """
     point, beyond = _words(tails, word_bits)
@@ -267,17 +274,16 @@ def _scores(reach: int, epsilon: float, word_bits: int) -> np.ndarray:
         raise _unrealisable(reach, epsilon, word_bits) from None
     middle = np.zeros(reach + 1 - 2 * half)
     scores = np.concatenate([lower, middle, -lower[::-1]])
-    spread = _expected(scores**2, point, beyond) / 2.0**word_bits
-    if spread.max() > 4 * (reach / epsilon) ** 2 + reach**2:  # twice that of unclamped noise
+    squares = _expected(scores**2, point, beyond) / 2.0**word_bits
+    if squares.max() > 4 * (reach / epsilon) ** 2 + reach**2:  # twice the unclamped noise's
         raise _unrealisable(reach, epsilon, word_bits)
     scores = scores + reach / 2
     scores.setflags(write=False)
     return scores
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class DiscreteLaplaceParams(IndependentUsersParams):
+@params
+class DiscreteLaplaceParams(DrawnCountsRound):
     """The params of `DiscreteLaplace`: a pytree.
 
     Attributes:
@@ -287,12 +293,12 @@ class DiscreteLaplaceParams(IndependentUsersParams):
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    thresholds: jax.Array | np.ndarray
-    scores: jax.Array | np.ndarray
-    low: int = dataclasses.field(metadata={"static": True})
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+    thresholds: UInt32[Array | np.ndarray, " D"]
+    scores: Float32[Array | np.ndarray, "2 reports"]
+    low: int = static()
+    word_bits: int = static(default=32)
 
-    iid_stream: ClassVar[int] = 2**31
+    independent_stream: ClassVar[int] = 2**31
 
     @property
     def num_words(self) -> int:
@@ -305,20 +311,13 @@ class DiscreteLaplaceParams(IndependentUsersParams):
 
     @property
     def num_reports(self) -> int:
-        """D + 1."""
+        """Number of distinct reports, D + 1."""
         return self._reach + 1
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[1].
-          value: int32[] in [0, D]; clamped into it.
-
-        Returns:
-          int32[] in [0, D].
-        """
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report, in [0, D]; a value outside the range is clamped into it."""
         d, word = self._reach, words[0]
+        # The lower half of the words has noise >= 0, the upper half mirrors it with noise <= 0.
         end = jnp.minimum(word, np.uint32(2**self.word_bits - 1) - word)
         farther = jnp.searchsorted(jnp.asarray(self.thresholds), end, side="right")
         size = np.int32(d) - farther.astype(jnp.int32)
@@ -326,31 +325,22 @@ class DiscreteLaplaceParams(IndependentUsersParams):
         return jnp.clip(jnp.clip(value.astype(jnp.int32), 0, d) + noise, 0, d)
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """The estimated mean of the users' integers, float[]."""
-        reports = tally.f64()
+    def estimate(self, outcome: Count, /) -> Float[Array, "*batch"]:
+        """The estimated mean of the users' integers: `low` plus the mean of f(y)."""
+        reports = outcome.f64()
         scores = jnp.sum(jnp.asarray(self.scores).astype(jnp.float64), axis=0)
         return self.low + jnp.sum(reports * scores, axis=-1) / jnp.sum(reports, axis=-1)
 
-    def _probabilities(self):
-        """`Pr[|N| = j]` of one sign and `Pr[N >= j]`, float64[D + 1]; only in an x64 block."""
+    def _probabilities(self) -> tuple[Float[Array, " reports"], Float[Array, " reports"]]:
+        """`Pr[N = j]` and `Pr[N >= j]` for j = 0 .. D; only in an x64 block."""
         tails = jnp.asarray(self.thresholds).astype(jnp.float64)[::-1] / 2.0**self.word_bits
         one, zero = jnp.ones(1), jnp.zeros(1)
         point = jnp.concatenate([one - 2 * tails[:1], tails - jnp.append(tails[1:], zero)])
         return point, jnp.concatenate([one - tails[:1], tails])
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law: one multinomial for each integer of the range.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[D + 1], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          Count[D + 1].
-        """
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """One multinomial for each integer of the range, some of them side by side."""
         del inputs
         point, beyond = self._probabilities()
         d = self._reach
@@ -372,14 +362,13 @@ class DiscreteLaplaceParams(IndependentUsersParams):
         numbers = jnp.arange(steps, dtype=jnp.int32)
         return lax.scan(step, Count.zeros((d + 1,)), (numbers, chunks))[0]
 
-    def report_law(self, law):
+    def report_law(self, law: Float[Array, " reports"]) -> Float[Array, " reports"]:
+        # A convolution with the noise inside the range; the ends collect what is clamped.
         point, beyond = self._probabilities()
         kernel = jnp.concatenate([point[:0:-1], point])
         inner = jnp.convolve(law, kernel, precision="highest")[self._reach : 2 * self._reach + 1]
         first, last = jnp.sum(law * beyond), jnp.sum(law[::-1] * beyond)
         return jnp.concatenate([first[None], inner[1:-1], last[None]])
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws k**2 binomials."""
-        del num_users
-        return 200.0 * num_bins * (self._reach + 1)
+    def _cost(self, work: Work) -> float:
+        return work.draws(work.num_bins * (self._reach + 1))

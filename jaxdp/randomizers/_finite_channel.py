@@ -1,17 +1,24 @@
 """Any finite channel, given by its table of probabilities."""
 
-import dataclasses
 import functools
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 
-from .._spec import FrozenArray, check_epsilon, check_int
+from .._checks import By, Epsilon, Optional
+from .._contract import Tree, Words, Work, field, params, spec, static
+from .._spec import FrozenArray, check_int
+from .._x64 import compiled_in_float64, dot
+from ..random import Count, multinomial
+from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._finite_channel_params import NO_DECODER, FiniteChannelParams, split
+from ._params import DrawnCountsRound
 from ._randomizer import check_word_bits
 from ._support import LinearOracle
 
@@ -19,9 +26,56 @@ MAX_ENTRIES = 2**24
 """Largest number of entries of a table."""
 
 _SLACK = 1e-6  # of a probability, which tables in float32 may be off by
+_NO_DECODER = (
+    "table does not determine the counts: its rows are linearly dependent, up to the rounding to "
+    "words. Only linear combinations can be estimated, by a linear protocol with this channel."
+)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+def _check_table(name: str, value: Any) -> FrozenArray:
+    """The table as int64 or float64[k, m], or an error that says what is wrong with it."""
+    if isinstance(value, Tracer):
+        raise TypeError(
+            f"{name} must be a concrete array, got a traced value. A spec is built on the host: "
+            "build it outside jit and pass its params (spec.build()) into the function."
+        )
+    array = np.asarray(value.values if isinstance(value, FrozenArray) else value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}.")
+    if array.ndim != 2 or min(array.shape) < 2 or array.size > MAX_ENTRIES:
+        raise ValueError(
+            f"{name} must have shape [k, m], a row for each of k >= 2 values, a column for each of "
+            f"m >= 2 reports, and at most 2**24 entries, got shape {array.shape}."
+        )
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+        sums = array.sum(axis=1)
+        if not np.all(np.isfinite(array)) or np.abs(sums - 1).max() > _SLACK:
+            worst = int(np.argmax(np.where(np.isfinite(sums), np.abs(sums - 1), np.inf)))
+            raise ValueError(
+                f"{name} must have rows of probabilities that add up to 1, got a sum of "
+                f"{sums[worst]!r} in row {worst}; if the values are its columns, pass its "
+                "transpose."
+            )
+    else:
+        array = array.astype(np.int64)
+        sums = array.sum(axis=1)
+        if np.any(sums != sums[0]) or not 0 < sums[0] <= 2**53:
+            raise ValueError(
+                f"{name} of integers must have rows of one sum, at most 2**53, got sums from "
+                f"{sums.min()} to {sums.max()}."
+            )
+    if not np.all(array > 0):
+        row, column = (int(i) for i in np.argwhere(~(array > 0))[0])
+        raise ValueError(
+            f"{name} must be positive, got {array[row, column]} in row {row}, column {column}: a "
+            "report that some values never send tells them apart, and no epsilon is finite. Leave "
+            "out a column that is 0 throughout."
+        )
+    return FrozenArray(array)
+
+
+@spec
 class FiniteChannel(LinearOracle):
     """The randomizer with a given table of probabilities: `Pr[report = y | x] = table[x, y]`.
 
@@ -78,18 +132,17 @@ class FiniteChannel(LinearOracle):
       differential privacy.
     """
 
-    table: Any  # a FrozenArray, once constructed
-    epsilon: float | None = None
+    table: Any = field(By(_check_table, ("a", [0.5, 0.5], [[0.5, 0.4], [0.5, 0.5]], [[1], [1]])))
+    epsilon: float | None = field(Optional(Epsilon()), default=None)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __post_init__(self):
-        object.__setattr__(self, "table", _check_table(self.table))
+    def validate(self) -> None:
+        """Raises ValueError where words cannot realise the table within epsilon."""
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
             _check_ratios(self.table.values, self.epsilon)
         self.weights(32)
 
     @property
-    def num_values(self) -> int:
+    def num_values(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """k, the number of values."""
         return self.table.values.shape[0]
 
@@ -112,10 +165,11 @@ class FiniteChannel(LinearOracle):
         halves = None if decoder is None else split(decoder)
         return FiniteChannelParams(thresholds(self, word_bits), halves, word_bits)
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact `Pr[report = y | x]` as Fractions, row x, column y."""
-        space = 2**word_bits
-        return [[Fraction(n, space) for n in row] for row in self.weights(word_bits).tolist()]
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+        """The exact `Pr[report = y | x]`, row x of the inputs (of all values if None), column y."""
+        weights, space = self.weights(word_bits), 2**word_bits
+        rows = weights if inputs is None else weights[np.asarray(inputs)]
+        return [[Fraction(n, space) for n in row] for row in rows.tolist()]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up; at most `epsilon` where that is given."""
@@ -130,6 +184,10 @@ class FiniteChannel(LinearOracle):
         """
         return _decoder(self)
 
+    def noise(self) -> TableNoise:
+        """The moments of the noise, from the table."""
+        return TableNoise(*self._law_and_decoder())
+
     def covariance(self, value: int) -> np.ndarray:
         """The exact covariance of the estimate from one user, float64[k, k].
 
@@ -137,64 +195,20 @@ class FiniteChannel(LinearOracle):
           value: the user's value, an int in [0, k).
         """
         value = check_int("value", value, low=0, high=self.num_values - 1)
-        decoder = self._decoder_or_raise()
-        law = self.weights()[value] / 2.0**32
-        mean = decoder @ law
-        return (decoder * law) @ decoder.T - np.outer(mean, mean)
+        law, decoder = self._law_and_decoder()
+        mean = decoder @ law[value]
+        return (decoder * law[value]) @ decoder.T - np.outer(mean, mean)
 
     def _user_variances(self) -> np.ndarray:
-        decoder = self._decoder_or_raise()
-        law = self.weights().T / 2.0**32
-        return np.square(decoder) @ law - np.square(decoder @ law)
+        law, decoder = self._law_and_decoder()
+        return np.square(decoder) @ law.T - np.square(decoder @ law.T)
 
-    def _decoder_or_raise(self) -> np.ndarray:
+    def _law_and_decoder(self) -> tuple[np.ndarray, np.ndarray]:
+        """The realised channel and the decoder, float64[k, m] each; or a ValueError."""
         decoder = self.decoder()
         if decoder is None:
-            raise ValueError(NO_DECODER)
-        return decoder
-
-
-def _check_table(table: Any) -> FrozenArray:
-    """The table as int64 or float64[k, m], or an error that says what is wrong with it."""
-    if isinstance(table, Tracer):
-        raise TypeError(
-            "table must be a concrete array, got a traced value. A spec is built on the host: "
-            "build it outside jit and pass its params (spec.build()) into the function."
-        )
-    array = np.asarray(table.values if isinstance(table, FrozenArray) else table)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"table must be an array of numbers, got dtype {array.dtype}.")
-    if array.ndim != 2 or min(array.shape) < 2 or array.size > MAX_ENTRIES:
-        raise ValueError(
-            "table must have shape [k, m], a row for each of k >= 2 values, a column for each of "
-            f"m >= 2 reports, and at most 2**24 entries, got shape {array.shape}."
-        )
-    if array.dtype.kind == "f":
-        array = array.astype(np.float64)
-        sums = array.sum(axis=1)
-        if not np.all(np.isfinite(array)) or np.abs(sums - 1).max() > _SLACK:
-            worst = int(np.argmax(np.where(np.isfinite(sums), np.abs(sums - 1), np.inf)))
-            raise ValueError(
-                f"table must have rows of probabilities that add up to 1, got a sum of "
-                f"{sums[worst]!r} in row {worst}; if the values are its columns, pass its "
-                "transpose."
-            )
-    else:
-        array = array.astype(np.int64)
-        sums = array.sum(axis=1)
-        if np.any(sums != sums[0]) or not 0 < sums[0] <= 2**53:
-            raise ValueError(
-                "table of integers must have rows of one sum, at most 2**53, got sums from "
-                f"{sums.min()} to {sums.max()}."
-            )
-    if not np.all(array > 0):
-        row, column = (int(i) for i in np.argwhere(~(array > 0))[0])
-        raise ValueError(
-            f"table must be positive, got {array[row, column]} in row {row}, column {column}: a "
-            "report that some values never send tells them apart, and no epsilon is finite. Leave "
-            "out a column that is 0 throughout."
-        )
-    return FrozenArray(array)
+            raise ValueError(_NO_DECODER)
+        return self.weights() / 2.0**32, decoder
 
 
 def _check_ratios(table: np.ndarray, epsilon: float) -> None:
@@ -302,3 +316,86 @@ def left_inverse(law: np.ndarray, prior: np.ndarray) -> np.ndarray:
 def thresholds(spec: FiniteChannel, word_bits: int) -> np.ndarray:
     """The cumulative weights of each row but for the last, uint32[k, m - 1]."""
     return np.cumsum(spec.weights(word_bits)[:, :-1], axis=1).astype(np.uint32)
+
+
+def split(matrix: Float[np.ndarray, "*s"]) -> Float32[np.ndarray, "2 *s"]:
+    """A float64 array as the sum of two float32 ones: params hold no float64."""
+    high = matrix.astype(np.float32)
+    return np.stack([high, (matrix - high).astype(np.float32)])
+
+
+def joined(halves: Float32[Array | np.ndarray, "2 *s"]) -> Float[Array, "*s"]:
+    """The array that `split` was given, to 48 bits; only inside an x64 block."""
+    wide = jnp.asarray(halves).astype(jnp.float64)
+    return wide[0] + wide[1]
+
+
+@params
+class FiniteChannelParams(DrawnCountsRound):
+    """The params of `FiniteChannel`: a pytree.
+
+    Attributes:
+      thresholds: uint32[k, m - 1], the cumulative weights of each row but for the last.
+      decoder: float32[2, k, m], the sum of which makes counts of reports; None if there is none.
+      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+    """
+
+    thresholds: UInt32[Array | np.ndarray, "k last"]
+    decoder: Float32[Array | np.ndarray, "2 k m"] | None
+    word_bits: int = static(default=32)
+
+    independent_stream: ClassVar[int] = 1
+
+    @property
+    def num_words(self) -> int:
+        """One word per user."""
+        return 1
+
+    @property
+    def num_reports(self) -> int:
+        """Number of distinct reports: the table's columns."""
+        return self.thresholds.shape[-1] + 1
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report, in [0, m); a value outside the domain is clamped into it."""
+        k, last = self.thresholds.shape
+        value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
+        flat = jnp.asarray(self.thresholds).reshape(-1)
+        # Bisection: the bits of the number of thresholds at most the word, from the top down.
+        report = jnp.int32(0)
+        for step in (2**i for i in reversed(range(last.bit_length()))):
+            next_report = report + step
+            inside = jnp.minimum(next_report, last)
+            passed = words[0] >= flat[value * last + inside - 1]
+            report = jnp.where((next_report <= last) & passed, next_report, report)
+        return report
+
+    def table(self) -> Float[Array, "k m"]:
+        """The realised channel as float64, exact; only inside an x64 block."""
+        cumulative = jnp.asarray(self.thresholds).astype(jnp.float64)
+        padded = jnp.pad(cumulative, ((0, 0), (1, 0)))
+        following = jnp.pad(cumulative, ((0, 0), (0, 1)), constant_values=2.0**self.word_bits)
+        return (following - padded) / 2.0**self.word_bits
+
+    @compiled_in_float64
+    def estimate(self, outcome: Count, /) -> Float[Array, " k"]:
+        """Unbiased counts of the users' values.
+
+        Raises:
+          ValueError: the channel does not determine them.
+        """
+        if self.decoder is None:
+            raise ValueError(_NO_DECODER)
+        return dot(joined(self.decoder), outcome.f64())
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """The sum of a multinomial for each value."""
+        del inputs
+        return multinomial(jax.random.fold_in(key, 0), counts, self.table()).sum(0)
+
+    def report_law(self, law: Float[Array, " k"]) -> Float[Array, " m"]:
+        return dot(self.table().T, law)
+
+    def _cost(self, work: Work) -> float:
+        return work.draws(2.0 * work.num_bins * self.num_reports)

@@ -1,66 +1,140 @@
-"""Gaussian noise for vectors in a Euclidean ball."""
+"""Gaussian noise on a grid, for vectors in a Euclidean ball."""
 
-import dataclasses
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 
-from jaxdp_kernels.standard_normal import standard_normal
-
-from .._spec import check_choice, check_counts, check_epsilon, check_int, check_real
+from .._checks import By, Choice, Epsilon, Optional, Real
+from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._spec import check_counts, check_int
 from .._x64 import compiled_in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
-from ..random import Count
-from ..random._gamma import normal
+from ..random import Count, NormalNoise, normal
 from ._mean import (
     MeanRandomizer,
-    SumParams,
+    MeanRound,
+    SelfMoments,
+    Tail,
     check_norms,
-    check_scale,
-    into_ball,
-    unit_above,
-    weighted_sum,
+    into_unit_ball,
+    over_rows,
 )
+from ._vector import DIM, RADIUS
 
-MAX_NOISE = 1e10  # sigma / radius; float32 reports lose the value beyond 1e7 anyway
+FRACTION = 2**16  # parts of a grid step that inputs are resolved to, and values of a dither
+_STEPS = (2**8, 2**10, 2**12, 2**15, 2**17, 2**19)  # in sigma; from 2**13 on two tables
+_LARGEST_INPUT = 2**14  # in grid steps, so that the parts of a step fit an int32
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Gaussian(MeanRandomizer):
-    """Gaussian noise for vectors of L2 norm at most radius.
+def check_steps(name: str, value: Any) -> int:
+    """A power of two from 2**6 to 2**19."""
+    steps = check_int(name, value, low=2**6, high=_STEPS[-1])
+    if steps & (steps - 1):
+        raise ValueError(f"{name} must be a power of two, got {value!r}.")
+    return steps
 
-    `report = x + sigma z` with z ~ N(0, I). The estimate is the mean.
+
+def _norm_excess(dim: int) -> float:
+    """By how much float32 may leave a scaled vector longer than the radius, relatively.
+
+    A sum of d squares, in any order, is off by a relative d 2**-24; the few other operations by
+    2**-24 each.
+    """
+    return (dim + 16) * 2.0**-24
+
+
+def rounded_delta(
+    epsilon: float, sigma: float, radius: float, noise: NormalNoise, dim: int
+) -> float:
+    """A bound on the delta of Gaussian noise for inputs that are rounded at random to a grid.
+
+    Inputs x, x' become `floor(x / s + u)` with independent dithers u. Given them the noise is a
+    Gaussian that is rounded, and rounding commutes with shifts by grid steps; so by joint convexity
+    `delta <= E f(|D|**2)`, with `f(v)` the delta of a distance sqrt(v) and D the distance of the
+    rounded inputs. Each `D_i**2` takes two values, of mean at most `Delta_i**2 + s**2 / 4` and
+    range `s (2 |Delta_i| + s)`. log f is concave, so it lies below its tangent at `(2 r)**2`, of
+    slope k, and Hoeffding's lemma gives
+
+        f(4 r**2) exp(k d s**2 / 4 + k**2 s**2 (4 r + s sqrt(d))**2 / 8).
+
+    log f is concave: f(0) = 0 and `log f'(v) = const - v / (8 sigma**2) - (eps sigma)**2 / (2 v) -
+    log(v) / 2` is concave up to `v = 2 (eps sigma)**2`, which makes f log-concave there
+    (Prekopa); beyond, f' falls, so f itself is concave. `table_delta` is added.
+
+    Args:
+      epsilon: privacy parameter.
+      sigma: of the noise.
+      radius: of the ball; a little more is taken, for float32.
+      noise: in grid steps.
+      dim: d.
+    """
+    step = sigma / noise.steps
+    # Parts of a step are rounded too, by half a part of each entry.
+    r = radius * (1 + _norm_excess(dim)) + math.sqrt(dim) * step / (2 * FRACTION)
+    tangent = gaussian_delta(epsilon, 2 * r, sigma)
+    if tangent == 0.0:
+        return 1.0
+    # d f / d sqrt(v) = phi(sqrt(v) / (2 sigma) - eps sigma / sqrt(v)) / sigma
+    at = r / sigma - epsilon * sigma / (2 * r)
+    slope = math.exp(-(at**2) / 2) / math.sqrt(2 * math.pi) / (4 * r * sigma * tangent)
+    spread = (slope * step * (4 * r + step * math.sqrt(dim))) ** 2 / 8
+    rounded = math.log(tangent) + slope * dim * step**2 / 4 + spread + 1e-10  # of rounding
+    return math.exp(min(rounded, 0.0)) + table_delta(epsilon, noise, dim)
+
+
+def table_delta(epsilon: float, noise: NormalNoise, dim: int) -> float:
+    """What the distance of the noise from a rounded Gaussian adds to delta."""
+    return (1 + math.exp(min(epsilon, 700.0))) * dim * noise.distance
+
+
+@spec
+class Gaussian(MeanRandomizer["GaussianParams"]):
+    """Gaussian noise for vectors of L2 norm at most radius, in whole steps of a grid.
+
+    In steps s of the grid, the report is `floor(x / s + u) + m`: u are independent dithers, which
+    round without bias, and m is a normal of standard deviation sigma / s, rounded to an integer. m
+    comes from a table of exact masses, so a report tells nothing but its law in its last bits. The
+    estimate is the mean.
 
     In the local model any two inputs are neighbours, so the sensitivity is 2 radius. With
-    `calibration="analytic"` sigma is the least for which the mechanism is (epsilon, delta)-LDP.
-    `"as_printed"` keeps the `sigma**2 = 2 r**2 log(2 / delta) / epsilon**2` of Bassily's
-    Algorithm 1 for study.
+    `calibration="analytic"` sigma is the least for which the mechanism is (epsilon, delta)-LDP,
+    grid included. `"as_printed"` keeps the `sigma**2 = 2 r**2 log(2 / delta) / epsilon**2` of
+    Bassily's Algorithm 1 for study.
 
     Formal guarantees:
-      * Privacy: (epsilon, exact_delta())-LDP in real arithmetic, exact for dim >= 1. Analytic:
-        `exact_delta() <= delta`. As printed it is NOT (epsilon, delta)-LDP: at epsilon = 1,
-        delta = 1e-6 its true delta is 6.5e-4. Normals of one 32-bit word end at 6.3 sigma, so a
-        delta below about dim 2**-32 speaks of the formula and not of the sampler. Vectors beyond
-        the ball are scaled to its surface by the params, and NaN counts as 0.
-      * Bias: none.
-      * Variance, exact and the same for all inputs: `sigma**2 / n` for each entry of the mean.
+      * Privacy: (epsilon, exact_delta())-LDP; see `rounded_delta` for the proof. Analytic:
+        `exact_delta() <= delta`; the grid costs about 0.3 % of sigma at the default steps. As
+        printed it is NOT (epsilon, delta)-LDP: at epsilon = 1, delta = 1e-6 its true delta is
+        6.5e-4. Vectors beyond the ball are scaled to its surface by the params; NaN counts as 0.
+      * Bias: none, up to the rounding of an input to 2**-16 steps and to float32.
+      * Variance: `sigma**2 + s**2 / 4` for each entry of a report; for a given input it is exact
+        up to `s**2 / 6`, less than 3e-6 of it.
 
     Edge cases:
       ==================================  =======================================================
-      sigma above 1e10 or below 1e-4 r    ValueError: float32 cannot hold a value and its noise
+      more than 2**14 steps in radius     ValueError: pin fewer steps
+      grid too coarse for epsilon, delta  ValueError: pin more steps
+      epsilon above 20 at delta = 1e-6    ValueError: probabilities are multiples of 2**-64
       radius beyond 1e-20 .. 1e20         ValueError: change the unit of the values
       norm above radius                   ValueError from specs and populations; params scale it
-      more than 2**42 users               ValueError: sums are kept in 63 bits
+      users times reach above 2**63       ValueError: sums are kept in 63 bits
       ==================================  =======================================================
 
     Args:
-      dim: d, the dimension, >= 1.
+      dim: d, the dimension, 1 to 2**20.
       epsilon: privacy parameter, > 0.
       delta: probability, in (0, 1), with which the privacy loss may exceed epsilon.
       radius: r, the largest L2 norm, > 0; rounded to float32.
       calibration: "analytic" or "as_printed".
+      steps: grid steps in sigma, a power of two from 2**6 to 2**19; None for the fewest of 2**8,
+        2**10, 2**12, 2**15, 2**17 and 2**19 that cost less than 1 % of sigma. Small epsilons and
+        many dimensions need fine grids. Pin it where params of several epsilons are stacked.
 
     Raises:
       ValueError: an argument is out of range.
@@ -69,94 +143,149 @@ class Gaussian(MeanRandomizer):
     Example:
       >>> from jaxdp.randomizers import Gaussian
       >>> spec = Gaussian(dim=3, epsilon=1.0, delta=1e-6)
-      >>> round(spec.sigma, 3), spec.exact_delta() <= 1e-6
-      (8.449, True)
+      >>> round(spec.sigma, 2), spec.exact_delta() <= 1e-6
+      (8.46, True)
       >>> printed = Gaussian(dim=3, epsilon=1.0, delta=1e-6, calibration="as_printed")
-      >>> round(printed.sigma, 3), round(printed.exact_delta(), 6)
-      (5.387, 0.000654)
+      >>> round(printed.sigma, 3), round(printed.exact_delta(), 5)
+      (5.387, 0.00065)
 
     References:
       Balle, Wang (2018), Improving the Gaussian mechanism for differential privacy; Bassily (2019),
       Linear queries estimation with local differential privacy, Algorithm 1. Erratum: Theorem 3.1
       there calibrates to the sensitivity r of one vector against zero; two vectors of norm r are up
-      to 2 r apart.
+      to 2 r apart. The bound for dithered inputs is derived here.
     """
 
-    dim: int
-    epsilon: float
-    delta: float
-    radius: float = 1.0
-    calibration: str = "analytic"
+    dim: int = field(DIM)
+    epsilon: float = field(Epsilon())
+    delta: float = field(Real(0.0, 1.0))
+    radius: float = field(RADIUS, default=1.0)
+    calibration: str = field(Choice("analytic", "as_printed"), default="analytic")
+    steps: int | None = field(Optional(By(check_steps, (0, 96, 2**20, 1.5, "1"))), default=None)
 
-    def __post_init__(self):
-        object.__setattr__(self, "dim", check_int("dim", self.dim, low=1))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", check_real("delta", self.delta, low=0.0, high=1.0))
-        object.__setattr__(self, "radius", check_scale("radius", self.radius))
-        check_choice("calibration", self.calibration, ("analytic", "as_printed"))
-        if not 1e-4 <= self.sigma / self.radius <= MAX_NOISE:
+    def validate(self) -> None:
+        """Raises ValueError where no grid fits the noise."""
+        unit = self.radius / self._step
+        if unit > _LARGEST_INPUT:
             raise ValueError(
-                f"epsilon and delta must need a sigma between 1e-4 and {MAX_NOISE:g} times radius, "
-                f"got {self.epsilon!r} and {self.delta!r}, which need {self.sigma / self.radius:g}."
+                f"steps must be at most {_LARGEST_INPUT * self.sigma / self.radius:.3g} for "
+                f"epsilon = {self.epsilon:g} and delta = {self.delta:g}, so that radius has "
+                f"{_LARGEST_INPUT} grid steps at most; got {self.num_steps:g}. With noise so small "
+                "compared with radius, lower epsilon."
             )
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,)."""
+        """(dim,), a vector."""
         return (self.dim,)
 
     @property
+    def largest_value(self) -> float:
+        """The radius."""
+        return self.radius
+
+    @property
+    def noise(self) -> NormalNoise:
+        """The noise in grid steps."""
+        return NormalNoise.of(self._grid()[0])
+
+    @property
+    def num_steps(self) -> float:
+        """Grid steps in sigma."""
+        return self.noise.steps
+
+    @property
     def sigma(self) -> float:
-        """The standard deviation of each coordinate, a float32; analytic: rounded up."""
-        if self.calibration == "as_printed":
-            exact = self.radius * math.sqrt(2 * math.log(2 / self.delta)) / self.epsilon
-        else:
-            exact = gaussian_sigma(self.epsilon, self.delta, 2 * self.radius)
+        """The standard deviation of the noise in each entry, before it is rounded to the grid."""
+        return self.num_steps * self._step
+
+    @property
+    def _step(self) -> float:
+        """The size of a grid step, as float32 realises it: rounded up."""
+        return self.radius * FRACTION / float(self._scale)
+
+    @property
+    def _scale(self) -> np.float32:
+        """Parts of a grid step in radius: rounded down, so that a step is rounded up."""
+        exact = self.radius / self._grid()[1] * self.num_steps * FRACTION
         nearest = np.float32(exact)
-        if self.calibration == "analytic" and float(nearest) < exact:
-            nearest = np.nextafter(nearest, np.float32(np.inf))
-        return float(nearest)
+        return nearest if float(nearest) <= exact else np.nextafter(nearest, np.float32(0))
+
+    def _grid(self) -> tuple[int, float]:
+        """The nominal steps in sigma, and sigma."""
+        if self.calibration == "as_printed":
+            sigma = self.radius * math.sqrt(2 * math.log(2 / self.delta)) / self.epsilon
+            return self.steps or _STEPS[0], sigma
+        return _calibrated(self.dim, self.epsilon, self.delta, self.radius, self.steps)
 
     def build(self, word_bits: int = 32) -> "GaussianParams":
         """The params; the sampler needs words of 32 bits."""
         check_int("word_bits", word_bits, low=32, high=32)
-        sigma = self.sigma
+        noise = self.noise
+        reach = max(2 * math.ceil(noise.steps), math.ceil(self.radius / self._step) + 2)
         return GaussianParams(
-            np.asarray(sigma, np.float32),
+            noise,
+            np.asarray(self._scale),
             np.asarray(self.radius, np.float32),
-            unit_above(self.radius + sigma),
+            np.asarray(self._step),
             self.dim,
+            reach + noise.reach,
         )
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The epsilon at which `exact_delta()` holds: `epsilon` itself."""
-        del word_bits
+        check_int("word_bits", word_bits, low=32, high=32)
         return self.epsilon
 
     def exact_delta(self) -> float:
-        """The smallest delta at which the mechanism as built is (epsilon, delta)-LDP."""
-        return gaussian_delta(self.epsilon, 2 * self.radius, self.sigma)
+        """A proven delta at which the mechanism as built is (epsilon, delta)-LDP."""
+        bound = rounded_delta(self.epsilon, self.sigma, self.radius, self.noise, self.dim)
+        return min(bound, 1.0)
 
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports of a value, with respect to Lebesgue measure.
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+        """The log-probability of reports of a value.
 
         Args:
-          reports: float[n, dim].
+          reports: int[n, dim].
           value: float[dim].
 
         Returns:
           float64[n].
         """
-        gap = np.asarray(reports, np.float64) - self.check_value(value)
-        normaliser = self.dim * (math.log(2 * math.pi) / 2 + math.log(self.sigma))
-        return -np.sum(gap**2, axis=1) / (2 * self.sigma**2) - normaliser
+        parts = self._parts(self.check_value(value)[None])[0]
+        low, share = parts // FRACTION, parts % FRACTION / FRACTION
+        at, above = (self.noise.log_mass(np.asarray(reports) - low - i) for i in (0, 1))
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log(1 - share) + at, np.log(share) + above).sum(axis=1)
 
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the covariance of one report: the value, and sigma**2 I."""
-        return self.check_value(value), self.sigma**2 * np.eye(self.dim)
+    def _parts(self, values: np.ndarray) -> np.ndarray:
+        """Vectors as the params see them, in parts of a grid step, on the host; int32[k, dim]."""
+        return np.asarray(self.build()._parts(jnp.asarray(values, jnp.float32)))
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact variance of each entry of the mean, float64[dim].
+    @property
+    def _variance(self) -> float:
+        # Rounding the noise adds 1/12, rounding the input between 0 and 1/4, 1/6 on average.
+        return self.sigma**2 + self._step**2 / 4
+
+    def covariance_form(self) -> tuple[float, float]:
+        """The variance of an entry, and 0."""
+        return self._variance, 0.0
+
+    def tail(self) -> Tail:
+        """Sub-Gaussian: a rounded normal with `sigma**2 + s**2 / 12`, a dither with `s**2 / 4`."""
+        return Tail(self.sigma**2 + self._step**2 / 3, 0.0)
+
+    def self_moments(self, means: np.ndarray, weights: np.ndarray) -> SelfMoments:
+        """The moments of `z^T D z` for normal z: E[q z] = 0, `Var q = 2 sigma**4 |D|**2`."""
+        fourth = np.full(len(means), 2 * self._variance**2 * np.sum(weights**2))
+        return SelfMoments(np.zeros(means.shape), fourth)
+
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the covariance of one report: the value, and a multiple of I."""
+        return self.check_value(value), self._variance * np.eye(self.dim)
+
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+        """The variance of each entry of the mean, float64[dim].
 
         Args:
           counts: int[k], the number of users with each value.
@@ -166,76 +295,153 @@ class Gaussian(MeanRandomizer):
         counts = check_counts(counts).ravel()
         if inputs is not None:
             self.check_inputs(counts, inputs)
-        return np.full(self.dim, self.sigma**2 / counts.sum())
+        return np.full(self.dim, self._variance / counts.sum())
 
     def worst_case_variance(self, num_users: int) -> float:
-        """The variance of an entry of the mean, sigma**2 / n; exact, for every data set."""
-        return self.sigma**2 / check_int("num_users", num_users, low=1)
+        """The variance of an entry of the mean, the same for every data set."""
+        return self._variance / check_int("num_users", num_users, low=1)
 
-    def check_range(self, name, values) -> None:
+    def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless vectors are in the ball."""
         check_norms(name, values, "radius", self.radius)
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are vectors in the ball."""
         population.require_ball(self.dim, self.radius)
         self.check_total(population)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class GaussianParams(SumParams):
+@functools.lru_cache(maxsize=256)
+def _calibrated(
+    dim: int, epsilon: float, delta: float, radius: float, steps: int | None
+) -> tuple[int, float]:
+    """The nominal steps in sigma, and the least sigma whose `rounded_delta` is at most delta."""
+    least = gaussian_sigma(epsilon, delta, 2 * radius)
+    for number in (steps,) if steps else _STEPS:
+        bound = functools.partial(
+            _scaled_delta, epsilon, least, radius, NormalNoise.of(number), dim
+        )
+        pinned = steps is not None or number == _STEPS[-1]
+        for most in (1.01, 1.1, 1.3, 2.0) if pinned else (1.01,):
+            if bound(most) <= delta:
+                return number, least * _smallest(bound, delta, most)
+    if table_delta(epsilon, NormalNoise.of(_STEPS[0]), dim) > delta / 2:
+        raise ValueError(
+            f"epsilon must be smaller for dim = {dim} and delta = {delta:g}, got {epsilon:g}: the "
+            "probabilities of the noise are multiples of 2**-64; lower epsilon, or raise delta."
+        )
+    raise ValueError(
+        f"steps must be larger for dim = {dim}, epsilon = {epsilon:g} and delta = {delta:g}, got "
+        f"{steps}: the rounding of inputs to the grid takes all of delta; pin more steps, or take "
+        "fewer dimensions or a larger delta."
+    )
+
+
+def _scaled_delta(
+    epsilon: float, sigma: float, radius: float, noise: NormalNoise, dim: int, factor: float
+) -> float:
+    return rounded_delta(epsilon, sigma * factor, radius, noise, dim)
+
+
+def _smallest(bound: Callable[[float], float], delta: float, most: float) -> float:
+    """The smallest number in [1, most] with a bound of delta, to 1e-9, rounded up."""
+    low, high = 1.0, most
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (low, middle) if bound(middle) <= delta else (middle, high)
+    return high
+
+
+@params
+class GaussianParams(MeanRound):
     """The params of `Gaussian`: a pytree.
 
     Attributes:
-      sigma: float32[], the standard deviation of each coordinate.
+      noise: in grid steps.
+      scale: float32[], parts of a grid step in radius.
       radius: float32[], the largest norm.
-      unit: float32[], the power of two in which sums are kept.
+      unit: float64[], the size of a grid step.
       dim: d, static.
+      reach: the largest report, static.
     """
 
-    sigma: jax.Array | np.ndarray
-    radius: jax.Array | np.ndarray
-    unit: jax.Array | np.ndarray
-    dim: int = dataclasses.field(metadata={"static": True})
+    noise: NormalNoise
+    scale: Float32[Array | np.ndarray, ""]
+    radius: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    dim: int = static()
+    reach: int = static()
 
     @property
     def num_words(self) -> int:
-        """One word for each coordinate."""
-        return self.dim
+        """For each entry half of one for its dither, and one or two for its noise and for ties."""
+        return 2 * self.noise.levels * self.dim + self._dither_words
 
-    def from_bits(self, words, value):
-        """One user's report.
+    @property
+    def _dither_words(self) -> int:
+        return -(-self.dim // 2)
 
-        Args:
-          words: uint32[dim].
-          value: float32[dim] in the ball; scaled into it, NaN counts as 0.
+    @property
+    def largest_report(self) -> int:
+        """The reach of the noise, and of an input."""
+        return self.reach
 
-        Returns:
-          float32[dim], always finite.
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """(dim,), a vector."""
+        return (self.dim,)
+
+    def user_cost(self, work: Work) -> float:
+        """Nanoseconds of a user, roughly: table draws cost about what words do."""
+        return work.words(2.0 + 2.0 * self.noise.levels * self.dim)
+
+    def _parts(self, values: Float[Array, "*k d"]) -> Int32[Array, "*k d"]:
+        """Vectors in parts of a grid step."""
+        return jnp.rint(into_unit_ball(values, self.radius) * self.scale).astype(jnp.int32)
+
+    def from_bits(self, words: Words, value: Float[Array, " d"], /) -> Int32[Array, " d"]:
+        """One user's report; a value beyond the ball is scaled into it, NaN counts as 0."""
+        size = self.dim * self.noise.levels
+        ties = size + self._dither_words
+        pair = words[0:size].reshape(-1, self.dim), words[ties : ties + size].reshape(-1, self.dim)
+        return self._rounded(words[size:ties], self._parts(value)) + self.noise.draw(*pair)
+
+    @property
+    def draft(self) -> Draft:
+        """Without the words for ties."""
+        return Draft(self.dim * self.noise.levels + self._dither_words, self._draft)
+
+    def _draft(
+        self, words: UInt32[Array, "w n"], values: Float[Array, "n d"]
+    ) -> tuple[Int32[Array, "d n"], Bool[Array, " n"]]:
+        size, users = self.dim * self.noise.levels, words.shape[1]
+        noise, sure = self.noise.draft(words[0:size].reshape(-1, self.dim, users))
+        return self._rounded(words[size:], self._parts(values).T) + noise, jnp.all(sure, axis=0)
+
+    def _rounded(self, pairs: jax.Array, parts: jax.Array) -> jax.Array:
+        """Values in grid steps, rounded by independent dithers: two of each word."""
+        dithers = jnp.concatenate([pairs & np.uint32(FRACTION - 1), pairs >> np.uint32(16)])
+        return (parts + dithers[: self.dim].astype(jnp.int32)) >> np.int32(16)
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """A normal of the exact mean and variance of the sum.
+
+        The characteristic functions of the noise and of a normal differ by the cumulants of the
+        dithers alone: an entry's total variation is at most 0.02 over the cube of the steps in
+        sigma (Fourier inversion with the weight 1 + k**2).
         """
-        noise = standard_normal(words[0 : self.dim])
-        return into_ball(value, self.radius) + self.sigma * noise
+        return TallyLaw(self._draw, self._cost, distance=0.02 * self.dim / self.noise.steps**3)
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: the sum of the values and sqrt(n) sigma N(0, I).
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        users, parts = counts.sum(), self._parts(jnp.asarray(inputs))
+        shares = (parts & np.int32(FRACTION - 1)).astype(jnp.float64) / FRACTION
+        mean = over_rows(counts.f64(), parts.astype(jnp.float64)) / FRACTION
+        dithers = over_rows(counts.f64(), shares * (1 - shares))
+        spread = jnp.sqrt(users.f64() * self.noise.variance + dithers)
+        total = mean + spread * normal(jax.random.fold_in(key, 0), (self.dim,))
+        return {"sum": Count.from_float(jnp.rint(total)), "users": users}
 
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each value.
-          inputs: float32[k, dim], the values.
-
-        Returns:
-          {"sum": Fixed[dim], "users": Count[]}.
-        """
-        users = counts.sum()
-        total = weighted_sum(counts, into_ball(jnp.asarray(inputs), self.radius))
-        spread = jnp.sqrt(users.f64()) * jnp.asarray(self.sigma).astype(jnp.float64)
-        noise = normal(jax.random.fold_in(key, 0), (self.dim,))
-        return self.fixed_sum(self.in_units(total + spread * noise), users)
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: one normal an entry, and the sum of the bins."""
-        del num_users
-        return (100.0 + num_bins) * self.dim
+    def _cost(self, work: Work) -> float:
+        return work.words((100.0 + work.num_bins) * self.dim)

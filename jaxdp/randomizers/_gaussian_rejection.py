@@ -1,24 +1,47 @@
 """Bassily's Gaussian rejection sampling, repaired and as printed."""
 
-import dataclasses
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.scipy.special import ndtr, ndtri
+from jaxtyping import Array, Bool, Float, Float32, Int32
 
-from .._spec import check_choice, check_epsilon, check_int, check_real
+from .._checks import Choice, Epsilon, Integer, Optional, Real
+from .._contract import Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._spec import check_int, check_real
+from .._x64 import compiled_in_float64
+from ..random import Count, binomial, everyone, multinomial, normal, standard_normal
+from ..random._rejection import uniforms
 from ._exact import exp_lower, log_upper
 from ._gaussian_rejection_law import (
     Pieces,
+    absolute_moment,
     best_level,
     clipped_pieces,
     marginal_acceptance,
     ratio_error,
     truncated_pieces,
 )
-from ._gaussian_rejection_params import MOST, WORDS, GaussianRejectionParams
-from ._mean import MeanRandomizer, check_norms, check_scale, unit_above
+from ._mean import (
+    MeanRandomizer,
+    MeanRound,
+    Tail,
+    check_norms,
+    into_unit_ball,
+    over_rows,
+)
+from ._sphere import WORDS
+from ._vector import DIM, GRID, RADIUS
+
+MOST = 2**32 - 2**8
+"""The largest float32 below 2**32: as many words keep a report at most."""
+_REACH = 16  # standard deviations that an entry of y stays below
+_LANES = 2**8  # of a block of `_sums`, small since trials may run side by side
 
 
 class KeptLaw(NamedTuple):
@@ -35,13 +58,13 @@ class KeptLaw(NamedTuple):
     variance: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GaussianRejection(MeanRandomizer):
+@spec
+class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
     """Send a Gaussian vector that ignores your input, or drop out, as rejection sampling tells you.
 
     The user draws y ~ N(0, sigma**2 I), and keeps it with a probability that grows with the
     likelihood ratio `e**l` of N(x, sigma**2 I) to N(0, sigma**2 I) at y, so that a kept report
-    leans towards x. A report is `(y, 1)` or, if dropped, `(0, 1)` without the 1: float32[dim + 1].
+    leans towards x. A report is y on a grid of 2**10 steps for sigma, and 1; or zeros if dropped.
 
     `"repaired"`: x is padded by one coordinate to the norm r = radius (y has it too, and it is not
     sent), and y is kept with probability `clip(A e**l, a, a')`, `a' / a <= e**epsilon`, `a'` almost
@@ -108,18 +131,15 @@ class GaussianRejection(MeanRandomizer):
       at epsilon / 4 (16 times the variance would be needed); the acceptance depends on `|x|`.
     """
 
-    dim: int
-    epsilon: float
-    radius: float = 1.0
-    variant: str = "repaired"
-    num_users: int | None = None
-    noise: float | None = None
+    dim: int = field(DIM)
+    epsilon: float = field(Epsilon())
+    radius: float = field(RADIUS, default=1.0)
+    variant: str = field(Choice("repaired", "as_printed"), default="repaired")
+    num_users: int | None = field(Optional(Integer(2)), default=None)
+    noise: float | None = field(Optional(Real(1 / 16, 1e4, closed=True)), default=None)
 
-    def __post_init__(self):
-        object.__setattr__(self, "dim", check_int("dim", self.dim, low=1))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "radius", check_scale("radius", self.radius))
-        check_choice("variant", self.variant, ("repaired", "as_printed"))
+    def validate(self) -> None:
+        """Raises ValueError unless epsilon and the number of users suit the variant."""
         high = 20.0 if self._pure else 4 * math.log(2)
         if not 1e-4 <= self.epsilon <= high:
             raise ValueError(
@@ -132,11 +152,7 @@ class GaussianRejection(MeanRandomizer):
                 "printed sigma depends on it."
             )
         if not self._pure:
-            users = check_int("num_users", self.num_users, low=2)
-            object.__setattr__(self, "num_users", users)
-        if self.noise is not None:
-            noise = check_real("noise", self.noise, low=1 / 16, high=1e4, open_ends=False)
-            object.__setattr__(self, "noise", noise)
+            check_int("num_users", self.num_users, low=2)
 
     @property
     def _pure(self) -> bool:
@@ -144,8 +160,18 @@ class GaussianRejection(MeanRandomizer):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,)."""
+        """(dim,), a vector."""
         return (self.dim,)
+
+    @property
+    def largest_value(self) -> float:
+        """The radius."""
+        return self.radius
+
+    @property
+    def always_reports(self) -> bool:
+        """Whether the estimate is the mean over all users: in the repaired variant."""
+        return self._pure
 
     @property
     def _slope(self) -> float:
@@ -214,8 +240,7 @@ class GaussianRejection(MeanRandomizer):
             np.asarray([least, most], np.float32),
             np.asarray(self.epsilon, np.float32),
             np.asarray(self.radius, np.float32),
-            np.asarray(self.gain, np.float32),
-            unit_above(self.sigma + self.radius),
+            np.asarray(self.gain * self.sigma / GRID),
             self.dim,
             self.variant,
         )
@@ -228,14 +253,14 @@ class GaussianRejection(MeanRandomizer):
         least, most = self._bounds()
         return log_upper(Fraction(most, least))
 
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports of a value.
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+        """The log-density of reports of a value, up to the grid.
 
         The base measure is the law of y, N(0, sigma**2 I), for reports that are kept, and one more
         point for those that are dropped.
 
         Args:
-          reports: float[n, dim + 1].
+          reports: int[n, dim + 1].
           value: float[dim].
 
         Returns:
@@ -243,7 +268,7 @@ class GaussianRejection(MeanRandomizer):
         """
         reports, x = np.asarray(reports, np.float64), self.check_value(value)
         norm = min(float(np.linalg.norm(x)), self.radius)
-        seen = reports[:, :-1] @ x / (self.sigma * self.radius)
+        seen = reports[:, :-1] @ x / (GRID * self.radius)
         if self._pure:
             hidden = math.sqrt(1 - (norm / self.radius) ** 2)
             keep = marginal_acceptance(*self._clip(), seen, hidden)
@@ -256,7 +281,31 @@ class GaussianRejection(MeanRandomizer):
             kept = np.log(keep)
         return np.where(reports[:, -1] > 0, kept, math.log1p(-self.kept_law(norm).probability))
 
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
+    def covariance_form(self) -> tuple[float, float] | None:
+        """Repaired: `r**2 P / m**2` and `(s - P) / m**2 - 1`; as printed reports are biased."""
+        if not self._pure:
+            return None
+        kept, mean, square = (float(x) for x in self._pieces(self.radius).moments())
+        return self.radius**2 * kept / mean**2, (square - kept) / mean**2 - 1
+
+    def tail(self) -> Tail | None:
+        """Repaired: a coordinate of a decoded report is `g B z`, z normal and B in {0, 1}.
+
+        So `E |B z|**q <= E |z|**q`, which is at most `q! / 2 E[B z**2] c**(q - 2)` for the c below,
+        the condition of Bernstein's inequality.
+        """
+        if not self._pure:
+            return None
+        law = self.kept_law(self.radius)
+        along = law.probability * (law.variance + law.mean**2) / self.sigma**2
+        square = max(along, law.probability)  # at least E[B z**2] in every direction
+        powers = range(3, 64)
+        logs = [math.log(2 * absolute_moment(q) / square) - math.lgamma(q + 1) for q in powers]
+        scale = max(math.exp(log / (q - 2)) for log, q in zip(logs, powers, strict=True))
+        gain = self.gain * self.sigma
+        return Tail(gain**2 * square, gain * scale)
+
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one user's estimate, of which a dropped one is 0."""
         x = self.check_value(value)
         norm = float(np.linalg.norm(x))
@@ -269,7 +318,7 @@ class GaussianRejection(MeanRandomizer):
         along = (square - kept - mean**2) * np.outer(unit, unit)
         return self.sigma * mean * unit, self.sigma**2 * (kept * np.eye(self.dim) + along)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact mean squared error of each entry of the estimate, float64[dim].
 
         Args:
@@ -305,11 +354,179 @@ class GaussianRejection(MeanRandomizer):
         along = (second - kept) / mean**2 - 1
         return float(square * (kept / mean**2 + max(along, 0.0)) / n)
 
-    def check_range(self, name, values) -> None:
+    def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless vectors are in the ball."""
         check_norms(name, values, "radius", self.radius)
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are vectors in the ball."""
         population.require_ball(self.dim, self.radius)
         self.check_total(population)
+
+
+@params
+class GaussianRejectionParams(MeanRound):
+    """The params of `GaussianRejection`: a pytree.
+
+    Attributes:
+      slope: float32[], radius / sigma.
+      level: float32[], log A - slope**2 / 2 of the repaired variant.
+      bounds: float32[2], the least and the most words that keep a report of the repaired variant.
+      epsilon: float32[], of the printed variant.
+      radius: float32[], the largest norm.
+      unit: float64[], what 1 in a report of a user stands for.
+      dim: d, static.
+      variant: static.
+    """
+
+    slope: Float32[Array | np.ndarray, ""]
+    level: Float32[Array | np.ndarray, ""]
+    bounds: Float32[Array | np.ndarray, "2"]
+    epsilon: Float32[Array | np.ndarray, ""]
+    radius: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    dim: int = static()
+    variant: str = static(default="repaired")
+
+    @property
+    def _pure(self) -> bool:
+        return self.variant == "repaired"
+
+    @property
+    def num_words(self) -> int:
+        """One word for each coordinate, one to keep or drop, and one for the padding."""
+        return self.dim + (2 if self._pure else 1)
+
+    @property
+    def largest_report(self) -> int:
+        """16 standard deviations."""
+        return _REACH * GRID
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """(dim,), a vector."""
+        return (self.dim,)
+
+    @property
+    def lazy_words(self) -> bool:
+        """True: words fuse into the normals that are made of them."""
+        return True
+
+    def user_cost(self, work: Work) -> float:
+        """Nanoseconds of a user, roughly: normals cost three times what words do."""
+        return work.words(20.0 + 3.0 * self.num_words)
+
+    def summands(self, reports: Int32[Array, "*n m"]) -> Int32[Array, "*n d"]:
+        """The coordinates, without the flag."""
+        return reports[..., :-1]
+
+    def from_bits(self, words: Words, value: Float[Array, " d"], /) -> Int32[Array, " m"]:
+        """One user's report: y on the grid and 1, or zeros.
+
+        A value beyond the ball is scaled into it, NaN counts as 0.
+        """
+        unit = into_unit_ball(value, self.radius)
+        z = standard_normal(words[0 : self.dim])
+        along = jnp.sum(z * unit, axis=-1)
+        square = jnp.minimum(jnp.sum(unit * unit, axis=-1), np.float32(1))
+        if self._pure:
+            along = along + jnp.sqrt(1 - square) * standard_normal(words[self.dim + 1])
+            log_ratio = jnp.minimum(self.level + self.slope * along, np.float32(0))
+            threshold = jnp.exp(log_ratio) * np.float32(WORDS)
+            threshold = jnp.clip(threshold, self.bounds[0], self.bounds[1])
+        else:
+            log_ratio = self.slope * along - np.float32(0.5) * self.slope * self.slope * square
+            good = jnp.abs(log_ratio) <= np.float32(0.25) * self.epsilon
+            ratio = jnp.exp(jnp.where(good, log_ratio, np.float32(0))) * np.float32(WORDS / 2)
+            threshold = jnp.where(good, jnp.minimum(ratio, np.float32(MOST)), np.float32(0))
+        kept = words[self.dim] < threshold.astype(jnp.uint32)
+        y = jnp.where(kept, jnp.rint(z * np.float32(GRID)), np.float32(0)).astype(jnp.int32)
+        return jnp.concatenate([y, kept.astype(jnp.int32)[None]])
+
+    def tally(
+        self, reports: Int32[Array, "n m"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"sum": Count[d] in units, "active": Count[], who is kept, "users": Count[]}."""
+        kept = everyone(reports, mask) & (reports[:, -1] > 0)
+        active = Count.of(jnp.sum(kept, dtype=jnp.int32))
+        return {**MeanRound.tally(self, reports, mask), "active": active}
+
+    @compiled_in_float64
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, " d"]:
+        """The estimated mean of the users' vectors."""
+        size = outcome["users"] if self._pure else outcome["active"]
+        unit = jnp.asarray(self.unit).astype(jnp.float64)
+        return outcome["sum"].f64() * unit / jnp.maximum(size.f64(), 1.0)
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """One number a user and one vector a value; the rounding to the grid is left out.
+
+        How many users of each value are kept is binomial; their sum along the value is that of as
+        many draws of truncated normals, and across it a Gaussian vector.
+        """
+        return TallyLaw(self._draw, self._cost, distance=math.sqrt(self.dim) / GRID**2)
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        unit = into_unit_ball(jnp.asarray(inputs), self.radius).astype(jnp.float64)
+        norm = jnp.minimum(jnp.sqrt(jnp.sum(unit * unit, axis=1)), 1.0)
+        slope = jnp.asarray(self.slope).astype(jnp.float64)
+        if self._pure:
+            unit = jnp.concatenate([unit, jnp.sqrt(1 - norm * norm)[:, None]], axis=1)
+            least, most = (jnp.asarray(self.bounds).astype(jnp.float64) / WORDS)[jnp.arange(2)]
+            level = jnp.asarray(self.level).astype(jnp.float64)
+            one = clipped_pieces(jnp, level, slope, least, most)
+            pieces = Pieces(*(jnp.broadcast_to(x, (unit.shape[0], 3)) for x in one))
+        else:
+            unit = unit / jnp.maximum(norm, 1e-30)[:, None]
+            epsilon = jnp.asarray(self.epsilon).astype(jnp.float64)
+            pieces = truncated_pieces(jnp, slope * norm, epsilon)
+        masses = pieces.masses(jnp, ndtr)
+        kept = binomial(jax.random.fold_in(key, 0), counts, jnp.sum(masses, axis=1))
+        drawn = multinomial(jax.random.fold_in(key, 1), kept, masses)
+        along = _sums(jax.random.fold_in(key, 2), drawn, pieces)
+        noise = normal(jax.random.fold_in(key, 3), unit.shape)
+        root = jnp.sqrt(kept.f64())
+        across = along - root * jnp.sum(noise * unit, axis=1)
+        total = over_rows(across, unit) + over_rows(root, noise)
+        return {
+            "sum": Count.from_float(jnp.rint(total[: self.dim] * GRID)),
+            "active": kept.sum(),
+            "users": counts.sum(),
+        }
+
+    def _cost(self, work: Work) -> float:
+        each = 1000.0 + 100.0 * self.dim
+        return work.words(150.0 * work.num_users + each * work.num_bins)
+
+
+def _sums(key: jax.Array, counts: Count, pieces: Pieces) -> Float[Array, " k"]:
+    """Sums of truncated normals, of each piece as many as its count, over the pieces.
+
+    One draw after the other, in blocks, so that memory does not depend on the counts.
+    """
+    flat = Pieces(*(x.reshape(-1) for x in pieces))
+    ends = jnp.cumsum(counts.f64().reshape(-1))
+    last = ends.shape[0] - 1
+    a, b = flat.low - flat.mean, flat.high - flat.mean
+    flip = a + b > 0  # draw in the lower tail, where probabilities keep their digits
+    below, above = ndtr(jnp.where(flip, -b, a)), ndtr(jnp.where(flip, -a, b))
+    lane = jnp.arange(_LANES, dtype=jnp.uint32)
+    data = jax.random.key_data(key)
+
+    def block(state):
+        number, begin, sums = state
+        u = uniforms(data, lane, number).ravel() + 2.0**-54
+        user = begin + jnp.arange(2 * _LANES, dtype=jnp.float64)
+        piece = jnp.minimum(jnp.searchsorted(ends, user, side="right"), last).astype(jnp.int32)
+        low, high = below[piece], above[piece]
+        x = ndtri(jnp.clip(low + u * (high - low), low, high))
+        draw = flat.mean[piece] + jnp.where(flip[piece], -x, x)
+        draw = jnp.where(user < ends[-1], draw, 0.0)
+        sums = sums + jax.ops.segment_sum(draw, piece, last + 1)
+        return number + np.uint32(1), begin + 2 * _LANES, sums
+
+    start = (jnp.zeros((), jnp.uint32), jnp.zeros(()), jnp.zeros_like(ends))
+    sums = lax.while_loop(lambda state: state[1] < ends[-1], block, start)[2]
+    return jnp.sum(sums.reshape(pieces.mean.shape), axis=1)

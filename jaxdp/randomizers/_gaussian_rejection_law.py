@@ -151,3 +151,8 @@ def ratio_error(
         total += s * s * generating * second
     nobody = math.exp(float(np.sum(counts * np.log1p(-kept))))
     return total / 16 + nobody * target**2
+
+
+def absolute_moment(q: int) -> float:
+    """E |z|**q of a standard normal z."""
+    return math.exp(q / 2 * math.log(2) + math.lgamma((q + 1) / 2)) / math.sqrt(math.pi)

@@ -1,30 +1,33 @@
 """One randomized bit of a random Hadamard coefficient."""
 
-import dataclasses
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int32, UInt32
 
 from jaxdp_kernels.fwht import fwht
 
-from .._spec import check_epsilon, check_int
+from .._bits import parity
+from .._checks import Epsilon, Integer
+from .._contract import Tree, Words, Work, field, params, spec, static
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ._butterfly import butterfly, thin
+from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
-from ._params import IndependentUsersParams
-from ._randomizer import check_word_bits
-from ._support import SupportOracle
+from ._hadamard_words import chosen, grain, num_words, random_row
+from ._params import DrawnCountsRound
+from ._randomizer import check_word_bits, listed_rows
+from ._support import SupportOracle, table_noise
 
 MAX_VALUES = 2**24
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class HadamardBit(SupportOracle):
     """One-bit Hadamard response: one randomized entry of the value's column of a Hadamard matrix.
 
@@ -78,22 +81,19 @@ class HadamardBit(SupportOracle):
       Lemma 6 is to be read as uncorrelated.
     """
 
-    num_values: int
-    epsilon: float
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
 
-    def __post_init__(self):
-        object.__setattr__(
-            self, "num_values", check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        )
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        self._true(32)
+    def validate(self) -> None:
+        """Raises ValueError where a word cannot realise epsilon."""
+        self._threshold(32)
 
     @property
     def _row_bits(self) -> int:
         return (self.num_values - 1).bit_length()
 
-    def _true(self, word_bits: int) -> int:
-        """The number of last words that tell the truth."""
+    def _threshold(self, word_bits: int) -> int:
+        """The number of last words with which the bit is true."""
         word_bits = check_word_bits(word_bits)
         unit = grain(self._row_bits, word_bits)
         space = 2**word_bits // unit
@@ -103,6 +103,7 @@ class HadamardBit(SupportOracle):
                 f"epsilon must be at most {highest:.6g} for num_values = {self.num_values}, got "
                 f"{self.epsilon!r}: no smaller probability of a lie than 1 / {space} is left."
             )
+        # The least probability of a lie that is allowed, in units, is rounded up.
         true = space - math.ceil(space / (exp_lower(self.epsilon) + 1))
         if 2 * true <= space:
             raise ValueError(
@@ -113,26 +114,34 @@ class HadamardBit(SupportOracle):
 
     def build(self, word_bits: int = 32) -> "HadamardBitParams":
         """The params; `word_bits=8` makes a twin whose words can be enumerated."""
-        true = np.asarray(self._true(word_bits), np.uint32)
-        return HadamardBitParams(true, self.num_values, word_bits)
+        threshold = np.asarray(self._threshold(word_bits), np.uint32)
+        return HadamardBitParams(threshold, self.num_values, word_bits)
 
     def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised p, and 1/2: how often a report supports one's own value, and another."""
-        return Fraction(self._true(word_bits), 2**word_bits), Fraction(1, 2)
+        """Exact probabilities (p, 1/2) that a report supports the user's value, and another one."""
+        return Fraction(self._threshold(word_bits), 2**word_bits), Fraction(1, 2)
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact `Pr[report = y | x]` as Fractions, row x, column `y = j + D b`.
+    def joint_support(self) -> tuple[Fraction, Fraction]:
+        """(p / 2, 1 / 4): whether two values are supported is independent."""
+        p, q = self.probabilities()
+        return p * q, q * q
 
-        Raises:
-          ValueError: it has more than 2**22 entries.
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact `Pr[report = y | x]`, row x of the inputs, column `y = j + D b`.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: int[m], the values of the rows; None for all.
         """
-        k, size = self.num_values, 2**self._row_bits
-        check_listable(k, 2 * size)
+        size = 2**self._row_bits
+        rows = listed_rows(self.num_values, 2 * size, inputs)
+        if rows is None:
+            return None
         p, _ = self.probabilities(word_bits)
         truth, lie = p / size, (1 - p) / size
         return [
             [truth if (j & x).bit_count() % 2 == b else lie for b in (0, 1) for j in range(size)]
-            for x in range(k)
+            for x in rows
         ]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
@@ -140,36 +149,30 @@ class HadamardBit(SupportOracle):
         p, _ = self.probabilities(word_bits)
         return log_upper(p / (1 - p))
 
-    def covariance(self, value) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k]: `c**2 - 1{q = v}`, diagonal.
-
-        Args:
-          value: int, the user's value.
-        """
-        value = check_int("value", value, low=0, high=self.num_values - 1)
-        return np.diag(self.variance(np.eye(self.num_values, dtype=np.int64)[value]))
+    def noise(self) -> TableNoise:
+        """The moments of the noise, from the table of the 2 D reports."""
+        return table_noise(self.build(), self.num_values)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class HadamardBitParams(IndependentUsersParams):
+@params
+class HadamardBitParams(DrawnCountsRound):
     """The params of `HadamardBit`: a pytree.
 
     Attributes:
-      true: uint32[], a user's bit is true when its last word is below `true`.
+      threshold: uint32[], a user's bit is true when its last word is below it.
       num_values: k, static.
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    true: jax.Array | np.ndarray
-    num_values: int = dataclasses.field(metadata={"static": True})
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+    threshold: UInt32[Array | np.ndarray, ""]
+    num_values: int = static()
+    word_bits: int = static(default=32)
 
-    iid_stream: ClassVar[int] = 2
+    independent_stream: ClassVar[int] = 2
 
     @property
     def row_bits(self) -> int:
-        """log2 D."""
+        """Number of bits of a row, log2 D."""
         return (self.num_values - 1).bit_length()
 
     @property
@@ -179,67 +182,51 @@ class HadamardBitParams(IndependentUsersParams):
 
     @property
     def num_reports(self) -> int:
-        """2 D."""
+        """Number of distinct reports, 2 D."""
         return 2 ** (self.row_bits + 1)
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          int32[] in [0, 2 D): `j + D b`.
-        """
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report `j + D b`; a value outside the domain is clamped into it."""
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
         row = random_row(words, self.row_bits)
-        lie = ~chosen(words, self.row_bits, self.true)
+        lie = ~chosen(words, self.row_bits, self.threshold)
         return row | ((parity(row & value) ^ lie.astype(jnp.int32)) << self.row_bits)
 
-    def probabilities(self):
+    def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, 1/2) as float64; only inside an x64 block."""
-        p = jnp.asarray(self.true).astype(jnp.float64) / 2.0**self.word_bits
+        p = jnp.asarray(self.threshold).astype(jnp.float64) / 2.0**self.word_bits
         return p, jnp.full_like(p, 0.5)
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """Unbiased counts of the users' values, float[k]."""
+    def estimate(self, outcome: Count, /) -> Float[Array, "*batch k"]:
+        """Unbiased counts of the users' values: the transform of the signed rows, times c."""
         p, _ = self.probabilities()
-        reports = tally.f64().reshape(*tally.shape[:-1], 2, -1)
+        reports = outcome.f64().reshape(*outcome.shape[:-1], 2, -1)
         signed = fwht(reports[..., 0, :] - reports[..., 1, :])
         return signed[..., : self.num_values] / (2 * p - 1)
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law, in O(D log D) draws for any number of users.
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """O(D log D) draws: a binomial for each value says how many of its users tell the truth.
 
-        A binomial for each value says how many of its users tell the truth; then all of them draw
-        their rows together (`butterfly`).
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          Count[2 D].
+        Then all of them draw their rows together (`butterfly`).
         """
         del inputs
         p, _ = self.probabilities()
         users = counts.f64()
-        true = thin(jax.random.fold_in(key, 0), counts, p).f64()
+        truthful = thin(jax.random.fold_in(key, 0), counts, p).f64()
         size = 2**self.row_bits
-        state = jnp.zeros((1, 2, size)).at[0, :, : self.num_values].set([true, users - true])
+        signs = jnp.zeros((1, 2, size)).at[0, :, : self.num_values]
+        state = signs.set([truthful, users - truthful])
         rows = butterfly(jax.random.fold_in(key, 1), state, forced=False)
         return Count.from_float(rows.reshape(2 * size))
 
-    def report_law(self, law):
+    def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:
+        # Pr[j, b] is (1 + (-1)**b (2 p - 1) E (-1)**<j, v>) / (2 D), without the 2 D.
         p, _ = self.probabilities()
         mean = (2 * p - 1) * fwht(jnp.pad(law, (0, 2**self.row_bits - self.num_values)))
         return jnp.concatenate([1 + mean, 1 - mean])
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws 2 D log2 D halves."""
-        del num_users
-        return 200.0 * num_bins + 100.0 * self.row_bits * 2**self.row_bits
+    def _cost(self, work: Work) -> float:
+        # A binomial for each bin, and 2 halves for each row and bit at a quarter of its price.
+        return work.draws(work.num_bins + self.row_bits * 2**self.row_bits / 2)

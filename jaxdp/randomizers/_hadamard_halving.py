@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Bool, Float, UInt32
 
 from jaxdp_kernels.threefry_words import threefry2x32
 
@@ -19,7 +20,7 @@ _SETTLED = 128  # open lanes that are served at a time: a chunk of 4,096 has 63 
 _NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(10))
 
 
-def halve(key: jax.Array, n: jax.Array) -> jax.Array:
+def halve(key: jax.Array, n: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """Binomial(n, 1/2) draws, inside a float64 block.
 
     Up to n = 64 a draw counts random bits. Above, it is a normal of mean n/2 and variance
@@ -29,14 +30,11 @@ def halve(key: jax.Array, n: jax.Array) -> jax.Array:
     may fail is seen from z alone. The exact test is made only in the rare chunk that needs it.
 
     *Formal guarantees.* As for `jaxdp.random.binomial`: exact in law up to float64, with normals
-    from uniforms of 53 bits. A draw depends on its own n and flat index only.
+    from uniforms of 53 bits. A draw depends on its n and flat index only.
 
     Args:
       key: a key; it is turned into words.
-      n: float64[...], whole numbers in [0, 2**53].
-
-    Returns:
-      float64[...], whole numbers in [0, n].
+      n: whole numbers in [0, 2**53].
     """
     data, size = jax.random.key_data(key), n.size
     # Lanes that wait for a neighbour are few where chunks are small; a GPU wants them large.
@@ -48,8 +46,10 @@ def halve(key: jax.Array, n: jax.Array) -> jax.Array:
     return draws.ravel()[:size].reshape(n.shape)
 
 
-def _draw(key: jax.Array, index: jax.Array, n: jax.Array) -> jax.Array:
-    """The draws of one chunk: uint32[c], float64[c] -> float64[c]."""
+def _draw(
+    key: UInt32[Array, "2"], index: UInt32[Array, " c"], n: Float[Array, " c"]
+) -> Float[Array, " c"]:
+    """The draws of one chunk."""
     few = n < COUNT_BELOW
     # A lane reads its first block either as coins or as a uniform.
     high, low = threefry2x32((key[0], key[1]), (jnp.zeros_like(index), index))
@@ -74,7 +74,9 @@ def _draw(key: jax.Array, index: jax.Array, n: jax.Array) -> jax.Array:
     return lax.while_loop(lambda x: jnp.any(x == _OPEN), settle, jnp.where(few, coins, draw))
 
 
-def _count_coins(high: jax.Array, low: jax.Array, n: jax.Array) -> jax.Array:
+def _count_coins(
+    high: UInt32[Array, " c"], low: UInt32[Array, " c"], n: Float[Array, " c"]
+) -> Float[Array, " c"]:
     """The ones among the first n of 64 bits, n <= 64."""
     count = n.astype(jnp.uint32)
 
@@ -86,7 +88,9 @@ def _count_coins(high: jax.Array, low: jax.Array, n: jax.Array) -> jax.Array:
     return (ones(high, first) + ones(low, count - first)).astype(jnp.float64)
 
 
-def _propose(u: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _propose(
+    u: Float[Array, " c"], n: Float[Array, " c"]
+) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
     """A rounded normal, as the offset from floor(n/2), and the square of its z."""
     # Both 2u - 1 and its half step are multiples of 2**-53: the sum is exact and never 1 or -1.
     normal = np.sqrt(2.0) * lax.erf_inv((2 * u - 1) + 2.0**-53)
@@ -96,7 +100,9 @@ def _propose(u: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
     return offset, (offset - fraction) ** 2 / variance
 
 
-def _attempt(u: jax.Array, v: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _attempt(
+    u: Float[Array, " c"], v: Float[Array, " c"], n: Float[Array, " c"]
+) -> tuple[Float[Array, " c"], Bool[Array, " c"]]:
     """(proposal, accept) with the exact condition `v <= R / M`."""
     offset, _ = _propose(u, n)
     draw = jnp.floor(n / 2) + offset
@@ -106,10 +112,11 @@ def _attempt(u: jax.Array, v: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.A
     return draw, inside & (jnp.log(1 - v) <= log_ratio - log_bound)
 
 
-def _log_ratio(draw: jax.Array, n: jax.Array) -> jax.Array:
-    """The logarithm of R, the probability of a draw by that of the rounded normal."""
+def _log_ratio(draw: Float[Array, " c"], n: Float[Array, " c"]) -> Float[Array, " c"]:
+    """The logarithm of R, the probability of a draw over the rounded normal's."""
     variance = n / 4 - 1 / 12
     gap = draw - n / 2
+    # The binomial's, as in `jaxdp.random._log_pmf` with z = draw + 1/2 and M = (n + 1) / 2.
     log_pmf = (
         (n + 0.5) * jnp.log1p(-0.5 / (n + 1))
         - 0.5 * jnp.log((n + 1) / (4 * variance))

@@ -1,30 +1,34 @@
 """Hadamard response."""
 
-import dataclasses
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int32, UInt32
 
 from jaxdp_kernels.fwht import fwht
 
-from .._spec import check_epsilon, check_int
+from .._bits import parity
+from .._checks import Epsilon, Integer, Optional
+from .._contract import Tree, Words, Work, field, params, spec, static
+from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
+from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._hadamard_words import check_listable, chosen, grain, num_words, parity, random_row
-from ._params import IndependentUsersParams
-from ._randomizer import check_bins, check_word_bits
-from ._support import FrequencyOracle
+from ._hadamard_words import chosen, grain, num_words, random_row
+from ._params import DrawnCountsRound
+from ._randomizer import check_bins, check_word_bits, listed_rows
+from ._support import FrequencyOracle, table_noise
 
 MAX_VALUES = 2**24 - 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class HadamardResponse(FrequencyOracle):
     """Hadamard response: report a column in which the row of your value has a +1, or another one.
 
@@ -86,23 +90,20 @@ class HadamardResponse(FrequencyOracle):
       with local differential privacy, section 4, whose equation (11) counts the reports w.
     """
 
-    num_values: int
-    epsilon: float
-    num_blocks: int | None = None
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
+    num_blocks: int | None = field(Optional(Integer(1, MAX_VALUES)), default=None)
 
-    def __post_init__(self):
-        k = check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        object.__setattr__(self, "num_values", k)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Settles the number of blocks; raises ValueError where a word cannot realise epsilon."""
         if self.num_blocks is None:
-            object.__setattr__(self, "num_blocks", _best_blocks(k, self.epsilon))
-        blocks = check_int("num_blocks", self.num_blocks, low=1, high=k)
+            self._settle(num_blocks=_best_blocks(self.num_values, self.epsilon))
+        blocks = check_int("num_blocks", self.num_blocks, low=1, high=self.num_values)
         if blocks & (blocks - 1):
             raise ValueError(
                 f"num_blocks must be a power of two, got {blocks}; leave it out for the best one."
             )
-        object.__setattr__(self, "num_blocks", blocks)
-        self._moved(32)
+        self._threshold(32)
 
     @property
     def _blocks(self) -> int:
@@ -111,10 +112,10 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def block_size(self) -> int:
-        """b, the columns of a block: a power of two."""
+        """Number of columns of a block, b: a power of two."""
         return _block_size(self.num_values, self._blocks)
 
-    def _moved(self, word_bits: int) -> int:
+    def _threshold(self, word_bits: int) -> int:
         """The number of last words with which a report is moved into C_v."""
         word_bits = check_word_bits(word_bits)
         blocks = self._blocks
@@ -127,6 +128,7 @@ class HadamardResponse(FrequencyOracle):
                 f"num_blocks = {blocks}, got {self.epsilon!r}: no smaller probability than "
                 f"1 / {space} is left."
             )
+        # 1 - a = 2 B / (e**epsilon + 2 B - 1) is the probability not to be moved, rounded up.
         uniform = math.ceil(2 * blocks * space / (exp_lower(self.epsilon) + 2 * blocks - 1))
         if uniform >= space:
             raise ValueError(
@@ -138,43 +140,46 @@ class HadamardResponse(FrequencyOracle):
 
     def build(self, word_bits: int = 32) -> "HadamardResponseParams":
         """The params; `word_bits=8` makes a twin whose words can be enumerated."""
-        moved = np.asarray(self._moved(word_bits), np.uint32)
-        return HadamardResponseParams(moved, self.num_values, self._blocks, word_bits)
+        threshold = np.asarray(self._threshold(word_bits), np.uint32)
+        return HadamardResponseParams(threshold, self.num_values, self._blocks, word_bits)
 
     def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised probabilities of each report in C_v, and of each other one."""
-        moved = Fraction(self._moved(word_bits), 2**word_bits)
+        """Exact probabilities of each report in C_v, and of each other one."""
+        moved = Fraction(self._threshold(word_bits), 2**word_bits)
         other = (1 - moved) / (self._blocks * self.block_size)
         return other + 2 * moved / self.block_size, other
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact `Pr[report = y | x]` as Fractions, row x, column y: column y % b of its block.
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact `Pr[report = y | x]`, row x of the inputs; y is column y % b of its block.
 
-        Raises:
-          ValueError: it has more than 2**22 entries.
+        Args:
+          word_bits: bits of a word.
+          inputs: int[m], the values of the rows; None for all.
         """
         size, blocks = self.block_size, self._blocks
-        check_listable(self.num_values, blocks * size)
-        own, other = self.probabilities(word_bits)
+        values = listed_rows(self.num_values, blocks * size, inputs)
+        if values is None:
+            return None
+        inside, outside = self.probabilities(word_bits)
         rows = []
-        for value in range(self.num_values):
+        for value in values:
             block, row = value % blocks, 1 + value // blocks
-            inside = [own if (row & y).bit_count() % 2 == 0 else other for y in range(size)]
-            before, after = [other] * (block * size), [other] * ((blocks - 1 - block) * size)
-            rows.append(before + inside + after)
+            seen = [inside if (row & y).bit_count() % 2 == 0 else outside for y in range(size)]
+            before, after = [outside] * (block * size), [outside] * ((blocks - 1 - block) * size)
+            rows.append(before + seen + after)
         return rows
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up; at most `epsilon`."""
-        own, other = self.probabilities(word_bits)
-        return log_upper(own / other)
+        inside, outside = self.probabilities(word_bits)
+        return log_upper(inside / outside)
 
     def _shares(self) -> tuple[float, float]:
         """a, and the probability (1 - a) / B of each block of a report that is not moved."""
-        moved = Fraction(self._moved(32), 2**32)
+        moved = Fraction(self._threshold(32), 2**32)
         return float(moved), float((1 - moved) / self._blocks)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each estimated count, float64[k].
 
         Args:
@@ -185,6 +190,7 @@ class HadamardResponse(FrequencyOracle):
         counts = check_bins(counts, self.num_values)
         moved, rest = self._shares()
         block = np.arange(self.num_values) % self._blocks
+        # A user adds +-1 / a to its report's block: to the value's if the report is moved.
         near = np.bincount(block, weights=counts, minlength=self._blocks)[block]
         return (counts.sum() * rest + near * moved) / moved**2 - counts
 
@@ -199,25 +205,53 @@ class HadamardResponse(FrequencyOracle):
         alone = self.num_values <= self._blocks
         return n * ((rest + moved) / moved**2 - alone)
 
-    def covariance(self, value) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k].
+    def worst_case_total_variance(self, num_users: int) -> float:
+        """The largest sum of the variances of all counts; exact, attained by users of value 0.
+
+        The sum depends on the block of a user's value alone, and that of value 0 is a fullest one.
+        """
+        n = check_int("num_users", num_users, low=1)
+        return n * float(self.variance(np.eye(1, self.num_values, dtype=np.int64)).sum())
+
+    def covariance(self, value: int) -> np.ndarray:
+        """The exact covariance of the estimate from one user, float64[k, k].
 
         Its entries q, q' of one block are `1 / a` where the rows of q and q' add up (XOR) to the
         row of the user's value, also of that block, and on the diagonal those of `variance`; all
         others are 0.
 
         Args:
-          value: int, the user's value.
+          value: the user's value, an int in [0, k).
         """
         value = check_int("value", value, low=0, high=self.num_values - 1)
-        block, row = (np.arange(self.num_values) % self._blocks, self._row_of_values())
+        row, block = np.divmod(np.arange(self.num_values), self._blocks)
+        row = row + 1
         same = (block[:, None] == block) & (block == value % self._blocks)
         moved, _ = self._shares()
-        found = (same & ((row[:, None] ^ row) == row[value])) / moved
-        return found + np.diag(self.variance(np.eye(self.num_values, dtype=np.int64)[value]))
+        mixed = (same & ((row[:, None] ^ row) == row[value])) / moved
+        return mixed + np.diag(self.variance(np.eye(self.num_values, dtype=np.int64)[value]))
 
-    def _row_of_values(self) -> np.ndarray:
-        return 1 + np.arange(self.num_values) // self._blocks
+    def noise(self) -> TableNoise:
+        """The moments of the noise, from the table of the K reports."""
+        return table_noise(self.build(), self.num_values)
+
+    def _forms(self, queries: np.ndarray) -> np.ndarray:
+        m, k = queries.shape
+        blocks, size = self._blocks, self.block_size
+        inside, outside = self.probabilities()
+        moved = float((inside - outside) * size / 2)
+        rest = float(outside * size)  # of each block, for reports that are not moved
+        padded = np.pad(queries, ((0, 0), (0, blocks * (size - 1) - k)))
+        rows = np.zeros((m, blocks, size))  # row 0 is of no value
+        rows[..., 1:] = padded.reshape(m, size - 1, blocks).swapaxes(1, 2)
+        # Values of one block covary where their rows add up, as XOR, to the row of the user's
+        # value: the sum over such pairs is a convolution over XOR, two transforms.
+        with jax.enable_x64(True):
+            sums = np.asarray(fwht(fwht(jnp.asarray(rows)) ** 2)) / size
+        near = np.square(rows).sum(axis=-1, keepdims=True) + sums
+        near = near[..., 1:].swapaxes(1, 2).reshape(m, -1)[:, :k]
+        total = np.square(queries).sum(axis=1, keepdims=True)
+        return rest / moved**2 * total + near / moved - queries**2
 
 
 def _block_size(num_values: int, num_blocks: int) -> int:
@@ -236,33 +270,32 @@ def _best_blocks(num_values: int, epsilon: float) -> int:
     return min((2**i for i in range(num_values.bit_length())), key=total)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class HadamardResponseParams(IndependentUsersParams):
+@params
+class HadamardResponseParams(DrawnCountsRound):
     """The params of `HadamardResponse`: a pytree.
 
     Attributes:
-      moved: uint32[], a report is moved into C_v when the last word is below `moved`.
+      threshold: uint32[], a report is moved into C_v when the last word is below it.
       num_values: k, static.
       num_blocks: B, static.
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    moved: jax.Array | np.ndarray
-    num_values: int = dataclasses.field(metadata={"static": True})
-    num_blocks: int = dataclasses.field(metadata={"static": True})
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+    threshold: UInt32[Array | np.ndarray, ""]
+    num_values: int = static()
+    num_blocks: int = static()
+    word_bits: int = static(default=32)
 
-    iid_stream: ClassVar[int] = 3
+    independent_stream: ClassVar[int] = 3
 
     @property
     def block_size(self) -> int:
-        """The columns of a block, b."""
+        """Number of columns of a block, b."""
         return _block_size(self.num_values, self.num_blocks)
 
     @property
     def num_reports(self) -> int:
-        """K = B b."""
+        """Number of distinct reports, K = B b."""
         return self.num_blocks * self.block_size
 
     @property
@@ -270,59 +303,43 @@ class HadamardResponseParams(IndependentUsersParams):
         """One word per user up to K = 256, else two."""
         return num_words(self.num_reports.bit_length() - 1)
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          int32[] in [0, K).
-        """
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report, in [0, K); a value outside the domain is clamped into it."""
         report_bits = self.num_reports.bit_length() - 1
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
         block = value & (self.num_blocks - 1)
         row = 1 + (value >> (self.num_blocks.bit_length() - 1))
         report = random_row(words, report_bits)
         column = report & (self.block_size - 1)
+        # Flipping the bit of the last 1 of the row makes an odd parity even, and is one to one.
         column = column ^ (parity(column & row) * (row & -row))
-        own = block * self.block_size + column
-        return jnp.where(chosen(words, report_bits, self.moved), own, report)
+        moved = block * self.block_size + column
+        return jnp.where(chosen(words, report_bits, self.threshold), moved, report)
 
-    def _share(self):
+    def _share(self) -> Float[Array, ""]:
         """The realised a as float64; only inside an x64 block."""
-        return jnp.asarray(self.moved).astype(jnp.float64) / 2.0**self.word_bits
+        return jnp.asarray(self.threshold).astype(jnp.float64) / 2.0**self.word_bits
 
-    def _in_rows(self, values):
-        """Numbers of the values, [k], by block and row, [B, b]; row 0 is 0."""
+    def _in_rows(self, values: Float[Array, " k"]) -> Float[Array, "blocks rows"]:
+        """Numbers of the values, by block and row; row 0 is 0."""
         room = (0, self.num_blocks * (self.block_size - 1) - self.num_values)
         rows = jnp.pad(values, room).reshape(-1, self.num_blocks).T
         return jnp.pad(rows, ((0, 0), (1, 0)))
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """Unbiased counts of the users' values, float[k]."""
-        batch = tally.shape[:-1]
-        signed = fwht(tally.f64().reshape(*batch, self.num_blocks, self.block_size))
+    def estimate(self, outcome: Count, /) -> Float[Array, "*batch k"]:
+        """Unbiased counts of the users' values: a transform of each block of the tally, over a."""
+        batch = outcome.shape[:-1]
+        signed = fwht(outcome.f64().reshape(*batch, self.num_blocks, self.block_size))
         values = jnp.swapaxes(signed[..., 1:], -1, -2).reshape(*batch, -1)
         return values[..., : self.num_values] / self._share()
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law, in O(K log K) draws for any number of users.
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """O(K log K) draws: a binomial for each value says how many of its reports are moved.
 
-        A binomial for each value says how many reports are moved. The others are uniform, as if of
-        users with row 0: they are spread over the blocks, and then all draw their columns together
-        (`butterfly`).
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          Count[K].
+        The others are uniform, as if of users with row 0: they are spread over the blocks, and then
+        all draw their columns together (`butterfly`).
         """
         del inputs
         moved = thin(jax.random.fold_in(key, 0), counts, self._share())
@@ -333,15 +350,16 @@ class HadamardResponseParams(IndependentUsersParams):
         columns = butterfly(jax.random.fold_in(key, 2), state, forced=True)[:, 0]
         return Count.from_float(columns.reshape(self.num_reports))
 
-    def report_law(self, law):
+    def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:
+        # A moved report is column y of its value's block with probability (1 + (-1)**<r_v, y>) / b.
         a = self._share()
         rows = self._in_rows(law)
         inside = jnp.sum(rows, axis=-1, keepdims=True) + fwht(rows)  # rounded, it may be below 0
         reports = (1 - a) / self.num_blocks + a * jnp.maximum(inside, 0.0)
         return reports.reshape(self.num_reports)
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws 2 K log2 b halves."""
-        del num_users
+    def _cost(self, work: Work) -> float:
+        # A binomial for each bin and block, and 2 halves for each report and level at a quarter of
+        # its price.
         levels = self.block_size.bit_length() - 1
-        return 200.0 * (num_bins + self.num_blocks) + 100.0 * levels * self.num_reports
+        return work.draws(work.num_bins + self.num_blocks + levels * self.num_reports / 2)

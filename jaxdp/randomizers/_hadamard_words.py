@@ -2,10 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from .._contract import Words
 
 _SHARED_ROW_BITS = 8
-_MAX_ENTRIES = 2**22  # of a channel that is listed
 
 
 def num_words(row_bits: int) -> int:
@@ -24,25 +26,11 @@ def grain(row_bits: int, word_bits: int) -> int:
     return 2**row_bits if num_words(row_bits) == 1 else 1
 
 
-def parity(x: jax.Array) -> jax.Array:
-    """The sum of the bits of an int32 array, modulo 2, as int32."""
-    return (lax.population_count(x) & 1).astype(jnp.int32)
-
-
-def random_row(words, row_bits: int) -> jax.Array:
-    """A row uniform on [0, 2**row_bits), as int32: the lower bits of the first word."""
+def random_row(words: Words, row_bits: int) -> Int32[Array, ""]:
+    """A row uniform on [0, 2**row_bits): the lower bits of the first word."""
     return (words[0] & (2**row_bits - 1)).astype(jnp.int32)
 
 
-def chosen(words, row_bits: int, threshold) -> jax.Array:
-    """Whether the last word is below a threshold, bool: independent of the row."""
+def chosen(words: Words, row_bits: int, threshold: jax.Array | np.ndarray) -> Bool[Array, ""]:
+    """Whether the last word is below a threshold: independent of the row."""
     return words[num_words(row_bits) - 1] < threshold
-
-
-def check_listable(num_values: int, num_reports: int) -> None:
-    """Raises ValueError where a channel is too large to list."""
-    if num_values * num_reports > _MAX_ENTRIES:
-        raise ValueError(
-            f"num_values = {num_values} gives a channel of {num_values} x {num_reports} entries, "
-            "too many to list; `probabilities()` gives its structure."
-        )

@@ -1,26 +1,27 @@
 """k-ary randomized response."""
 
-import dataclasses
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import check_epsilon, check_int
+from .._checks import Epsilon, Integer
+from .._contract import Tree, Words, Work, field, params, spec, static
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial, merge, multinomial
+from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._params import IndependentUsersParams
-from ._randomizer import check_word_bits
-from ._support import SupportOracle
+from ._params import DrawnCountsRound
+from ._randomizer import check_word_bits, listed_rows
+from ._support import SupportOracle, table_noise
 
 MAX_VALUES = 2**30
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class KRR(SupportOracle):
     """k-ary randomized response: report your value, or now and then any other one.
 
@@ -70,18 +71,15 @@ class KRR(SupportOracle):
       of the truth lacks the `beta / k` of drawing it by chance.
     """
 
-    num_values: int
-    epsilon: float
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
 
-    def __post_init__(self):
-        object.__setattr__(
-            self, "num_values", check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        )
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Raises ValueError where a word cannot realise epsilon."""
         self._other(32)
 
     def _other(self, word_bits: int) -> int:
-        """Of the 2**word_bits words, how many lead to each value other than the user's own."""
+        """The number of the 2**word_bits words that lead to each value but the user's."""
         word_bits = check_word_bits(word_bits)
         space, k = 2**word_bits, self.num_values
         highest = math.log(space - k + 1) if space >= k else -math.inf
@@ -102,56 +100,50 @@ class KRR(SupportOracle):
 
     def build(self, word_bits: int = 32) -> "KRRParams":
         """The params; `word_bits=8` makes a twin whose 256 words can be enumerated."""
-        keep = 2**word_bits - (self.num_values - 1) * self._other(word_bits)
-        return KRRParams(np.asarray(keep, np.uint32), self.num_values, word_bits)
+        threshold = 2**word_bits - (self.num_values - 1) * self._other(word_bits)
+        return KRRParams(np.asarray(threshold, np.uint32), self.num_values, word_bits)
 
     def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised (p, q)."""
+        """Exact probabilities (p, q) that the report is the user's value, and another given one."""
         other, space = self._other(word_bits), 2**word_bits
         return 1 - Fraction((self.num_values - 1) * other, space), Fraction(other, space)
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact `Pr[report = y | x]` as Fractions, row x, column y."""
+    def joint_support(self) -> tuple[Fraction, Fraction]:
+        """(0, 0): a report supports one value."""
+        return Fraction(0), Fraction(0)
+
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact `Pr[report = y | x]`, row x of the inputs (of all values if None), column y."""
         p, q = self.probabilities(word_bits)
         k = self.num_values
-        return [[p if x == y else q for y in range(k)] for x in range(k)]
+        rows = listed_rows(k, k, inputs)
+        return None if rows is None else [[p if x == y else q for y in range(k)] for x in rows]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p / q), rounded up; at most `epsilon`."""
         p, q = self.probabilities(word_bits)
         return log_upper(p / q)
 
-    def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of the estimate from one user, float64[k, k].
-
-        `(diag(r) - r r^T) / (p - q)**2`, where r is the user's row of the channel.
-
-        Args:
-          value: the user's value, an int in [0, k).
-        """
-        value = check_int("value", value, low=0, high=self.num_values - 1)
-        p, q = map(float, self.probabilities())
-        row = np.full(self.num_values, q)
-        row[value] = p
-        return (np.diag(row) - np.outer(row, row)) / (p - q) ** 2
+    def noise(self) -> TableNoise:
+        """The moments of the noise, from the table of the k reports."""
+        return table_noise(self.build(), self.num_values)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class KRRParams(IndependentUsersParams):
+@params
+class KRRParams(DrawnCountsRound):
     """The params of `KRR`: a pytree.
 
     Attributes:
-      keep: uint32[], a user tells the truth when its word is below `keep`.
+      threshold: uint32[], a user tells the truth when its word is below it.
       num_values: k, static.
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    keep: jax.Array | np.ndarray
-    num_values: int = dataclasses.field(metadata={"static": True})
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+    threshold: jax.Array | np.ndarray
+    num_values: int = static()
+    word_bits: int = static(default=32)
 
-    iid_stream: ClassVar[int] = 2
+    independent_stream: ClassVar[int] = 2
 
     @property
     def num_words(self) -> int:
@@ -160,54 +152,34 @@ class KRRParams(IndependentUsersParams):
 
     @property
     def num_reports(self) -> int:
-        """K."""
+        """Number of distinct reports, `k`."""
         return self.num_values
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[1].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          int32[] in [0, k).
-        """
+    def from_bits(self, words: Words, value: jax.Array, /) -> jax.Array:
+        """One user's report, int32[] in [0, k); a value outside the domain is clamped into it."""
         k = self.num_values
         value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
-        step = (words[0] - self.keep) % np.uint32(k - 1)
+        step = (words[0] - self.threshold) % np.uint32(k - 1)  # 2**32 - threshold is a multiple
         other = value + 1 + step.astype(jnp.int32)
         other = jnp.where(other >= k, other - k, other)
-        return jnp.where(words[0] < self.keep, value, other)
+        return jnp.where(words[0] < self.threshold, value, other)
 
-    def probabilities(self):
+    def probabilities(self) -> tuple[jax.Array, jax.Array]:
         """The realised (p, q) as float64, exact; only inside an x64 block."""
         space = 2.0**self.word_bits
-        keep = jnp.asarray(self.keep).astype(jnp.float64)
-        return keep / space, (space - keep) / ((self.num_values - 1) * space)
+        threshold = jnp.asarray(self.threshold).astype(jnp.float64)
+        return threshold / space, (space - threshold) / ((self.num_values - 1) * space)
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """Unbiased counts of the users' values, float[k]."""
+    def estimate(self, outcome: Count, /) -> jax.Array:
+        """Unbiased counts of the users' values, float[k]: `(N_v - n q) / (p - q)`."""
         p, q = self.probabilities()
-        reports = tally.f64()
+        reports = outcome.f64()
         return (reports - jnp.sum(reports, axis=-1, keepdims=True) * q) / (p - q)
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law, in O(k) draws for any number of users.
-
-        With probability `p - q` a user's report is its value for certain, otherwise it is uniform
-        over the domain: a binomial for each value, and one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          Count[k].
-        """
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """O(k) draws: with probability `p - q` a report is the value for certain, else uniform."""
         del inputs
         p, q = self.probabilities()
         certain = binomial(jax.random.fold_in(key, 0), counts, p - q)
@@ -215,11 +187,9 @@ class KRRParams(IndependentUsersParams):
         uniform = jnp.ones(self.num_values, jnp.float64)
         return merge(certain, multinomial(jax.random.fold_in(key, 1), rest, uniform))
 
-    def report_law(self, law):
+    def report_law(self, law: jax.Array) -> jax.Array:
         p, q = self.probabilities()
         return q + (p - q) * law
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws 2k binomials."""
-        del num_users
-        return 400.0 * (num_bins + self.num_values)
+    def _cost(self, work: Work) -> float:
+        return work.draws(2.0 * (work.num_bins + self.num_values))

@@ -1,25 +1,35 @@
 """Duchi, Jordan and Wainwright's randomizer for the L2 ball."""
 
-import dataclasses
 import math
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float32, UInt32
 
-from .._x64 import compiled_in_float64
+from .._contract import Words, Work, field, params, spec, static
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, direction
 from ._exact import exp_lower, log_upper
+from ._mean import Tail
 from ._sphere import half_ratio
-from ._vector import VectorParams, VectorRandomizer, require_words
+from ._vector import (
+    DIM,
+    EPSILON,
+    RADIUS,
+    FloatVectorRound,
+    VectorRandomizer,
+    require_words,
+    sphere_grid,
+)
 from ._vector_sums import sum_parts, sum_points
 
 _HALF = 2**31
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class L2Ball(VectorRandomizer):
     """Duchi, Jordan and Wainwright's randomizer: a random unit vector on the side of your vector.
 
@@ -31,6 +41,9 @@ class L2Ball(VectorRandomizer):
     The probability is that of the paper's two steps: round x to the sphere, then choose a side. It
     is realised as the threshold `2**31 + rint(limit |x| / r)` of a word, where `limit` is as
     large as float32 and e**epsilon allow, and `c = 2**31 / limit`.
+
+    Private in real arithmetic; not for release, since reports are computed in floats. The release
+    form is `CandidateResponse`.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP: the density relative to the uniform law on the sphere takes the
@@ -75,12 +88,9 @@ class L2Ball(VectorRandomizer):
       et al. (2023, Theorem 9) do, may use it.
     """
 
-    dim: int
-    epsilon: float
-    radius: float = 1.0
-
-    def __post_init__(self):
-        self._check()
+    dim: int = field(DIM)
+    epsilon: float = field(EPSILON)
+    radius: float = field(RADIUS, default=1.0)
 
     @property
     def _limit(self) -> int:
@@ -101,7 +111,7 @@ class L2Ball(VectorRandomizer):
         return L2BallParams(
             np.asarray(self._limit, np.float32),
             np.asarray(self.radius, np.float32),
-            np.asarray(self.radius * self.magnitude),
+            np.asarray(self.radius * self.magnitude / sphere_grid(self.dim)),
             self.dim,
         )
 
@@ -115,6 +125,11 @@ class L2Ball(VectorRandomizer):
         square = self.magnitude**2 / self.dim
         return square, square
 
+    def tail(self) -> Tail:
+        """Bernstein's inequality: decoded reports have the length r B."""
+        largest = self.radius * (self.magnitude + 1)
+        return Tail(self.worst_case_variance(1), largest / 3)
+
     def sub_gaussian_scale(self) -> float:
         """The s with `E exp(<Y, v>**2 / s**2) <= 2` for every unit vector v and every input.
 
@@ -125,11 +140,11 @@ class L2Ball(VectorRandomizer):
         """
         return self.radius * self.magnitude * math.sqrt(8 / (3 * self.dim))
 
-    def log_density(self, reports, value) -> np.ndarray:
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
         """The log-density of reports relative to the uniform law on the unit sphere.
 
         Args:
-          reports: float[n, dim], unit vectors.
+          reports: int[n, dim], unit vectors on the grid.
           value: float[dim].
 
         Returns:
@@ -142,83 +157,61 @@ class L2Ball(VectorRandomizer):
         return np.log1p(side * shift)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class L2BallParams(VectorParams):
+@params
+class L2BallParams(FloatVectorRound):
     """The params of `L2Ball`: a pytree.
 
     Attributes:
       limit: float32[], words by which an input on the sphere moves the threshold of its side.
       radius: float32[], of the ball.
-      unit: float64[], radius * B, what 1 in a report stands for.
+      unit: float64[], radius * B over the grid, what 1 in a report stands for.
       dim: d, static.
     """
 
-    limit: jax.Array | np.ndarray
-    radius: jax.Array | np.ndarray
-    unit: jax.Array | np.ndarray
-    dim: int = dataclasses.field(metadata={"static": True})
+    limit: Float32[Array | np.ndarray, ""]
+    radius: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    dim: int = static()
 
     @property
-    def num_words(self) -> int:
+    def vector_words(self) -> int:
         """One word for the side, and one for each coordinate."""
         return 1 + self.dim
 
-    def _threshold(self, norm):
-        shift = jnp.rint(jnp.asarray(self.limit) * norm)
-        return np.uint32(_HALF) + shift.astype(jnp.uint32)
+    def _threshold(self, norm: Float32[Array, "*k"]) -> UInt32[Array, "*k"]:
+        """Words below which a report is on the side of an input, for its norm over the radius."""
+        return np.uint32(_HALF) + jnp.rint(self.limit * norm).astype(jnp.uint32)
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[dim + 1].
-          value: float32[dim] in the ball; projected to it, NaN counts as the zero vector.
-
-        Returns:
-          float32[dim], a unit vector.
-        """
-        axis, norm = direction(value, jnp.asarray(self.radius))
+    def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " d"]:
+        """The unit vector V."""
+        axis, norm = direction(value, self.radius)
         normals = standard_normal(words[1 : 1 + self.dim])
         side = words[0] < self._threshold(norm)
         turn = (jnp.sum(axis * normals) >= 0) == side
         length = jnp.sqrt(jnp.sum(normals * normals))
         return normals * (jnp.where(turn, np.float32(1), np.float32(-1)) / length)
 
-    @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: O(1) scalars for a user, a vector for an input.
+    def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
+        def draw(words: Words, threshold: jax.Array) -> tuple[jax.Array, jax.Array]:
+            x, across = cap_coordinate(words, 1, self.dim)
+            return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across
 
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each vector.
-          inputs: float32[k, dim], the vectors.
-
-        Returns:
-          As `tally`, of Fixed and Count.
-        """
-
-        def along_and_across(w, threshold):
-            x, across = cap_coordinate(w, 1, self.dim)
-            return jnp.where(w[0] < threshold, jnp.abs(x), -jnp.abs(x)), across
-
-        def axis(value):
-            unit, _ = direction(value, jnp.asarray(self.radius))
+        def axis(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            unit, _ = direction(value, self.radius)
             sign = jnp.where(unit[-1] < 0, np.float32(-1), np.float32(1))
             return sign * unit[:-1], sign * unit[-1], sign
 
-        norms = jax.vmap(lambda x: direction(x, jnp.asarray(self.radius))[1])(inputs)
+        norms = jax.vmap(lambda x: direction(x, self.radius)[1])(inputs)
         along, lengths = sum_parts(
             jax.random.fold_in(key, 0),
             counts,
-            along_and_across,
+            draw,
             1 + coordinate_words(self.dim),
             self._threshold(norms),
             self.dim - 1 or None,
         )
-        total = sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=False)
-        return self.fixed_sum(total, counts.sum())
+        return sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=False)
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""
-        return 120.0 * (num_users + num_bins) + 4.0 * self.dim * num_bins
+    def _sum_cost(self, work: Work) -> float:
+        # A proposal and a merge for a user; a vector for an input.
+        return work.words(120.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)

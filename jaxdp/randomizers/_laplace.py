@@ -1,63 +1,154 @@
-"""Laplace noise for a bounded number, or for a vector of bounded L1 norm."""
+"""Laplace noise on a grid, for a bounded number or for a vector of bounded L1 norm."""
 
 import dataclasses
+import decimal
+import functools
+import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 
-from .._spec import check_counts, check_epsilon, check_int, is_traced
+from .._checks import By, Integer, Optional
+from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._spec import check_epsilon, check_int, is_traced
 from .._x64 import compiled_in_float64
-from ..random import Count
-from ..random._gamma import gamma
-from ._mean import (
-    MeanRandomizer,
-    SumParams,
-    check_interval,
-    check_norms,
-    check_scale,
-    into_interval,
-    unit_above,
-    weighted_sum,
-)
+from ..random import Count, sum_integers
+from ._exact import exp_lower, log_upper
+from ._levels import FRACTION, NoiseTable, Steps, count_levels, steps_of, sum_reports
+from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_norms, check_scale
 
-MAX_EPSILON = 1e4  # noise of 2e-4 bounds, still far above the spacing of float32 reports
+MIN_EPSILON, MAX_EPSILON = 2e-10, 30.0
+_DIGITS = decimal.Context(prec=60, Emin=-99999, Emax=99999)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Laplace(MeanRandomizer):
-    """Laplace noise, for a number in [-bound, bound] or a vector of L1 norm at most bound.
+def _check_epsilon(name: str, value: Any) -> float:
+    """A privacy parameter for which 64 bits of a mass are enough."""
+    epsilon = check_epsilon(value, name)
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise ValueError(
+            f"{name} must be in [{MIN_EPSILON:g}, {MAX_EPSILON:g}], got {value!r}: beyond these "
+            "the masses of the noise, of 64 bits, are too coarse."
+        )
+    return epsilon
 
-    `report = x + b (E - E')` in every coordinate, with independent standard exponentials E, E' and
-    the scale `b = 2 bound / epsilon`: two users may differ by 2 bound, in L1 norm. The estimate is
-    the mean.
 
-    One word a coordinate: its upper bit is the sign, the other 31 bits the magnitude
-    `-b log((k + 1/2) / 2**31)`, which is finite and at most 22.2 b.
+@dataclasses.dataclass(frozen=True)
+class LaplaceMasses:
+    """The masses of two-sided geometric noise on the integers, cut to atoms at both ends.
+
+    `Pr[m] ~ e**(-rate |m|)` for |m| < end, and the whole tails at -end and end: a report that is
+    itself cut to [-J, J] has the ratios of the noise at every input in [-J, J], with end = 2 J.
+
+    Attributes:
+      half: the masses of 0, 1, .., end in units of 2**-64.
+    """
+
+    half: tuple[int, ...]
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The masses of -end, .., end."""
+        return (*self.half[:0:-1], *self.half)
+
+    def tails(self) -> list[int]:
+        """The masses of the numbers from 0, 1, .., end on: what falls to a report J."""
+        return list(itertools.accumulate(reversed(self.half)))[::-1]
+
+    def worst_ratio(self) -> Fraction:
+        """The largest ratio of the probabilities of a report at any two inputs in [-J, J]."""
+        inside, tails = self.half[:-1], self.tails()
+        return max(Fraction(max(inside), min(inside)), Fraction(tails[0], tails[-1]))
+
+    def worst_step(self) -> Fraction:
+        """The largest ratio of the probabilities of a report at inputs one apart."""
+        inside, tails = self.half[:-1], self.tails()
+        pairs = [*itertools.pairwise(inside), *itertools.pairwise(tails)]
+        return max(Fraction(max(pair), min(pair)) for pair in pairs)
+
+
+@functools.lru_cache(maxsize=256)
+def laplace_masses(epsilon: float, num_levels: int, every_step: bool) -> LaplaceMasses:
+    """Noise for integers in [-J, J], reports cut to the same range.
+
+    Built from the tail in. A report r has `c(|r - j|)` of the words at the input j, and J all words
+    of the noise from J - j on. What privacy asks for is `c(0) <= e**epsilon c(2 J - 1)`, and the
+    same for the tails; for vectors, whose entries share the budget, `c(m) <= e**rate c(m + 1)` for
+    every single step, and the same for the tails.
+
+    Args:
+      epsilon: of two inputs 2 J apart.
+      num_levels: J.
+      every_step: whether each step must keep to its share of epsilon, for vectors.
+    """
+    end = 2 * num_levels
+    with decimal.localcontext(_DIGITS):
+        rate = decimal.Decimal(epsilon) / end
+        fall = (-rate).exp()
+        # Less than the whole by 2**4, more than what rounding up the atoms takes.
+        peak = decimal.Decimal((1 << 64) - (1 << 4)) * (1 - fall) / (1 + fall)
+        ideal = [_even(peak * (-rate * m).exp()) for m in range(end)]
+        ratio = Fraction(rate.exp()) * (1 - Fraction(1, 10**55))  # below e**rate
+    limit = exp_lower(epsilon)
+    c = [0] * end
+    c[-1] = ideal[-1]
+    if every_step:
+        atom = math.ceil(c[-1] / (ratio - 1))  # c(end - 1) + atom <= e**rate atom
+        tail = atom + c[-1]
+        for m in range(end - 2, -1, -1):
+            c[m] = min(ideal[m], _even(ratio * c[m + 1]), _even((ratio - 1) * tail))
+            tail += c[m]
+    else:
+        most = _even(limit * c[-1])
+        c = [min(each, most) for each in ideal]
+        atom = math.ceil(sum(c) / (limit - 1))  # the noise from 0 on, against the atom alone
+    # What rounding down has left over goes to the atoms, which makes their ratios smaller. It is
+    # even, since all masses are.
+    left = (1 << 64) - (c[0] + 2 * sum(c[1:]) + 2 * atom)
+    return LaplaceMasses((*c, atom + left // 2))
+
+
+def _even(number: Fraction | decimal.Decimal) -> int:
+    """The number rounded down to an even one."""
+    return int(number) // 2 * 2
+
+
+@spec
+class Laplace(MeanRandomizer["LaplaceParams"]):
+    """Laplace noise on a grid, for a number in [-bound, bound] or a vector of L1 norm <= bound.
+
+    The input is rounded at random, without bias, to one of the levels j = -J, .., J of size
+    `s = bound / J`, for vectors with an L1 norm of at most J. The report is j plus two-sided
+    geometric noise, `Pr[m] ~ e**(-epsilon |m| / (2 J))`, in every entry, cut to [-J, J]. A report
+    r inside stands for r s, and one at an end for `(J + 1 / (e**(epsilon / (2 J)) - 1)) s`, the
+    mean of the tail that was cut: the estimate, the mean, stays unbiased, and a report has log2(2 J
+    + 1) bits an entry.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP in real arithmetic; `exact_epsilon()` is that of b as rounded to
-        float32, upwards. The low bits of a float32 report may say more (Mironov 2012): where that
-        matters use `DiscreteLaplace`, whose guarantee holds bit by bit. Inputs outside the range
-        are scaled into it by the params, and NaN counts as 0.
-      * Bias: none.
-      * Variance, exact and the same for all inputs: `2 b**2 / n` for each entry of the mean.
+      * Privacy: pure epsilon-LDP, bit by bit. Noise has a table of integer masses, in which every
+        ratio of two inputs is at most e**epsilon; `exact_epsilon()` is the largest of them. Inputs
+        outside the range are scaled into it by the params, and NaN counts as 0.
+      * Bias: below 1e-16 of the bound for epsilon in [0.01, 12], and 1e-6 beyond.
+      * Variance of one report: never above `2 (2 bound / epsilon)**2`, that of Laplace noise, up to
+        the rounding of inputs, at most `s**2 / 4`. It depends on the input; `variance` is exact.
 
     Edge cases:
       ==================================  =======================================================
-      epsilon above 1e4                   ValueError: the noise would drown in float32 rounding
+      epsilon outside [2e-10, 30]         ValueError
       bound beyond 1e-20 .. 1e20          ValueError: change the unit of the values
       value out of range                  ValueError from specs and populations; params clamp
                                           numbers, and divide vectors by norm / bound
-      more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  =======================================================
 
     Args:
-      epsilon: privacy parameter, > 0.
+      epsilon: privacy parameter, in [2e-10, 30].
       bound: the largest absolute value, or L1 norm, > 0; rounded to float32.
       dim: None for numbers, d >= 1 for vectors float32[d].
+      steps: J, the levels on each side of 0; None for 128, or the power of two above 32 epsilon.
 
     Raises:
       ValueError: an argument is out of range.
@@ -65,31 +156,32 @@ class Laplace(MeanRandomizer):
 
     Example:
       >>> from jaxdp.randomizers import Laplace
-      >>> Laplace(epsilon=1.0).worst_case_variance(num_users=1)
-      8.0
-      >>> Laplace(epsilon=2.0, dim=3).variance([10**6], [[0.5, 0.25, 0.0]]).tolist()
-      [2e-06, 2e-06, 2e-06]
+      >>> spec = Laplace(epsilon=1.0)
+      >>> spec.exact_epsilon() <= 1.0
+      True
+      >>> round(spec.worst_case_variance(10**6), 9)
+      5.569e-06
 
     References:
       Dwork, McSherry, Nissim, Smith (2006), Calibrating noise to sensitivity in private data
-      analysis; Mironov (2012), On significance of the least significant bits for differential
-      privacy.
+      analysis; Ghosh, Roughgarden, Sundararajan (2012), Universally utility-maximizing privacy
+      mechanisms; Mironov (2012), On significance of the least significant bits for differential
+      privacy. The decoding of the ends is derived here.
     """
 
-    epsilon: float
-    bound: float = 1.0
-    dim: int | None = None
+    epsilon: float = field(
+        By(_check_epsilon, (1e-11, 31.0, 0, -1.0, float("nan"), "1", None, True))
+    )
+    bound: float = field(By(check_scale, (0.0, -1.0, 1e30, float("nan"), "1")), default=1.0)
+    dim: int | None = field(Optional(Integer(1)), default=None)
+    steps: int | None = field(Optional(Integer(1, 2**12)), default=None)
 
-    def __post_init__(self):
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "bound", check_scale("bound", self.bound))
-        if self.dim is not None:
-            object.__setattr__(self, "dim", check_int("dim", self.dim, low=1))
-        if not 2e-10 <= self.epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon must be in [2e-10, {MAX_EPSILON:g}], got {self.epsilon!r}: beyond it "
-                "float32 cannot hold a value and its noise."
-            )
+    @property
+    def num_levels(self) -> int:
+        """J, the levels on each side of 0."""
+        if self.steps is not None:
+            return self.steps
+        return max(128, 2 ** math.ceil(math.log2(32 * self.epsilon)))
 
     @property
     def value_shape(self) -> tuple[int, ...]:
@@ -97,77 +189,175 @@ class Laplace(MeanRandomizer):
         return () if self.dim is None else (self.dim,)
 
     @property
+    def largest_value(self) -> float:
+        """The bound."""
+        return self.bound
+
+    @property
     def scale(self) -> float:
-        """b, the scale of the noise: the smallest float32 not below 2 bound / epsilon."""
-        exact = 2 * Fraction(self.bound) / Fraction(self.epsilon)
-        nearest = np.float32(float(exact))
-        if Fraction(float(nearest)) < exact:
-            nearest = np.nextafter(nearest, np.float32(np.inf))
-        return float(nearest)
+        """The scale of the Laplace law that the noise comes from, 2 bound / epsilon."""
+        return 2 * self.bound / self.epsilon
+
+    def _masses(self) -> LaplaceMasses:
+        return laplace_masses(self.epsilon, self.num_levels, self.dim is not None)
+
+    def _facts(self) -> "_Facts":
+        return _facts(self.epsilon, self.num_levels, self.dim is not None)
+
+    @property
+    def _scale(self) -> np.float32:
+        """Parts of a level for 1."""
+        return np.float32(self.num_levels * FRACTION / self.bound)
+
+    @property
+    def _unit(self) -> float:
+        """What a level stands for."""
+        return FRACTION / float(self._scale)
 
     def build(self, word_bits: int = 32) -> "LaplaceParams":
-        """The params; the sampler needs words of 32 bits."""
+        """The params; the noise needs words of 32 bits."""
         check_int("word_bits", word_bits, low=32, high=32)
-        scale = self.scale
         return LaplaceParams(
-            np.asarray(scale, np.float32),
-            np.asarray(self.bound, np.float32),
-            unit_above(self.bound + scale),
+            NoiseTable.of(self._masses().whole),
+            np.asarray(self._scale),
+            np.asarray(self._unit),
+            np.asarray(self._facts().excess),
+            self.num_levels,
             self.dim,
         )
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter 2 bound / b, rounded up."""
-        del word_bits
-        exact = 2 * Fraction(self.bound) / Fraction(self.scale)
-        nearest = float(exact)
-        return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
+        """The realised privacy parameter of the worst report, or of 2 J worst steps, rounded up."""
+        check_int("word_bits", word_bits, low=32, high=32)
+        masses = self._masses()
+        if self.dim is None:
+            return log_upper(masses.worst_ratio())
+        return log_upper(masses.worst_step() ** (2 * self.num_levels))
 
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports of a value, with respect to Lebesgue measure.
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact probabilities of the reports of numbers; None for vectors.
 
         Args:
-          reports: float[n], or float[n, dim].
+          word_bits: 32.
+          inputs: float32[m]; `extreme_inputs` when None.
+
+        Returns:
+          m rows, a column for each of `reports`.
+        """
+        check_int("word_bits", word_bits, low=32, high=32)
+        if self.dim is not None:
+            return None
+        inputs = self.extreme_inputs() if inputs is None else inputs
+        low, other, share = self._levels(np.asarray(inputs, np.float32).reshape(-1))
+        masses, size = self._masses(), self.num_levels
+        tails = masses.tails()
+
+        def row(level: int) -> list[int]:
+            inside = [masses.half[abs(r - level)] for r in range(1 - size, size)]
+            return [tails[size + level], *inside, tails[size - level]]
+
+        mixed = []
+        for a, b, moved in zip(low.tolist(), other.tolist(), share.tolist(), strict=True):
+            weight = Fraction(moved)
+            pairs = zip(row(a), row(b), strict=True)
+            mixed.append([((1 - weight) * x + weight * y) / 2**64 for x, y in pairs])
+        return mixed
+
+    def reports(self) -> np.ndarray | None:
+        """-J, .., J; None for vectors."""
+        size = self.num_levels
+        return None if self.dim is not None else np.arange(-size, size + 1, dtype=np.int32)
+
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+        """The log-probability of reports of a value.
+
+        Args:
+          reports: int[n], or int[n, dim].
           value: float[], or float[dim].
 
         Returns:
           float64[n].
         """
-        gap = np.abs(np.asarray(reports, np.float64) - self.check_value(value))
-        entries = gap.reshape(gap.shape[0], -1)
-        return -entries.sum(axis=1) / self.scale - entries.shape[1] * math.log(2 * self.scale)
+        reports = np.asarray(reports).reshape(len(reports), -1)
+        value = np.asarray(self.check_value(value), np.float32).reshape(-1)
+        levels, weights = _pieces(self._steps(value))
+        with np.errstate(divide="ignore"):
+            rows, size = np.log(self._facts().rows), self.num_levels
+        total = np.full(len(reports), -np.inf)
+        for level, weight in zip(levels, weights, strict=True):
+            each = rows[level[None, :] + size, reports + size].sum(axis=1)
+            total = np.logaddexp(total, each + math.log(weight))
+        return total
 
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the covariance of one report: the value, and 2 b**2 in each entry."""
-        spread = 2 * self.scale**2
-        covariance = np.asarray(spread) if self.dim is None else spread * np.eye(self.dim)
-        return self.check_value(value), covariance
+    def _steps(self, values: np.ndarray) -> Steps:
+        """Values as the params see them, on the host; float32[.., d]."""
+        steps = _compiled_steps(values, jnp.asarray(self._scale), self.num_levels)
+        return Steps(*(np.asarray(x) for x in steps))  # pyright: ignore[reportArgumentType]
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def _levels(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The two levels of each entry, and the probability of the second one."""
+        entries = values[:, None] if self.dim is None else values
+        steps = self._steps(entries.astype(np.float32))
+        crossed = steps.ends % FRACTION / FRACTION
+        moved = np.diff(crossed, axis=-1, prepend=0.0)
+        low = np.diff(steps.ends // FRACTION, axis=-1, prepend=0)
+        other = low + np.sign(moved).astype(np.int32)
+        each = steps.signs * low, steps.signs * other, np.abs(moved)
+        return tuple(x.reshape(values.shape) for x in each)  # pyright: ignore[reportReturnType]
+
+    def _spread(self, values: np.ndarray) -> np.ndarray:
+        """The variance of each entry of a report, of numbers [k] or vectors [k, d]."""
+        low, other, share = self._levels(values)
+        noise, size = self._facts().variances, self.num_levels
+        each = (1 - share) * noise[low + size] + share * noise[other + size] + share * (1 - share)
+        return each * self._unit**2
+
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the covariance of one report; of numbers, for each of an array."""
+        value = self.check_value(value)
+        if self.dim is None:
+            return value, self._spread(value.reshape(-1)).reshape(value.shape)
+        levels, weights = _pieces(self._steps(value.astype(np.float32)))
+        noise = weights @ self._facts().variances[levels + self.num_levels]
+        centred = levels - weights @ levels
+        covariance = np.diag(noise) + centred.T @ (weights[:, None] * centred)
+        return value, self._unit**2 * covariance
+
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each entry of the mean, float64 of the shape of a value.
 
         Args:
           counts: int[k], the number of users with each value.
-          inputs: float[k] or float[k, dim], the values; may be None, since the variance is the same
-            for all of them.
+          inputs: float[k] or float[k, dim], the values.
         """
-        counts = check_counts(counts).ravel()
-        if inputs is not None:
-            self.check_inputs(counts, inputs)
-        return np.full(self.value_shape, 2 * self.scale**2 / counts.sum())
+        counts, inputs = self.check_inputs(counts, inputs)
+        return np.asarray(np.tensordot(counts, self._spread(inputs), 1) / counts.sum() ** 2)
 
     def worst_case_variance(self, num_users: int) -> float:
-        """The variance of an entry of the mean, 2 b**2 / n; exact, for every data set."""
-        return 2 * self.scale**2 / check_int("num_users", num_users, low=1)
+        """The largest variance of an entry of the mean, over all data sets; exact."""
+        n = check_int("num_users", num_users, low=1)
+        low, high = self._facts().variances[:-1], self._facts().variances[1:]
+        # Between levels it is low + (high - low) f + f (1 - f), largest where its slope is 0.
+        share = np.clip((1 + high - low) / 2, 0.0, 1.0)
+        worst = np.max(low + (high - low) * share + share * (1 - share))
+        return float(worst) * self._unit**2 / n
 
-    def check_range(self, name, values) -> None:
+    def tail(self) -> Tail:
+        """Bernstein's inequality for the bounded noise, and Hoeffding's for the rounding."""
+        facts = self._facts()
+        largest = 2 * self.num_levels + facts.excess
+        rounding = 1 if self.dim is None else self.dim  # the squared norm of rounding errors
+        variance = float(np.max(facts.variances)) + rounding
+        return Tail(variance * self._unit**2, largest * self._unit / 3)
+
+    def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless numbers, or the L1 norms of vectors, are within the bound."""
         if self.dim is None:
             check_interval(name, values, self.bound)
         else:
             check_norms(name, values, "bound", self.bound, order=1)
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are numbers, or vectors, within the bound."""
         if self.dim is None:
             population.require_reals((), low=-self.bound, high=self.bound)
@@ -176,7 +366,7 @@ class Laplace(MeanRandomizer):
             self._check_norms(population.inputs)
         self.check_total(population)
 
-    def _check_norms(self, inputs) -> None:
+    def _check_norms(self, inputs: Tree) -> None:
         if is_traced(inputs):
             return
         norms = jnp.sum(jnp.abs(inputs), axis=1)
@@ -188,73 +378,168 @@ class Laplace(MeanRandomizer):
             )
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class LaplaceParams(SumParams):
+class _Facts:
+    """Numbers about the noise, in units of a level.
+
+    Attributes:
+      excess: what a report at an end stands for, minus J: where the input J has the mean J.
+      rows: the probabilities of the reports of each level, float64[2 J + 1, 2 J + 1].
+      variances: of a decoded report of each level, float64[2 J + 1].
+    """
+
+    def __init__(self, masses: LaplaceMasses, size: int):
+        tails, half = masses.tails(), masses.half
+        mean = sum(r * (half[size - r] - half[size + r]) for r in range(1, size))
+        ends = tails[0] - tails[-1]  # of J less of -J, at the input J
+        self.excess = float(Fraction(size * 2**64 - mean, ends) - size)
+        levels = np.arange(-size, size + 1)
+        table = np.array([mass / 2**64 for mass in half])
+        self.rows = table[np.abs(levels[None, :] - levels[:, None])]
+        beyond = np.array([mass / 2**64 for mass in tails])
+        self.rows[:, -1], self.rows[:, 0] = beyond[size - levels], beyond[size + levels]
+        decoded = levels.astype(np.float64)
+        decoded[[0, -1]] += np.array([-1, 1]) * self.excess
+        self.variances = self.rows @ decoded**2 - levels.astype(np.float64) ** 2
+
+
+@functools.lru_cache(maxsize=64)
+def _facts(epsilon: float, num_levels: int, every_step: bool) -> _Facts:
+    return _Facts(laplace_masses(epsilon, num_levels, every_step), num_levels)
+
+
+_compiled_steps = jax.jit(steps_of, static_argnums=2)
+
+
+def _pieces(steps: Steps) -> tuple[np.ndarray, np.ndarray]:
+    """The levels that one vector may be rounded to, int[m, d], and their probabilities."""
+    crossing = np.unique(FRACTION - steps.ends % FRACTION)
+    starts = np.concatenate([[0], crossing[crossing < FRACTION]])
+    weights = np.diff(np.append(starts, FRACTION)) / FRACTION
+    return np.stack([np.asarray(steps.levels(jnp.int32(at))) for at in starts]), weights
+
+
+@params
+class LaplaceParams(MeanRound):
     """The params of `Laplace`: a pytree.
 
     Attributes:
-      scale: float32[], b.
-      bound: float32[], the largest absolute value or L1 norm.
-      unit: float32[], the power of two in which sums are kept.
+      noise: the law of the noise, on -2 J, .., 2 J.
+      scale: float32[], parts of a level for 1 in a value.
+      unit: float64[], what a level stands for.
+      excess: float64[], what a report at an end stands for, minus J, in levels.
+      num_levels: J, static.
       dim: None for numbers; static.
     """
 
-    scale: jax.Array | np.ndarray
-    bound: jax.Array | np.ndarray
-    unit: jax.Array | np.ndarray
-    dim: int | None = dataclasses.field(default=None, metadata={"static": True})
+    noise: NoiseTable
+    scale: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    excess: Float[Array | np.ndarray, ""]
+    num_levels: int = static()
+    dim: int | None = static(default=None)
+
+    @property
+    def _entries(self) -> int:
+        return 1 if self.dim is None else self.dim
 
     @property
     def num_words(self) -> int:
-        """One word for each coordinate."""
-        return 1 if self.dim is None else self.dim
+        """For each entry one for the noise, one for rounding, and for each one for a tie."""
+        return 2 * self._entries + 1
 
-    def _inside(self, value):
-        if self.dim is None:
-            return into_interval(value, self.bound)
-        far = np.float32(1e15)
-        scaled = jnp.clip(jnp.nan_to_num(value.astype(jnp.float32)) / self.bound, -far, far)
-        norm = jnp.sum(jnp.abs(scaled), axis=-1, keepdims=True)
-        return scaled / jnp.maximum(norm, np.float32(1)) * self.bound
+    @property
+    def largest_report(self) -> int:
+        """J, the highest level."""
+        return self.num_levels
 
-    def from_bits(self, words, value):
-        """One user's report.
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """() for numbers, (dim,) for vectors."""
+        return () if self.dim is None else (self.dim,)
 
-        Args:
-          words: uint32[num_words].
-          value: float32[] or float32[dim], within the bound; scaled into it, NaN counts as 0.
+    def _inside(self, values: jax.Array) -> Steps:
+        entries = values[..., None] if self.dim is None else values
+        return steps_of(entries, jnp.asarray(self.scale), self.num_levels)
 
-        Returns:
-          float32[] or float32[dim], always finite.
-        """
-        words = words[0] if self.dim is None else words[0 : self.dim]
-        low_bits = (words & np.uint32(2**31 - 1)).astype(jnp.int32).astype(jnp.float32)
-        magnitude = -jnp.log((low_bits + np.float32(0.5)) * np.float32(2**-31))
-        noise = jnp.where(words >> np.uint32(31) == 0, magnitude, -magnitude)
-        return self._inside(value) + self.scale * noise
+    def from_bits(self, words: Words, value: Float[Array, "..."], /) -> Int32[Array, "..."]:
+        """One user's report; values beyond the bound are scaled into it, NaN counts as 0."""
+        d = self._entries
+        noise = self.noise.alias.draw(words[0:d], words[d + 1 : 2 * d + 1])
+        return self._noisy(self._levels(words[d], value), noise).reshape(self.value_shape)
+
+    @property
+    def draft(self) -> Draft:
+        """Without the words for ties."""
+        return Draft(self._entries + 1, self._draft)
+
+    def _draft(
+        self, words: UInt32[Array, "w n"], values: Float[Array, "n ..."]
+    ) -> tuple[Int32[Array, "... n"], Bool[Array, " n"]]:
+        noise, sure = self.noise.alias.draft(words[0 : self._entries])
+        levels = self._levels(words[self._entries][:, None], values)
+        reports = self._noisy(levels.T, noise)
+        return reports.reshape(*self.value_shape, -1), jnp.all(sure, axis=0)
+
+    def _levels(self, words: jax.Array, values: jax.Array) -> jax.Array:
+        """The levels of values, rounded by the lower halves of words."""
+        dither = (words & np.uint32(FRACTION - 1)).astype(jnp.int32)
+        return self._inside(values).levels(dither)
+
+    def _noisy(self, levels: jax.Array, noise: jax.Array) -> jax.Array:
+        """Levels plus noise, which is shifted to start at 0, cut to [-J, J]."""
+        size = np.int32(self.num_levels)
+        return jnp.clip(levels + noise - 2 * size, -size, size)
+
+    def _ends(self, reports: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
+        """1 at J and -1 at -J."""
+        return jnp.where(jnp.abs(reports) == np.int32(self.num_levels), jnp.sign(reports), 0)
+
+    def tally(
+        self, reports: Int32[Array, "n ..."], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"sum": Count[...] in levels, "ends": Count[...] at J minus those at -J, "users"}."""
+        ends = sum_integers(self._ends(reports), 1, mask)
+        return {**MeanRound.tally(self, reports, mask), "ends": ends}
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: for each entry the difference of two gammas.
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, "..."]:
+        """The estimated mean of the users' values."""
+        excess, unit = (jnp.asarray(x).astype(jnp.float64) for x in (self.excess, self.unit))
+        total = outcome["sum"].f64() + excess * outcome["ends"].f64()
+        return total * (unit / outcome["users"].f64())
 
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each value.
-          inputs: float32[k] or float32[k, dim], the values.
+    def decode(self, reports: Int32[Array, "*n m"]) -> Float[Array, "*n d"]:
+        """The unbiased estimates that single reports stand for, in float32."""
+        ends = self._ends(reports).astype(jnp.float32) * jnp.asarray(self.excess, jnp.float32)
+        unit = jnp.asarray(self.unit, jnp.float32)
+        return (reports.astype(jnp.float32) + ends) * unit
 
-        Returns:
-          {"sum": Fixed[...], "users": Count[]}.
-        """
-        users = counts.sum()
-        total = weighted_sum(counts, self._inside(jnp.asarray(inputs)))
-        shape = (2, *total.shape)
-        each = jax.tree.map(lambda limb: jnp.broadcast_to(limb, shape), users)
-        up, down = gamma(jax.random.fold_in(key, 0), each)
-        scale = jnp.asarray(self.scale).astype(jnp.float64)
-        return self.fixed_sum(self.in_units(total + scale * (up - down)), users)
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Levels and their reports, each a multinomial."""
+        return TallyLaw(self._draw, self._cost)
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: two gammas an entry, and the sum of the bins."""
-        del num_users
-        return (400.0 + num_bins) * self.num_words
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        size, reports = self.num_levels, 2 * self.num_levels + 1
+        levels, users = count_levels(
+            jax.random.fold_in(key, 0), counts, self._inside(jnp.asarray(inputs))
+        )
+        p = self.noise.probabilities()
+        below, above = jnp.cumsum(p), jnp.cumsum(p[::-1])[::-1]
+
+        def row(level: jax.Array) -> jax.Array:
+            inside = jax.lax.dynamic_slice(p, (size - level,), (reports,))
+            return inside.at[0].set(below[size - level]).at[-1].set(above[3 * size - level])
+
+        numbers = np.arange(-size, size + 1)
+        ends = np.where(np.abs(numbers) == size, np.sign(numbers), 0)
+        values = jnp.asarray(np.stack([numbers, ends]), jnp.int32)
+        sums = sum_reports(jax.random.fold_in(key, 1), levels, users, size, row, values)
+        total, at_ends = (sums[i].reshape(self.value_shape) for i in range(2))
+        return {"sum": total, "ends": at_ends, "users": counts.sum()}
+
+    def _cost(self, work: Work) -> float:
+        levels = min(2 * work.num_bins, 2 * self.num_levels + 1)
+        rounding = work.num_bins * self._entries
+        return work.draws(rounding + self._entries * levels * 2 * self.num_levels)

@@ -1,18 +1,18 @@
 """Local hashing: randomized response on a random hash of the value."""
 
-import dataclasses
 import math
 from fractions import Fraction
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Bool, Float, Int32, UInt32
 
-from .._spec import check_epsilon, check_int
-from ..random import part_of
+from .._checks import Epsilon, Integer, Optional
+from .._contract import Words, field, params, spec, static
+from ..random import Count, everyone, part_of
 from ._krr import KRR, KRRParams
-from ._support import SupportOracle, SupportParams
+from ._support import SupportOracle, SupportRound
 
 MAX_VALUES = 2**20
 MAX_RANGE = 2**16
@@ -21,7 +21,7 @@ MAX_RANGE = 2**16
 _POLYNOMIALS = {4: 0x3, 8: 0x1B, 32: 0x8D}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class LocalHashing(SupportOracle):
     """Local hashing: hash your value with a function of your own, then report the hash by k-RR.
 
@@ -79,19 +79,14 @@ class LocalHashing(SupportOracle):
       set equality.
     """
 
-    num_values: int
-    epsilon: float
-    hash_range: int | None = None
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
+    hash_range: int | None = field(Optional(Integer(2, MAX_RANGE)), default=None)
 
-    def __post_init__(self):
-        k = check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        object.__setattr__(self, "num_values", k)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Settles the range of hashes; raises ValueError where a word cannot realise epsilon."""
         if self.hash_range is None:
-            object.__setattr__(self, "hash_range", _best_range(k, self.epsilon))
-        else:
-            g = check_int("hash_range", self.hash_range, low=2, high=MAX_RANGE)
-            object.__setattr__(self, "hash_range", g)
+            self._settle(hash_range=_best_range(self.num_values, self.epsilon))
         try:
             self._response()
         except ValueError as error:
@@ -112,11 +107,6 @@ class LocalHashing(SupportOracle):
             )
         return LocalHashingParams(self._response().build(word_bits), self.num_values)
 
-    def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised (p, q): a report's bucket is the hash of the own value, and of another."""
-        p, other = self._response().probabilities(word_bits)
-        return p, other + (p - other) * self._collision(2, word_bits)
-
     def _collision(self, number: int, word_bits: int = 32) -> Fraction:
         """The probability that the hashes of up to three distinct values are equal."""
         response = self._response()
@@ -125,41 +115,24 @@ class LocalHashing(SupportOracle):
         last = space - width * (g - 1)
         return Fraction((g - 1) * width**number + last**number, space**number)
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """Raises ValueError: three words and a bucket have too many values to list."""
-        raise ValueError(
-            f"a report of LocalHashing is one of 2**{3 * word_bits} hash functions and a bucket; "
-            "`probabilities()` gives the structure of the channel."
-        )
+    def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
+        """Exact probabilities (p, q) that the bucket is the hash of the value, and of another."""
+        p, other = self._response().probabilities(word_bits)
+        return p, other + (p - other) * self._collision(2, word_bits)
 
-    def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter ln(p / q'), rounded up; at most `epsilon`."""
-        return self._response().exact_epsilon(word_bits)
-
-    def pair_probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The probability to support the own value and another one, and to support two others.
+    def joint_support(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
+        """How often a report supports the user's value and another given one, and two others.
 
         They are `p sum(w_y**2)` and `sum(w_y**2 (q' + (p - q') w_y))`, for any two values, since
         the hashes of three are independent.
         """
-        own, other = self._response().probabilities(word_bits)
+        p, other = self._response().probabilities(word_bits)
         twice, thrice = self._collision(2, word_bits), self._collision(3, word_bits)
-        return own * twice, other * twice + (own - other) * thrice
+        return p * twice, other * twice + (p - other) * thrice
 
-    def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k].
-
-        Args:
-          value: the user's value, an int in [0, k).
-        """
-        value = check_int("value", value, low=0, high=self.num_values - 1)
-        p, q = self.probabilities()
-        with_own, others = self.pair_probabilities()
-        table = np.full((self.num_values, self.num_values), float(others - q * q))
-        np.fill_diagonal(table, float(q * (1 - q)))
-        table[value, :] = table[:, value] = float(with_own - p * q)
-        table[value, value] = float(p * (1 - p))
-        return table / float(p - q) ** 2
+    def exact_epsilon(self, word_bits: int = 32) -> float:
+        """The realised privacy parameter ln(p / q'), rounded up; at most `epsilon`."""
+        return self._response().exact_epsilon(word_bits)
 
 
 def _best_range(k: int, epsilon: float) -> int:
@@ -172,9 +145,8 @@ def _best_range(k: int, epsilon: float) -> int:
     return 2 + int(np.argmin((p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2))
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class LocalHashingParams(SupportParams):
+@params
+class LocalHashingParams(SupportRound):
     """The params of `LocalHashing`: a pytree.
 
     Attributes:
@@ -183,7 +155,7 @@ class LocalHashingParams(SupportParams):
     """
 
     response: KRRParams
-    num_values: int = dataclasses.field(metadata={"static": True})
+    num_values: int = static()
 
     @property
     def num_words(self) -> int:
@@ -195,7 +167,12 @@ class LocalHashingParams(SupportParams):
         """Field elements of each bucket but the last."""
         return 2**self.response.word_bits // self.response.num_values
 
-    def probabilities(self):
+    @property
+    def _last(self) -> int:
+        """The last bucket."""
+        return self.response.num_values - 1
+
+    def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, q) as float64; only inside an x64 block."""
         p, other = self.response.probabilities()
         g, space = self.response.num_values, 2**self.response.word_bits
@@ -203,8 +180,10 @@ class LocalHashingParams(SupportParams):
         collision = ((g - 1) * self._width**2 + last**2) / space**2
         return p, other + (p - other) * collision
 
-    def _basis(self, a, b):
-        """What bit i of a value v adds to a v**2 + b v, uint32[bits, ...]: a x**(2 i) + b x**i."""
+    def _basis(
+        self, a: UInt32[Array, "*users"], b: UInt32[Array, "*users"]
+    ) -> UInt32[Array, "bits *users"]:
+        """What bit i of v adds to a v**2 + b v: a x**(2 i) + b x**i, as squaring is linear."""
         word_bits = self.response.word_bits
         top, mask = np.uint32(word_bits - 1), np.uint32(2**word_bits - 1)
 
@@ -218,15 +197,10 @@ class LocalHashingParams(SupportParams):
             a, b = times_x(times_x(a)), times_x(b)
         return jnp.stack(basis)
 
-    def from_bits(self, words, value):
-        """One user's report.
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt32[Array, "4"]:
+        """The coefficients a, b, c of one user's hash function, and a bucket in [0, g).
 
-        Args:
-          words: uint32[4].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          uint32[4]: the coefficients a, b, c of the hash function, and a bucket in [0, g).
+        A value outside the domain is clamped into it.
         """
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1).astype(jnp.uint32)
         a, b, c = words[0], words[1], words[2]
@@ -237,29 +211,19 @@ class LocalHashingParams(SupportParams):
         reported = self.response.from_bits(part_of(words, 3, 1), bucket.astype(jnp.int32))
         return jnp.stack([a, b, c, reported.astype(jnp.uint32)])
 
-    @property
-    def _last(self) -> int:
-        return self.response.num_values - 1
-
-    def tally(self, reports, mask):
-        """The number of masked reports whose bucket is the hash of each value, and of all.
-
-        From one value to the next, the lowest bits of a value flip up to its first zero: one
-        precomputed sum in the field leads from hash to hash.
-
-        Args:
-          reports: uint32[n, 4].
-          mask: bool[n].
-
-        Returns:
-          {"support": int32[k], "users": int32[]}.
-        """
+    def tally(
+        self, reports: UInt32[Array, "n 4"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"support": Count[k], how many buckets are the hash of each value, "users": Count[]}."""
+        counted = everyone(reports, mask)
         a, b, c, bucket = reports.T
+        # From one value to the next, the lowest bits flip up to the first zero: one precomputed sum
+        # in the field leads from hash to hash.
         flips = lax.associative_scan(jnp.bitwise_xor, self._basis(a, b), axis=0)
         low = bucket * np.uint32(self._width)
         rest = np.uint32(2**self.response.word_bits - self._last * self._width)
         width = jnp.where(bucket == self._last, rest, np.uint32(self._width))
-        width = jnp.where(mask, width, np.uint32(0))
+        width = jnp.where(counted, width, np.uint32(0))
 
         def visit(point, lowest):
             support = jnp.sum(point - low < width, dtype=jnp.int32)
@@ -268,4 +232,5 @@ class LocalHashingParams(SupportParams):
         after = np.arange(1, self.num_values + 1)
         lowest = np.minimum(np.log2(after & -after).astype(np.int32), flips.shape[0] - 1)
         _, support = lax.scan(visit, c, lowest)
-        return {"support": support, "users": jnp.sum(mask, dtype=jnp.int32)}
+        users = jnp.sum(counted, dtype=jnp.int32)
+        return {"support": Count.of(support), "users": Count.of(users)}

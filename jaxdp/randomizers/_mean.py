@@ -2,27 +2,66 @@
 
 import abc
 import math
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32
 
-from .._spec import check_counts, check_real
+from .._contract import Population, Round, TallyLaw, Tree
+from .._spec import check_counts, check_real, is_traced
 from .._x64 import compiled_in_float64
-from ..random import Count, Fixed
-from ._params import RandomizerParams
+from ..random import Count, everyone, sum_integers, sum_squares
 from ._randomizer import Randomizer, check_law
-
-FIXED_BITS = 20
-MAX_SUMMED = 2**42
-"""Largest number of users whose reports can be added: sums of `FIXED_BITS` are below 2**43."""
 
 _SLACK = 1 + 1e-6  # of float32 numbers and vectors that were scaled to the bound
 _LARGEST, _SMALLEST = 1e20, 1e-20  # scales whose squares float32 can hold
 
+P_co = TypeVar("P_co", bound="MeanRound", covariant=True)
 
-class MeanRandomizer(Randomizer):
-    """Base class of specs whose estimate is the mean of the users' numbers or vectors."""
+
+class Tail(NamedTuple):
+    """A noise z with `log E exp(t <z, u>) <= t**2 variance / (2 (1 - scale t))` for unit vectors u.
+
+    For every input, every u and 0 <= t < 1 / scale; z is a decoded report minus its mean.
+
+    Attributes:
+      variance: at least that of `<z, u>`.
+      scale: 0 for sub-Gaussian noise.
+    """
+
+    variance: float
+    scale: float
+
+    def of_mean(self, num_users: float) -> "Tail":
+        """Tail of the mean of `num_users` independent copies."""
+        return Tail(self.variance / num_users, self.scale / num_users)
+
+    def largest(self, count: int, norm: float = 1.0) -> float:
+        """A bound on `E max <z, w>` over `count` vectors w of at most this norm.
+
+        `norm (sqrt(2 variance log(count)) + scale log(count))`: Boucheron, Lugosi, Massart (2013),
+        Corollary 2.6.
+        """
+        log = math.log(count)
+        return norm * (math.sqrt(2 * self.variance * log) + self.scale * log)
+
+
+class SelfMoments(NamedTuple):
+    """Moments of `q = z^T D z`, z the noise of one decoded report, for each of k inputs.
+
+    Attributes:
+      third: E[q z], float64[k, d].
+      fourth: Var q, float64[k].
+    """
+
+    third: np.ndarray
+    fourth: np.ndarray
+
+
+class MeanRandomizer(Randomizer[P_co]):
+    """Base of the specs whose estimate is the mean of the users' numbers or vectors."""
 
     __slots__ = ()
 
@@ -32,7 +71,7 @@ class MeanRandomizer(Randomizer):
         """The shape of a user's value: () for a number, (dim,) for a vector."""
 
     @abc.abstractmethod
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one decoded report of a value, in float64.
 
         Args:
@@ -42,37 +81,93 @@ class MeanRandomizer(Randomizer):
           float64[] and float64[] for numbers, float64[d] and float64[d, d] for vectors.
         """
 
+    @property
+    def always_reports(self) -> bool:
+        """Whether the estimate is the mean over all users, rather than over those who report."""
+        return True
+
+    def covariance_form(self) -> tuple[float, float] | None:
+        """The (a, b) for which an unbiased report of x has covariance `a I + b x x^T`.
+
+        None where the covariance has no such form, or reports are biased.
+        """
+        return None
+
+    def tail(self) -> Tail | None:
+        """A proven exponential tail of one report's noise; None where none is known."""
+        return None
+
+    def self_moments(self, means: np.ndarray, weights: np.ndarray) -> SelfMoments | None:
+        """The moments of `z^T D z` for the noise z of a report; None where they are not known.
+
+        They are needed where a report is used twice, as in the V-form of a quadratic form, which
+        asks for `E[z^T D z]` to be the same for all inputs besides.
+
+        Args:
+          means: float64[k, d], the inputs.
+          weights: D, symmetric float64[d, d].
+        """
+        del means, weights
+        return None
+
+    def check_values(self, name: str, values: np.ndarray) -> None:
+        """Raises ValueError unless values are finite, of the shape of one, and in the range."""
+        if values.shape[1:] != self.value_shape:
+            raise ValueError(
+                f"{name} must have shape {(len(values), *self.value_shape)}, one value a row, got "
+                f"{values.shape}."
+            )
+        self._checked(name, values.astype(np.float64))
+
+    @property
+    @abc.abstractmethod
+    def largest_value(self) -> float:
+        """The largest norm or absolute value of an input."""
+
+    def extreme_inputs(self) -> np.ndarray:
+        """The two ends of the range along the first axis, and 0."""
+        ends = np.zeros((3, *self.value_shape), np.float32)
+        first = (0,) * len(self.value_shape)
+        ends[(0, *first)], ends[(1, *first)] = self.largest_value, -self.largest_value
+        return ends
+
+    def one_user(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One user, and its value."""
+        return np.ones(1, np.int64), value[None]
+
     @abc.abstractmethod
     def check_range(self, name: str, values: np.ndarray) -> None:
-        """Raises ValueError unless finite values, float64[..., *value_shape], are in the range.
+        """Raises ValueError unless finite values, `float64[..., *value_shape]`, are in the range.
 
         Args:
           name: what the message calls them.
           values: numbers or vectors.
         """
 
-    def truth(self, counts, inputs=None) -> np.ndarray:
+    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The target: the mean of the users' values, float64 of the shape of a value."""
         counts, inputs = self.check_inputs(counts, inputs)
         return np.tensordot(counts, inputs, axes=1) / counts.sum()
 
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
+    def population_truth(
+        self, probabilities: Any, num_users: int, inputs: Tree = None
+    ) -> np.ndarray:
         """The mean of the distribution that users are drawn from."""
         del num_users
         p = check_law(probabilities, np.size(probabilities))
         return np.tensordot(p, self._fitting(p, inputs), axes=1)
 
-    def check_inputs(self, counts, inputs) -> tuple[np.ndarray, np.ndarray]:
+    def check_inputs(self, counts: Any, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Counts and inputs as float64[k] and float64[k, ...], or raises unless they fit.
 
         Args:
           counts: int[k], the number of users with each input.
-          inputs: float[k, *value_shape]; finite, in the range of the randomizer.
+          inputs: `float[k, *value_shape]`; finite, in the range of the randomizer.
         """
         counts = check_counts(counts).ravel()
         return counts.astype(np.float64), self._fitting(counts, inputs)
 
-    def check_value(self, value) -> np.ndarray:
+    def check_value(self, value: Any) -> np.ndarray:
         """A value as float64, or raises unless it is finite and in the range.
 
         Args:
@@ -90,7 +185,7 @@ class MeanRandomizer(Randomizer):
         self.check_range(name, values)
         return values
 
-    def _fitting(self, counts: np.ndarray, inputs) -> np.ndarray:
+    def _fitting(self, counts: np.ndarray, inputs: Any) -> np.ndarray:
         """The inputs of as many bins, checked."""
         if inputs is None:
             raise ValueError(
@@ -105,67 +200,79 @@ class MeanRandomizer(Randomizer):
             )
         return self._checked("inputs", inputs)
 
-    def check_total(self, population) -> None:
-        """Raises unless the population is small enough for its reports to be added."""
-        if population.num_users > MAX_SUMMED:
+    def check_total(self, population: Population, squares: bool = False) -> None:
+        """Raises ValueError unless sums of as many reports, or of their squares, fit 63 bits."""
+        if is_traced(population.size):
+            return
+        largest = self.build().largest_report
+        most = 2**63 // (largest**2 if squares else largest)
+        if population.num_users > most:
             raise ValueError(
-                f"the population must have at most 2**42 users for {type(self).__name__}, got "
-                f"{population.num_users}: sums of its reports are kept in 63 bits; randomizers "
-                "whose reports are counted, such as BinaryResponse, take up to 2**53."
+                f"the population must have at most {most} users for {type(self).__name__}, got "
+                f"{population.num_users}: sums of reports are kept in 63 bits."
             )
 
 
-class SumParams(RandomizerParams):
-    """What params whose reports are added share.
+class MeanRound(Round[dict[str, Count]]):
+    """Base of params whose reports are integers, in units of one size, and are added.
 
-    A subclass is a pytree with the leaf `unit`, of about the size of a report: sums are kept in
-    multiples of it, so that their fixed-point grid fits any scale.
+    A subclass has the leaf `unit`, what 1 in a report stands for.
     """
 
-    unit: jax.Array | np.ndarray
-    fixed_bits = FIXED_BITS
-    value_dtype = jnp.float32
+    unit: Any  # float64[]
 
-    def summands(self, reports):
-        """What is summed of reports: the reports themselves, in units."""
-        return reports / self.unit
+    @property
+    @abc.abstractmethod
+    def largest_report(self) -> int:
+        """The largest absolute value of an entry of a report; static."""
 
-    def tally(self, reports, mask):
-        """The sum of the masked reports in units, and the number of users.
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """The shape of a user's value, and of what is summed of a report."""
+        return ()
 
-        Args:
-          reports: float32[n, ...].
-          mask: bool[n].
+    @property
+    def value(self) -> Tree:
+        """Numbers or vectors."""
+        return jax.ShapeDtypeStruct(self.value_shape, jnp.float32)
 
-        Returns:
-          {"sum": float32[...], "users": int32[]}.
-        """
-        keep = mask.reshape(mask.shape + (1,) * (reports.ndim - 1))
-        kept = jnp.where(keep, self.summands(reports), np.float32(0))
-        return {"sum": jnp.sum(kept, axis=0), "users": jnp.sum(mask, dtype=jnp.int32)}
+    def summands(self, reports: Int32[Array, "n ..."]) -> Int32[Array, "n ..."]:
+        """What is summed of reports: the reports themselves."""
+        return reports
+
+    def tally(
+        self, reports: Int32[Array, "n ..."], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"sum": Count[...] in units, "users": Count[]}."""
+        total = sum_integers(self.summands(reports), self.largest_report, mask)
+        return {"sum": total, "users": count_users(reports, mask)}
+
+    def squares(self, reports: Int32[Array, "n d"], mask: Bool[Array, " n"] | None = None) -> Count:
+        """The sums of the squares of the entries, Count[d] in squared units."""
+        return sum_squares(self.summands(reports), self.largest_report, mask)
+
+    @property
+    def squares_law(self) -> TallyLaw[dict[str, Count]] | None:
+        """Draws {"sum", "users", "squares"} jointly; None where their law is not known."""
+        return None
 
     @compiled_in_float64
-    def estimate(self, tally):
-        """The estimated mean of the users' values, float[...]."""
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, "..."]:
+        """The estimated mean of the users' values."""
         unit = jnp.asarray(self.unit).astype(jnp.float64)
-        return tally["sum"].f64() * (unit / tally["users"].f64())
+        return outcome["sum"].f64() * (unit / outcome["users"].f64())
 
-    def in_units(self, total):
-        """A float64 sum of reports in units; inside an x64 block."""
-        return total / jnp.asarray(self.unit).astype(jnp.float64)
-
-    def fixed_sum(self, total, users: Count):
-        """The tally whose sum of `summands` is a float64 array; inside an x64 block."""
-        units = Count.from_float(jnp.rint(total * 2.0**FIXED_BITS))
-        return {"sum": Fixed(units, FIXED_BITS), "users": users}
+    def decode(self, reports: Int32[Array, "*n m"]) -> Float[Array, "*n d"]:
+        """The unbiased estimates that single reports stand for, in float32."""
+        return self.summands(reports).astype(jnp.float32) * jnp.asarray(self.unit, jnp.float32)
 
 
-def weighted_sum(counts: Count, inputs):
-    """The sum of the users' values as float64; inside an x64 block."""
-    return over_rows(counts.f64(), inputs.astype(jnp.float64))
+def count_users(reports: Tree, mask: Bool[Array, " n"] | None) -> Count:
+    """The number of users in the mask, Count[]; of all, if there is none."""
+    return Count.of(jnp.sum(everyone(jax.tree.leaves(reports)[0], mask), dtype=jnp.int32))
 
 
-def over_rows(weights, rows):
+def over_rows(weights: Float[Array, "*k"], rows: Float[Array, "..."]) -> Float[Array, "..."]:
     """The weighted sum over the first axis: a float64 dot that vmap may transform in a 32-bit jit.
 
     The batching rule of a dot runs outside of the x64 block, where jax refuses float64.
@@ -202,7 +309,7 @@ def check_norms(name: str, values: np.ndarray, field: str, most: float, order: i
         )
 
 
-def check_scale(name: str, value) -> float:
+def check_scale(name: str, value: Any) -> float:
     """Returns a bound on values rounded to float32, or raises unless float32 can scale by it."""
     scale = float(np.float32(check_real(name, value, low=0.0)))
     if not _SMALLEST <= scale <= _LARGEST:
@@ -213,22 +320,15 @@ def check_scale(name: str, value) -> float:
     return scale
 
 
-def unit_above(size: float) -> np.ndarray:
-    """The smallest power of two that is not below `size`, float32[]."""
-    return np.asarray(2.0 ** math.ceil(math.log2(size)), np.float32)
-
-
-def into_interval(value, bound):
-    """A number clamped to [-bound, bound]; NaN counts as 0."""
-    return jnp.clip(jnp.nan_to_num(value.astype(jnp.float32)), -bound, bound)
-
-
-def into_ball(value, radius):
-    """Vectors (the last axis) of L2 norm above `radius` scaled down to it; NaN counts as 0.
+def into_unit_ball(
+    values: Float[Array, "*k d"], radius: Float[Array | np.ndarray, ""]
+) -> Float32[Array, "*k d"]:
+    """Vectors over the radius, scaled down to norm 1 where it is larger; NaN counts as 0.
 
     Entries beyond 1e15 radii count as that many.
     """
     far = np.float32(1e15)
-    scaled = jnp.clip(jnp.nan_to_num(value.astype(jnp.float32)) / radius, -far, far)
+    scaled = jnp.nan_to_num(values.astype(jnp.float32)) * (np.float32(1) / jnp.asarray(radius))
+    scaled = jnp.clip(scaled, -far, far)
     norm = jnp.sqrt(jnp.sum(scaled * scaled, axis=-1, keepdims=True))
-    return scaled / jnp.maximum(norm, np.float32(1)) * radius
+    return scaled / jnp.maximum(norm, np.float32(1))

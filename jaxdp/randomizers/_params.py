@@ -1,84 +1,61 @@
-"""What the params of every randomizer have, and those whose reports are counted."""
+"""Bases of the params of randomizers whose reports are counted."""
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from .._spec import check_key
+from .._contract import Independent, Round, TallyLaw, Tree, Work
 from .._x64 import compiled_in_float64
-from ..random import Count, multinomial, user_words
+from ..random import Count, histogram, multinomial
 
 
-class RandomizerParams(abc.ABC):
-    """Base of the params of randomizers: pytrees with the functions that run inside jit."""
-
-    lazy_words: ClassVar[bool] = False
-    """Whether a user reads so few of its words that they are made one at a time."""
-
-    value_dtype: ClassVar[Any] = jnp.int32
-    """The dtype of a user's value."""
-
-    @property
-    @abc.abstractmethod
-    def num_words(self) -> int:
-        """Words per user."""
-
-    @abc.abstractmethod
-    def from_bits(self, words, value):
-        """One user's report."""
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`.
-
-        Values outside the domain are moved into it, inside jit and outside alike, so that every
-        report is private: params never refuse a value. Specs and populations do.
-
-        Args:
-          key: one typed threefry2x32 key.
-          value: a user's value.
-        """
-        check_key(key)
-        words = user_words(key, 0, self.num_words)[:]
-        return self.from_bits(words, jnp.asarray(value, self.value_dtype))
-
-
-class CountedParams(RandomizerParams):
+class CountedRound(Round[Count]):
     """Base of params whose reports are one of `num_reports`, and are counted."""
 
     @property
     @abc.abstractmethod
     def num_reports(self) -> int:
-        """How many reports there are; static."""
+        """Number of distinct reports; static."""
 
-    def tally(self, reports, mask):
-        """The number of each report among the masked ones.
+    def tally(self, reports: jax.Array, mask: jax.Array | None = None, /) -> Count:
+        """The number of each report.
 
         Args:
           reports: int32[n] in [0, num_reports).
-          mask: bool[n].
+          mask: bool[n], which of them count; None for all.
 
         Returns:
-          int32[num_reports]; its sum is the number of users.
+          Count[num_reports]; its sum is the number of users.
         """
-        if self.num_reports == 2:
-            ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
-            return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
-        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_reports)
+        return histogram(reports, self.num_reports, mask)
 
 
-class IndependentUsersParams(CountedParams):
-    """Base of params that know the law of a report of users drawn from a distribution.
+class DrawnCountsRound(CountedRound):
+    """Base of counted params that draw their tally, and know the law of a random user's report.
 
     Attributes:
-      iid_stream: what the key of `sample_tally_iid` is folded with.
+      independent_stream: what the key of the draw for independent users is folded with.
     """
 
-    iid_stream: ClassVar[int]
+    independent_stream: ClassVar[int]
+
+    @property
+    def law(self) -> TallyLaw[Count]:
+        """Draws the reports of given users, and those of independent users by one multinomial."""
+        return TallyLaw(self._draw, self._cost, self._draw_independent)
 
     @abc.abstractmethod
-    def report_law(self, law):
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """The tally of given users, exact in law; see `TallyLaw.draw`."""
+
+    @abc.abstractmethod
+    def _cost(self, work: Work) -> float:
+        """Nanoseconds of `_draw`, roughly."""
+
+    @abc.abstractmethod
+    def report_law(self, law: jax.Array) -> jax.Array:
         """The probability of each report, times any constant; only inside an x64 block.
 
         Args:
@@ -89,17 +66,8 @@ class IndependentUsersParams(CountedParams):
         """
 
     @compiled_in_float64
-    def sample_tally_iid(self, key, num_users: Count, weights: Count) -> Count:
-        """The tally of users drawn independently from a distribution: one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          num_users: Count[].
-          weights: Count[k], the probabilities of a user's values, times any constant.
-
-        Returns:
-          Count[num_reports].
-        """
-        law = weights.f64() / jnp.sum(weights.f64())
-        stream = jax.random.fold_in(key, self.iid_stream)
-        return multinomial(stream, num_users, self.report_law(law))
+    def _draw_independent(self, key: jax.Array, users: Independent) -> Count:
+        """The tally of independent users: one multinomial."""
+        law = users.weights.f64() / jnp.sum(users.weights.f64())
+        stream = jax.random.fold_in(key, self.independent_stream)
+        return multinomial(stream, users.size, self.report_law(law))

@@ -1,64 +1,99 @@
-"""The piecewise mechanism: a bounded report for a bounded number."""
+"""The piecewise mechanism on a grid: a bounded report for a bounded number."""
 
-import dataclasses
 import math
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 
+from .._checks import By, Integer, Optional
+from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_epsilon, check_int
+from .._x64 import compiled_in_float64
+from ..random import Count
 from ._exact import exp_lower, log_upper
-from ._mean import (
-    MeanRandomizer,
-    SumParams,
-    check_interval,
-    check_scale,
-    into_interval,
-    unit_above,
-)
+from ._levels import FRACTION, NoiseTable, Steps, count_levels, steps_of, sum_reports
+from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_scale
 
-_WORDS = 2**32
+_MOST_LEVELS = 2**13
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Piecewise(MeanRandomizer):
-    """Wang et al.'s piecewise mechanism for a number in [-bound, bound].
+def _check_epsilon(name: str, value: Any) -> float:
+    epsilon = check_epsilon(value, name)
+    if not 1e-6 <= epsilon <= 40:
+        raise ValueError(
+            f"{name} must be in [1e-6, 40], got {value!r}: the masses of the reports are multiples "
+            "of 2**-64."
+        )
+    return epsilon
 
-    In units of the bound, the report is uniform on the interval `[m - w/2, m + w/2]` around
-    `m = (C + 1) x / 2`, of length `w = C - 1`, with probability p, and otherwise uniform on the
-    rest of [-C, C]. The estimate is the mean.
 
-    With any p > 1/2 the choice `C = 1 / (2 p - 1)` makes the report unbiased, and then the ratio
-    of the two densities is `(p / (1 - p))**2`. So p is realised as the largest multiple of 2**-32
-    for which that is at most e**epsilon (about `e**(epsilon/2) / (1 + e**(epsilon/2))`), and C
-    follows from it: neither privacy nor bias is lost to rounding. One word chooses the piece, one
-    the place in it.
+class Window(NamedTuple):
+    """The reports of a level, in cells on a circle.
+
+    Attributes:
+      near: w, the cells of the window, of mass `high` each.
+      far: 2 J, the other cells, of mass `low` each, or one more.
+      high: in units of 2**-64.
+      low: in units of 2**-64.
+    """
+
+    near: int
+    far: int
+    high: int
+    low: int
+
+    @property
+    def cells(self) -> int:
+        """The number of reports."""
+        return self.near + self.far
+
+    def masses(self) -> tuple[int, ...]:
+        """The masses of all cells, the window's first; they add up to 2**64."""
+        left = 2**64 - self.near * self.high - self.far * self.low
+        each, more = divmod(left, self.far)
+        far = [self.low + each + (i < more) for i in range(self.far)]
+        return (*[self.high] * self.near, *far)
+
+
+@spec
+class Piecewise(MeanRandomizer["PiecewiseParams"]):
+    """Wang et al.'s piecewise mechanism for a number in [-bound, bound], on a grid.
+
+    The input is rounded at random, without bias, to one of the levels j = -J, .., J. The w + 2 J
+    reports lie side by side; the w of them from number J + j on have a mass of `a` each, the others
+    one of `b`, with `a <= e**epsilon b`. The estimate is the mean of the centred reports, times
+    one unit. As J grows this is the mechanism of the paper, its interval being the window.
+
+    `w = 2 J e**(-epsilon / 2)` leads to the smallest worst variance, as in the paper.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP. The density has two levels, of the exact ratio
-        `(p / (1 - p))**2 <= e**epsilon`, and their intervals have the same lengths for every x; in
-        real arithmetic for the place, since a float32 report is rounded. Numbers outside the range
-        are clamped by the params, and NaN counts as 0.
-      * Bias: none.
-      * Variance of one report, exact: with `s = p / (1 - p)`, which is about e**(epsilon/2),
-        `x**2 / (s - 1) + bound**2 (s + 3) / (3 (s - 1)**2)`; of the mean, the sum over n**2.
+      * Privacy: pure epsilon-LDP, bit by bit. Masses are integers, and the same ones for every
+        input: `exact_epsilon()` is the log-ratio of the largest and the smallest. Numbers outside
+        the range are clamped by the params, and NaN counts as 0.
+      * Bias: none, up to the rounding of an input to 2**-16 levels.
+      * Variance of one report, exact at level j: `(a S(j) + b (S - S(j))) u**2 - x**2`, S(j) and S
+        being the sums of the squares of the centred reports of the window and of all, u the unit;
+        in between it is mixed, and `(s / 2)**2` more at most, s being the size of a level. It is
+        about `x**2 / (t - 1) + bound**2 (t + 3) / (3 (t - 1)**2)` with t = e**(epsilon / 2).
 
     Below epsilon = 1.29 or so the one-bit `BinaryResponse` has the smaller worst case, above it
     this.
 
     Edge cases:
       =============================  ============================================================
-      epsilon below 1e-6             ValueError: p would be rounded too coarsely
-      epsilon above 40               ValueError: 1 - p would be
+      epsilon outside [1e-6, 40]     ValueError
       bound beyond 1e-20 .. 1e20     ValueError: change the unit of the values
-      more than 2**42 users          ValueError: sums are kept in 63 bits
       =============================  ============================================================
 
     Args:
       epsilon: privacy parameter, in [1e-6, 40].
       bound: the largest absolute value, > 0; rounded to float32.
+      steps: J, the levels on each side of 0; None for the power of two above 4 e**(epsilon / 2), at
+        least 128 and at most 2**13.
 
     Raises:
       ValueError: an argument is out of range.
@@ -66,99 +101,154 @@ class Piecewise(MeanRandomizer):
 
     Example:
       >>> from jaxdp.randomizers import Piecewise
-      >>> round(Piecewise(epsilon=4.0).worst_case_variance(num_users=1), 4)
-      0.2414
+      >>> round(Piecewise(epsilon=4.0).worst_case_variance(num_users=1), 3)
+      0.239
 
     References:
       Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu (2019), Collecting and analyzing multidimensional
       data with local differential privacy, Algorithm 2.
     """
 
-    epsilon: float
-    bound: float = 1.0
+    epsilon: float = field(By(_check_epsilon, (1e-7, 41.0, 0, -1.0, float("nan"), "1", None, True)))
+    bound: float = field(By(check_scale, (0.0, -1.0, 1e30, float("nan"), "1")), default=1.0)
+    steps: int | None = field(Optional(Integer(1, _MOST_LEVELS)), default=None)
 
-    def __post_init__(self):
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "bound", check_scale("bound", self.bound))
-        if not 1e-6 <= self.epsilon <= 40:
-            raise ValueError(
-                f"epsilon must be in [1e-6, 40], got {self.epsilon!r}: the probability of a piece "
-                "is a multiple of 2**-32."
-            )
+    @property
+    def num_levels(self) -> int:
+        """J, the levels on each side of 0."""
+        if self.steps is not None:
+            return self.steps
+        wanted = 2 ** math.ceil(math.log2(4) + self.epsilon / (2 * math.log(2)))
+        return min(max(128, wanted), _MOST_LEVELS)
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(): numbers."""
+        """(), a number."""
         return ()
 
-    def _near(self) -> int:
-        """The number of words that choose the near piece."""
-        squared = exp_lower(self.epsilon)
-        near = math.floor(_WORDS / (1 + math.exp(-self.epsilon / 2))) + 2**12
-        near = min(near, _WORDS - 1)  # the float above may be off by 1e-16 of 2**32
-        while Fraction(near, _WORDS - near) ** 2 > squared:
-            near -= 1
-        return near
+    @property
+    def largest_value(self) -> float:
+        """The bound."""
+        return self.bound
 
-    def probabilities(self) -> tuple[Fraction, Fraction]:
-        """The realised probabilities (p, 1 - p) of the near piece and of the rest."""
-        p = Fraction(self._near(), _WORDS)
-        return p, 1 - p
+    def window(self) -> Window:
+        """The window of cells and its masses, in integers."""
+        far, ratio = 2 * self.num_levels, exp_lower(self.epsilon)
+        near = max(round(far * math.exp(-self.epsilon / 2)), 1)
+        # Rounded up, so that what is left for the window is at most e**epsilon times as much.
+        low = math.ceil(2**64 / (near * ratio + far))
+        high = (2**64 - far * low) // near
+        return Window(near, far, high, low)
 
     @property
-    def reach(self) -> Fraction:
-        """C: reports lie within C bounds of zero; exact."""
-        return 1 / (2 * self.probabilities()[0] - 1)
+    def _scale(self) -> np.float32:
+        """Parts of a level for 1."""
+        return np.float32(self.num_levels * FRACTION / self.bound)
+
+    @property
+    def _level(self) -> float:
+        """The size of a level."""
+        return FRACTION / float(self._scale)
+
+    @property
+    def _unit(self) -> float:
+        """What 1 in a report stands for: the mean at level j is `2 j w (a - b)` of them."""
+        window = self.window()
+        shift = Fraction(2 * window.near * (window.high - window.low), 2**64)
+        return self._level / float(shift)
 
     def build(self, word_bits: int = 32) -> "PiecewiseParams":
-        """The params; the sampler needs words of 32 bits."""
+        """The params; the noise needs words of 32 bits."""
         check_int("word_bits", word_bits, low=32, high=32)
-        c = self.reach
+        window = self.window()
         return PiecewiseParams(
-            np.asarray(self._near(), np.uint32),
-            np.asarray(float(c), np.float32),
-            np.asarray(float(c - 1), np.float32),
-            np.asarray(self.bound, np.float32),
-            unit_above(self.bound * float(c)),
+            NoiseTable.of(window.masses()),
+            np.asarray(window.cells, np.int32),
+            np.asarray(self._scale),
+            np.asarray(self._unit),
+            self.num_levels,
         )
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter, the log-ratio of the two densities, rounded up."""
-        del word_bits
-        p, q = self.probabilities()
-        return log_upper((p / q) ** 2)
+        """The realised privacy parameter: the log-ratio of the extreme masses, rounded up."""
+        check_int("word_bits", word_bits, low=32, high=32)
+        masses = self.window().masses()
+        return log_upper(Fraction(max(masses), min(masses)))
 
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports of a value, with respect to Lebesgue measure.
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+        """The exact probabilities of the reports.
 
         Args:
-          reports: float[n]; a relative 1e-6 beyond the range is taken for rounding.
+          word_bits: 32.
+          inputs: float32[m]; `extreme_inputs` when None.
+
+        Returns:
+          m rows, a column for each of `reports`.
+        """
+        check_int("word_bits", word_bits, low=32, high=32)
+        inputs = self.extreme_inputs() if inputs is None else inputs
+        low, share = self._levels(np.asarray(inputs, np.float32).reshape(-1))
+        masses, size = self.window().masses(), self.num_levels
+
+        def row(level: int) -> list[int]:
+            start = level + size  # of the window
+            return [masses[(cell - start) % len(masses)] for cell in range(len(masses))]
+
+        mixed = []
+        for level, moved in zip(low.tolist(), share.tolist(), strict=True):
+            weight = Fraction(moved)
+            pairs = zip(row(level), row(min(level + 1, size)), strict=True)
+            mixed.append([((1 - weight) * x + weight * y) / 2**64 for x, y in pairs])
+        return mixed
+
+    def reports(self) -> np.ndarray:
+        """The centred reports: odd or even integers around 0."""
+        cells = self.window().cells
+        return np.arange(1 - cells, cells, 2, dtype=np.int32)
+
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+        """The log-probability of reports of a value.
+
+        Args:
+          reports: int[n].
           value: float[].
 
         Returns:
-          float64[n], of two values within the range and -inf outside of it.
+          float64[n].
         """
-        p, q = map(float, self.probabilities())
-        c, width = float(self.reach), float(self.reach - 1)
-        y = np.asarray(reports, np.float64) / self.bound
-        middle = (c + 1) / 2 * float(self.check_value(value)) / self.bound
-        near = math.log(p / width) - math.log(self.bound)
-        far = math.log(q / (c + 1)) - math.log(self.bound)
-        density = np.where(np.abs(y - middle) <= width / 2, near, far)
-        return np.where(np.abs(y) <= c * (1 + 1e-6), density, -np.inf)
+        (row,) = self.channel(inputs=[float(self.check_value(value))])
+        cells = len(row)
+        return np.log(np.array(row, np.float64))[(np.asarray(reports) + cells - 1) // 2]
 
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
+    def _levels(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The level below each value, and the probability of the next one."""
+        steps = steps_of(
+            values.astype(np.float32)[..., None], jnp.asarray(self._scale), self.num_levels
+        )
+        parts = np.asarray(steps.ends * steps.signs)[..., 0]
+        return parts // FRACTION, parts % FRACTION / FRACTION
+
+    def _level_variances(self) -> np.ndarray:
+        """The variance of a decoded report at each level, in units of the value; [2 J + 1]."""
+        window, levels = self.window(), np.arange(-self.num_levels, self.num_levels + 1.0)
+        near = 4 * levels**2 * window.near + window.near * (window.near**2 - 1) / 3
+        everywhere = window.cells * (window.cells**2 - 1) / 3
+        square = near * (window.high / 2**64) + (everywhere - near) * (window.low / 2**64)
+        return square * self._unit**2 - (levels * self._level) ** 2
+
+    def _spread(self, values: np.ndarray) -> np.ndarray:
+        """The variance of one report of each value."""
+        low, share = self._levels(values)
+        each, size = self._level_variances(), self.num_levels
+        mixed = (1 - share) * each[low + size] + share * each[np.minimum(low + 1, size) + size]
+        return mixed + share * (1 - share) * self._level**2
+
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the variance of one report, float64[] each."""
         value = self.check_value(value)
         return value, self._spread(value)
 
-    def _spread(self, x: np.ndarray) -> np.ndarray:
-        """The variance of one report of x."""
-        p, q = self.probabilities()
-        s = p / q
-        return x**2 * float(1 / (s - 1)) + self.bound**2 * float((s + 3) / (3 * (s - 1) ** 2))
-
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact variance of the mean, float64[].
 
         Args:
@@ -169,63 +259,109 @@ class Piecewise(MeanRandomizer):
         return np.asarray(np.sum(counts * self._spread(inputs)) / counts.sum() ** 2)
 
     def worst_case_variance(self, num_users: int) -> float:
-        """The largest variance of the mean over all data sets: at x = bound; exact."""
+        """The largest variance of the mean over all data sets; exact."""
         n = check_int("num_users", num_users, low=1)
-        return float(self._spread(np.asarray(self.bound))) / n
+        each, step = self._level_variances(), self._level**2
+        low, high = each[:-1], each[1:]
+        # Between levels it is low + (high - low) f + step f (1 - f), largest where its slope is 0.
+        share = np.clip((1 + (high - low) / step) / 2, 0.0, 1.0)
+        return float(np.max(low + (high - low) * share + step * share * (1 - share))) / n
 
-    def check_range(self, name, values) -> None:
+    def tail(self) -> Tail:
+        """Bernstein's inequality: decoded reports are bounded."""
+        largest = self.window().cells * self._unit + self.bound
+        return Tail(self.worst_case_variance(1), largest / 3)
+
+    def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless numbers are in [-bound, bound]."""
         check_interval(name, values, self.bound)
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are numbers in [-bound, bound]."""
         population.require_reals((), low=-self.bound, high=self.bound)
         self.check_total(population)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PiecewiseParams(SumParams):
+@params
+class PiecewiseParams(MeanRound):
     """The params of `Piecewise`: a pytree.
 
     Attributes:
-      near: uint32[], the report is in the near piece when its first word is below.
-      reach: float32[], C.
-      width: float32[], C - 1, the length of the near piece in units of the bound.
-      bound: float32[].
-      unit: float32[], the power of two in which sums are kept.
+      noise: the law of a report's place on the circle of cells, from the window's start on.
+      cells: int32[], w + 2 J, the number of reports.
+      scale: float32[], parts of a level for 1 in a value.
+      unit: float64[], what 1 in a report stands for.
+      num_levels: J, static.
     """
 
-    near: jax.Array | np.ndarray
-    reach: jax.Array | np.ndarray
-    width: jax.Array | np.ndarray
-    bound: jax.Array | np.ndarray
-    unit: jax.Array | np.ndarray
-
-    lazy_words = True  # each word is used once: made where it is read, it is never stored
+    noise: NoiseTable
+    cells: Int32[Array | np.ndarray, ""]
+    scale: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    num_levels: int = static()
 
     @property
     def num_words(self) -> int:
-        """One word for the piece, one for the place in it."""
-        return 2
+        """One for the place, one for rounding, and one for a tie."""
+        return 3
 
-    def from_bits(self, words, value):
-        """One user's report.
+    @property
+    def largest_report(self) -> int:
+        """4 J: the window has at most as many cells as the rest."""
+        return 4 * self.num_levels
 
-        Args:
-          words: uint32[2].
-          value: float32[] in [-bound, bound]; clamped into it, NaN counts as 0.
+    def _inside(self, values: jax.Array) -> Steps:
+        return steps_of(values[..., None], jnp.asarray(self.scale), self.num_levels)
 
-        Returns:
-          float32[] in [-C bound, C bound].
-        """
-        x = into_interval(value, self.bound) / self.bound
-        high, low = (words[1] >> np.uint32(16)), words[1] & np.uint32(2**16 - 1)
-        place = high.astype(jnp.float32) * np.float32(2**-16)
-        place = place + (low.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-32)
-        side = self.reach + np.float32(1)  # the length of the rest of [-C, C]
-        near = np.float32(0.5) * side * x + self.width * (place - np.float32(0.5))
-        left = np.float32(0.5) * side * (x + np.float32(1))  # how much of it lies on the left
-        far = side * place
-        far = far - jnp.where(far < left, self.reach, np.float32(1))
-        return jnp.where(words[0] < self.near, near, far) * self.bound
+    def _report(self, level: jax.Array, place: jax.Array) -> jax.Array:
+        """The centred report at a place of the circle that starts with the level's window."""
+        cell, cells = level + np.int32(self.num_levels) + place, jnp.asarray(self.cells)
+        cell = jnp.where(cell >= cells, cell - cells, cell)
+        return 2 * cell + 1 - cells
+
+    def from_bits(self, words: Words, value: Float[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report; a value beyond the bound is clamped, NaN counts as 0."""
+        place = self.noise.alias.draw(words[0], words[2])
+        return self._report(self._level(words[1], value), place)
+
+    @property
+    def draft(self) -> Draft:
+        """Without the word for ties."""
+        return Draft(2, self._draft)
+
+    def _draft(
+        self, words: UInt32[Array, "2 n"], values: Float[Array, " n"]
+    ) -> tuple[Int32[Array, " n"], Bool[Array, " n"]]:
+        place, sure = self.noise.alias.draft(words[0])
+        return self._report(jax.vmap(self._level)(words[1], values), place), sure
+
+    def _level(self, word: jax.Array, value: jax.Array) -> jax.Array:
+        dither = (word & np.uint32(FRACTION - 1)).astype(jnp.int32)
+        return self._inside(value).levels(dither)[0]
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Levels and their reports, each a multinomial."""
+        return TallyLaw(self._draw, self._cost)
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        levels, users = count_levels(
+            jax.random.fold_in(key, 0), counts, self._inside(jnp.asarray(inputs))
+        )
+        p, cells = self.noise.probabilities(), jnp.asarray(self.cells)
+        cell = jnp.arange(p.shape[0], dtype=jnp.int32)
+
+        def row(level: jax.Array) -> jax.Array:
+            place = (cell - level - np.int32(self.num_levels)) % cells
+            return jnp.where(cell < cells, p[place], 0.0)
+
+        centred = 2 * cell + 1 - cells
+        sums = sum_reports(
+            jax.random.fold_in(key, 1), levels, users, self.num_levels, row, centred[None, :]
+        )
+        return {"sum": sums[0, 0], "users": counts.sum()}
+
+    def _cost(self, work: Work) -> float:
+        levels = min(2 * work.num_bins, 2 * self.num_levels + 1)
+        return work.draws(work.num_bins + levels * self.noise.masses.shape[1])

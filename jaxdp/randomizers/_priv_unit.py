@@ -1,21 +1,29 @@
 """PrivUnit: a unit vector from a cap around your vector, or from its complement."""
 
-import dataclasses
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float32, UInt32
 
-from .._x64 import compiled_in_float64
+from .._contract import Words, Work, field, params, spec, static
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, report
+from ._mean import Tail
 from ._sphere import Solution, solve
-from ._vector import PaddedCapRandomizer, VectorParams, require_words
+from ._vector import (
+    DIM,
+    EPSILON,
+    RADIUS,
+    FloatVectorRound,
+    PaddedCapRandomizer,
+    require_words,
+    sphere_grid,
+)
 from ._vector_sums import sum_of_caps
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class PrivUnit(PaddedCapRandomizer):
     """PrivUnit with the best parameters, and the same isotropic noise for every input.
 
@@ -32,6 +40,9 @@ class PrivUnit(PaddedCapRandomizer):
 
     p is realised as a multiple of 2**-32, and gamma is then the optimum of the realised epsilon, so
     that `m = gamma` and all statements below hold for what is built.
+
+    Private in real arithmetic; not for release, since reports are computed in floats. The release
+    form is `CandidateResponse`.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP in real arithmetic: the density relative to the uniform law takes
@@ -76,15 +87,15 @@ class PrivUnit(PaddedCapRandomizer):
       and the last coordinate are derived here.
     """
 
-    dim: int
-    epsilon: float
-    radius: float = 1.0
-
-    def __post_init__(self):
-        self._check()
+    dim: int = field(DIM)
+    epsilon: float = field(EPSILON)
+    radius: float = field(RADIUS, default=1.0)
 
     def _solution(self) -> Solution:
         return solve(self.dim + 1, self.epsilon)
+
+    def _cap_dim(self) -> int:
+        return self.dim + 1
 
     def build(self, word_bits: int = 32) -> "PrivUnitParams":
         """The params."""
@@ -92,11 +103,11 @@ class PrivUnit(PaddedCapRandomizer):
         solution = self._solution()
         edge = math.sqrt((self.dim - 0.5) * solution.level)
         return PrivUnitParams(
-            np.asarray(solution.keep, np.uint32),
+            np.asarray(solution.threshold, np.uint32),
             np.asarray(math.erfc(edge / math.sqrt(2)) / 2, np.float32),
             np.asarray(solution.level, np.float32),
             np.asarray(self.radius, np.float32),
-            np.asarray(self.radius / solution.cap.gamma),
+            np.asarray(self.radius / (solution.cap.gamma * sphere_grid(self.dim))),
             self.dim,
         )
 
@@ -106,76 +117,56 @@ class PrivUnit(PaddedCapRandomizer):
         across = (1 - square) / ((self.dim + 1) * square)
         return 1 + across, across
 
+    def tail(self) -> Tail:
+        """Bernstein's inequality: decoded reports have the length r / gamma."""
+        largest = self.radius * (1 / self.threshold + 1)
+        return Tail(self.worst_case_variance(1), largest / 3)
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PrivUnitParams(VectorParams):
+
+@params
+class PrivUnitParams(FloatVectorRound):
     """The params of `PrivUnit`: a pytree.
 
     Attributes:
-      keep: uint32[], p * 2**32.
-      tail: float32[], the mass of the cap under the sampler's proposal.
+      threshold: uint32[], p * 2**32.
+      cap_mass: float32[], the mass of the cap under the sampler's proposal.
       level: float32[], `-ln(1 - gamma**2)`.
       radius: float32[], of the ball.
-      unit: float64[], radius / gamma, what 1 in a report stands for.
+      unit: float64[], radius / gamma over the grid, what 1 in a report stands for.
       dim: d, static.
     """
 
-    keep: jax.Array | np.ndarray
-    tail: jax.Array | np.ndarray
-    level: jax.Array | np.ndarray
-    radius: jax.Array | np.ndarray
-    unit: jax.Array | np.ndarray
-    dim: int = dataclasses.field(metadata={"static": True})
+    threshold: UInt32[Array | np.ndarray, ""]
+    cap_mass: Float32[Array | np.ndarray, ""]
+    level: Float32[Array | np.ndarray, ""]
+    radius: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    dim: int = static()
 
     @property
-    def num_words(self) -> int:
+    def vector_words(self) -> int:
         """One for the side of the cap, one for each coordinate, two for each proposal of X."""
         return 1 + self.dim + coordinate_words(self.dim + 1)
 
-    def _part(self, words, first: int):
+    def _parts(self, words: Words, first: int) -> tuple[jax.Array, jax.Array]:
         """X, the coordinate along u, and `sqrt(1 - X**2)`; both 0 where the sampler fails."""
-        high = words[0] < jnp.asarray(self.keep)
-        tail, level = jnp.asarray(self.tail), jnp.asarray(self.level)
-        return cap_coordinate(words, first, self.dim + 1, high, tail, level)
+        in_cap = words[0] < self.threshold
+        return cap_coordinate(words, first, self.dim + 1, in_cap, self.cap_mass, self.level)
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[num_words], read as far as needed.
-          value: float32[dim] in the ball; projected to it, NaN counts as the zero vector.
-
-        Returns:
-          float32[dim + 1], a unit vector; its last coordinate is not used.
-        """
-        along, across = self._part(words, 1 + self.dim)
+    def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
+        """The unit vector V in R^D; its last coordinate is not used."""
+        along, across = self._parts(words, 1 + self.dim)
         normals = standard_normal(words[1 : 1 + self.dim])
-        return report(value, jnp.asarray(self.radius), along, normals, length=across)
+        return report(value, self.radius, along, normals, length=across)
 
-    @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: O(1) scalars for a user, a vector for an input.
+    def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
+        num_words = 1 + coordinate_words(self.dim + 1)
 
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each vector.
-          inputs: float32[k, dim], the vectors.
+        def draw(words: Words) -> tuple[jax.Array, jax.Array]:
+            return self._parts(words, 1)
 
-        Returns:
-          As `tally`, of Fixed and Count.
-        """
-        total = sum_of_caps(
-            key,
-            counts,
-            inputs,
-            self.radius,
-            lambda w: self._part(w, 1),
-            1 + coordinate_words(self.dim + 1),
-            self.dim,
-        )
-        return self.fixed_sum(total, counts.sum())
+        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words, self.dim)
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""
-        return 120.0 * (num_users + num_bins) + 4.0 * self.dim * num_bins
+    def _sum_cost(self, work: Work) -> float:
+        # A proposal, an acceptance and a merge for a user; a vector for an input.
+        return work.words(120.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)

@@ -1,24 +1,34 @@
 """ProjUnit: PrivUnit on a random projection."""
 
-import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc
+from jaxtyping import Array, Float, Float32, UInt32
 
+from .._checks import Integer
+from .._contract import Words, Work, field, params, spec, static
 from .._spec import check_int
-from .._x64 import compiled_in_float64
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, report
 from ._chi_square import chi_square, chi_square_words
-from ._sphere import Solution, half_ratio, solve
-from ._vector import CapRandomizer, VectorParams, require_words
+from ._sphere import WORDS, Solution, half_ratio, solve
+from ._vector import (
+    EPSILON,
+    MAX_DIM,
+    RADIUS,
+    CapRandomizer,
+    FloatVectorRound,
+    require_words,
+    sphere_grid,
+)
 from ._vector_sums import sum_of_caps
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class ProjUnit(CapRandomizer):
     """ProjUnit: a user sends PrivUnit of a random projection of its vector to l dimensions.
 
@@ -32,6 +42,9 @@ class ProjUnit(CapRandomizer):
     independent of T, and `T = X |Q u|`, X being PrivUnit's coordinate in R^l and
     `|Q u|**2 ~ Beta(l / 2, (D - l) / 2)` independent of it. That costs O(d) for a user, where Q
     would cost O(d l).
+
+    Private in real arithmetic; not for release, since reports are computed in floats. The release
+    form is `CandidateResponse`.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP in real arithmetic, as for `PrivUnit` in R^l, given Q.
@@ -70,17 +83,14 @@ class ProjUnit(CapRandomizer):
       random projections.
     """
 
-    dim: int
-    epsilon: float
-    num_projected: int
-    radius: float = 1.0
+    dim: int = field(Integer(2, MAX_DIM))
+    epsilon: float = field(EPSILON)
+    num_projected: int = field(Integer(2))
+    radius: float = field(RADIUS, default=1.0)
 
-    def __post_init__(self):
-        self._check()
-        check_int("dim", self.dim, low=2)
-        high = self.dim
-        num_projected = check_int("num_projected", self.num_projected, low=2, high=high)
-        object.__setattr__(self, "num_projected", num_projected)
+    def validate(self) -> None:
+        """Raises ValueError unless the projection has fewer dimensions than the padded vector."""
+        check_int("num_projected", self.num_projected, low=2, high=self.dim)
 
     def _solution(self) -> Solution:
         return solve(self.num_projected, self.epsilon)
@@ -96,11 +106,11 @@ class ProjUnit(CapRandomizer):
         solution = self._solution()
         edge = math.sqrt((self.num_projected - 1.5) * solution.level)
         return ProjUnitParams(
-            np.asarray(solution.keep, np.uint32),
+            np.asarray(solution.threshold, np.uint32),
             np.asarray(math.erfc(edge / math.sqrt(2)) / 2, np.float32),
             np.asarray(solution.level, np.float32),
             np.asarray(self.radius, np.float32),
-            np.asarray(self.radius * self._length()),
+            np.asarray(self.radius * self._length() / sphere_grid(self.dim)),
             self.dim,
             self.num_projected,
         )
@@ -111,14 +121,14 @@ class ProjUnit(CapRandomizer):
         along = square * (1 + (self.num_projected - 1) * inner) / (self.dim + 1)
         return along, (square - along) / self.dim
 
-    def log_density(self, reports, value) -> np.ndarray:
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
         """The log-density of the vectors V relative to the uniform law on the unit sphere in R^D.
 
         Given V with `T = <V, u>`, `|Q u|**2 = T**2 + (1 - T**2) b` with
         `b ~ Beta((l - 1) / 2, (D - l) / 2)`, so the density is PrivUnit's, on average over b.
 
         Args:
-          reports: float[n, dim + 1], unit vectors.
+          reports: int[n, dim + 1], unit vectors on the grid.
           value: float[dim].
 
         Returns:
@@ -127,94 +137,77 @@ class ProjUnit(CapRandomizer):
         value = self.check_value(value)
         solution, head = self._solution(), value / self.radius
         unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
-        t = np.clip(np.asarray(reports, np.float64) @ unit, 0.0, 1 - 1e-12)
+        t = np.asarray(reports, np.float64) @ unit / sphere_grid(self.dim)
+        t = np.clip(t, 0.0, 1 - 1e-12)
         share = np.clip(t**2 * (solution.cap.gamma**-2 - 1) / (1 - t**2), 0.0, 1.0)
         shapes = (self.num_projected - 1) / 2, (self.dim + 1 - self.num_projected) / 2
         with jax.enable_x64(True):
             a, b = map(jnp.float64, shapes)
             inside = np.asarray(betainc(a, b, jnp.asarray(share)))
-        p, q = solution.keep / 2**32, solution.cap.mass
+        p, q = solution.threshold / WORDS, solution.cap.mass
         return np.log(inside * p / q + (1 - inside) * (1 - p) / (1 - q))
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ProjUnitParams(VectorParams):
+@params
+class ProjUnitParams(FloatVectorRound):
     """The params of `ProjUnit`: a pytree.
 
     Attributes:
-      keep: uint32[], p * 2**32.
-      tail: float32[], the mass of the cap under the sampler's proposal.
+      threshold: uint32[], p * 2**32.
+      cap_mass: float32[], the mass of the cap under the sampler's proposal.
       level: float32[], `-ln(1 - gamma**2)`.
       radius: float32[], of the ball.
-      unit: float64[], radius / (m R), what 1 in a report stands for.
+      unit: float64[], radius / (m R) over the grid, what 1 in a report stands for.
       dim: d, static.
       num_projected: l, static.
     """
 
-    keep: jax.Array | np.ndarray
-    tail: jax.Array | np.ndarray
-    level: jax.Array | np.ndarray
-    radius: jax.Array | np.ndarray
-    unit: jax.Array | np.ndarray
-    dim: int = dataclasses.field(metadata={"static": True})
-    num_projected: int = dataclasses.field(metadata={"static": True})
+    threshold: UInt32[Array | np.ndarray, ""]
+    cap_mass: Float32[Array | np.ndarray, ""]
+    level: Float32[Array | np.ndarray, ""]
+    radius: Float32[Array | np.ndarray, ""]
+    unit: Float[Array | np.ndarray, ""]
+    dim: int = static()
+    num_projected: int = static()
 
     @property
-    def num_words(self) -> int:
+    def vector_words(self) -> int:
         """One for the side of the cap, 2 d + 1 for normals, two for each proposal of X."""
         return 2 + 2 * self.dim + coordinate_words(self.num_projected)
 
-    def _part(self, words, first: int, kept, lost):
+    def _parts(
+        self, words: Words, first: int, kept: jax.Array, lost: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         """T and `sqrt(1 - T**2)`, given `|Q u|**2 = kept / (kept + lost)`; 0, 0 if X fails."""
-        high = words[0] < jnp.asarray(self.keep)
-        tail, level = jnp.asarray(self.tail), jnp.asarray(self.level)
-        along, across = cap_coordinate(words, first, self.num_projected, high, tail, level)
+        in_cap = words[0] < self.threshold
+        along, across = cap_coordinate(
+            words, first, self.num_projected, in_cap, self.cap_mass, self.level
+        )
         across = jnp.sqrt(across**2 + along**2 * (lost / (kept + lost)))
         return along * jnp.sqrt(kept / (kept + lost)), across
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[num_words], read as far as needed.
-          value: float32[dim] in the ball; projected to it, NaN counts as the zero vector.
-
-        Returns:
-          float32[dim + 1], the unit vector V; its last coordinate is not used.
-        """
+    def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
+        """The unit vector V in R^D; its last coordinate is not used."""
         first = 2 + 2 * self.dim
         squares = jnp.square(standard_normal(words[1 + self.dim : first]))
         kept = jnp.sum(squares[: self.num_projected])
         lost = jnp.sum(squares[self.num_projected :])
-        along, across = self._part(words, first, kept, lost)
+        along, across = self._parts(words, first, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
-        return report(value, jnp.asarray(self.radius), along, normals, length=across)
+        return report(value, self.radius, along, normals, length=across)
 
-    @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: O(1) scalars for a user, a vector for an input.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each vector.
-          inputs: float32[k, dim], the vectors.
-
-        Returns:
-          As `tally`, of Fixed and Count.
-        """
+    def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
         kept_degrees, lost_degrees = self.num_projected, self.dim + 1 - self.num_projected
         kept_first = 1 + coordinate_words(self.num_projected)
         lost_first = kept_first + chi_square_words(kept_degrees)
 
-        def part(w):
-            kept = chi_square(w, kept_first, kept_degrees)
-            return self._part(w, 1, kept, chi_square(w, lost_first, lost_degrees))
+        def draw(words: Words) -> tuple[jax.Array, jax.Array]:
+            kept = chi_square(words, kept_first, kept_degrees)
+            return self._parts(words, 1, kept, chi_square(words, lost_first, lost_degrees))
 
         num_words = lost_first + chi_square_words(lost_degrees)
-        total = sum_of_caps(key, counts, inputs, self.radius, part, num_words, self.dim)
-        return self.fixed_sum(total, counts.sum())
+        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words, self.dim)
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: scalars for each user, a vector for each bin."""
-        return 200.0 * (num_users + num_bins) + 4.0 * self.dim * num_bins
+    def _sum_cost(self, work: Work) -> float:
+        # Two chi-squares, a proposal and a merge for a user; a vector for an input.
+        return work.words(200.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)

@@ -1,24 +1,26 @@
 """Projective geometry response."""
 
-import dataclasses
 import functools
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Bool, Float, Int32, UInt32
 
-from .._spec import check_epsilon, check_int
+from .._bits import mul_32x32
+from .._checks import Epsilon, Integer, Optional
+from .._contract import Tree, Words, Work, field, params, spec, static
+from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
 from ._butterfly import thin
+from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._hadamard_words import check_listable
-from ._params import IndependentUsersParams
-from ._projective_geometry_correlation import correlate
+from ._params import DrawnCountsRound
 from ._projective_geometry_points import (
     MAX_POINTS,
     difference_set,
@@ -26,15 +28,14 @@ from ._projective_geometry_points import (
     num_points,
     prime_powers,
 )
-from ._projective_geometry_words import divide, divisor, halves, less, pair, subtract
-from ._randomizer import check_word_bits
-from ._support import SupportOracle
+from ._randomizer import check_word_bits, listed_rows
+from ._support import SupportOracle, table_noise
 
 MAX_VALUES = 2**22
-_MOST_ROWS = 2**14  # cells that `sample_tally` draws at a time
+_MOST_CELLS = 2**14  # that multinomials draw side by side
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class ProjectiveGeometryResponse(SupportOracle):
     """Projective geometry response: report a point, more often one of your value's hyperplane.
 
@@ -94,26 +95,24 @@ class ProjectiveGeometryResponse(SupportOracle):
       in finite projective geometry and some applications to number theory.
     """
 
-    num_values: int
-    epsilon: float
-    order: int | None = None
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
+    order: int | None = field(Optional(Integer(2, MAX_POINTS - 1)), default=None)
 
-    def __post_init__(self):
-        k = check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        object.__setattr__(self, "num_values", k)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Settles the order; raises ValueError where two words cannot realise epsilon."""
         if self.order is None:
-            object.__setattr__(self, "order", _best_order(k, self.epsilon))
-        order = check_int("order", self.order, low=2, high=MAX_POINTS - 1)
-        object.__setattr__(self, "order", order)
+            self._settle(order=_best_order(self.num_values, self.epsilon))
+        order = self._order
         if order not in prime_powers(order):
             raise ValueError(
                 f"order must be a power of a prime, got {order}; leave it out for the best one."
             )
         if self.num_points > MAX_POINTS:
             raise ValueError(
-                f"order = {order} is too large for num_values = {k}: the reports would be "
-                f"{self.num_points} points, and at most 2**24 are supported; take a smaller order."
+                f"order = {order} is too large for num_values = {self.num_values}: the reports "
+                f"would be {self.num_points} points, and at most 2**24 are supported; take a "
+                "smaller order."
             )
         self._weights(32)
 
@@ -129,7 +128,7 @@ class ProjectiveGeometryResponse(SupportOracle):
 
     @property
     def num_points(self) -> int:
-        """K, the number of reports."""
+        """Number of distinct reports, K."""
         return num_points(self._order, self.dimension)
 
     def _sizes(self) -> tuple[int, int, int]:
@@ -137,12 +136,17 @@ class ProjectiveGeometryResponse(SupportOracle):
         order, t = self._order, self.dimension
         return num_points(order, t), num_points(order, t - 1), num_points(order, t - 2)
 
+    def _hyperplane(self) -> np.ndarray:
+        """The difference set D, int32[s]."""
+        return difference_set(self._order, self.dimension)
+
     def _weights(self, word_bits: int) -> tuple[int, int]:
-        """Of all pairs of words, h for each point of S_v and m for each other one."""
+        """The pairs of words that lead to a point: h in S_v, and m for any other."""
         word_bits = check_word_bits(word_bits)
         points, inside, _ = self._sizes()
         space, outside, e = 4**word_bits, points - inside, exp_lower(self.epsilon)
         low = math.ceil(space / (e * inside + outside))
+        # The least m above with m (K - s) = 4**word_bits (mod s), so that h is an integer.
         fit = space * pow(outside, -1, inside) % inside
         low += (fit - low) % inside
         high = (space - low * outside) // inside
@@ -166,10 +170,10 @@ class ProjectiveGeometryResponse(SupportOracle):
         points, inside, shared = self._sizes()
         unit = 2 ** (64 - 2 * word_bits)  # the words are the leading bits of 64
         return ProjectiveGeometryResponseParams(
-            border=np.array(halves(low * points * unit), np.uint32),
+            border=np.array(_halves(low * points * unit), np.uint32),
             uniform=divisor(low * unit, points),
             inside=divisor((high - low) * unit, inside),
-            hyperplane=difference_set(self._order, self.dimension),
+            hyperplane=self._hyperplane(),
             num_values=self.num_values,
             num_points=points,
             num_shared=shared,
@@ -177,50 +181,84 @@ class ProjectiveGeometryResponse(SupportOracle):
         )
 
     def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised p and q: a report is in the hyperplane of one's own value; of another."""
+        """Exact probabilities (p, q) that a report is in S_v, v the user's value, and another."""
         high, low = self._weights(word_bits)
         _, inside, shared = self._sizes()
         other = shared * high + (inside - shared) * low
         return Fraction(inside * high, 4**word_bits), Fraction(other, 4**word_bits)
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact `Pr[report = y | x]` as Fractions, row x, column y.
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact `Pr[report = y | x]`, row x of the inputs, column y.
 
-        Raises:
-          ValueError: it has more than 2**22 entries.
+        Args:
+          word_bits: bits of a word.
+          inputs: int[m], the values of the rows; None for all.
         """
-        points, _, _ = self._sizes()
-        check_listable(self.num_values, points)
+        points = self.num_points
+        rows = listed_rows(self.num_values, points, inputs)
+        if rows is None:
+            return None
         high, low = (Fraction(weight, 4**word_bits) for weight in self._weights(word_bits))
-        hyperplane = set(difference_set(self._order, self.dimension).tolist())
+        hyperplane = set(self._hyperplane().tolist())
         return [
-            [high if (y + x) % points in hyperplane else low for y in range(points)]
-            for x in range(self.num_values)
+            [high if (y + x) % points in hyperplane else low for y in range(points)] for x in rows
         ]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(h / m), rounded up; at most `epsilon`."""
         return log_upper(Fraction(*self._weights(word_bits)))
 
-    def covariance(self, value) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k].
+    def covariance(self, value: int) -> np.ndarray:
+        """The exact covariance of the estimate from one user, float64[k, k].
 
         Args:
-          value: int, the user's value.
+          value: the user's value, an int in [0, k).
         """
         k = self.num_values
         value = check_int("value", value, low=0, high=k - 1)
         points, _, shared = self._sizes()
         high, low = (weight / 2.0**64 for weight in self._weights(32))
-        hyperplane = difference_set(self._order, self.dimension)
+        hyperplane = self._hyperplane()
         member = np.zeros(points)
         member[hyperplane] = 1
-        own = member[(hyperplane[:, None] - value + np.arange(k)) % points]  # points of S_v
+        # Column q: which points of S_v, v the user's value, are in S_q as well.
+        common = member[(hyperplane[:, None] - value + np.arange(k)) % points]
         both = np.where(np.eye(k, dtype=bool), hyperplane.size, shared)
         p, q = map(float, self.probabilities())
         mean = np.where(np.arange(k) == value, p, q)
-        joint = low * both + (high - low) * (own.T @ own)
+        joint = low * both + (high - low) * (common.T @ common)
         return (joint - np.outer(mean, mean)) / (p - q) ** 2
+
+    def noise(self) -> TableNoise:
+        """The moments of the noise, from the table of the K reports."""
+        return table_noise(self.build(), self.num_values)
+
+    @property
+    def _query_width(self) -> int:
+        return self.num_points
+
+    def _forms(self, queries: np.ndarray) -> np.ndarray:
+        points, inside, shared = self._sizes()
+        p, q = self.probabilities()
+        high = p / inside
+        low = (q - shared * high) / (inside - shared)
+        member = np.zeros(points)
+        member[self._hyperplane()] = 1
+        spectrum = np.fft.rfft(member)
+
+        def in_hyperplanes(numbers):
+            return np.fft.irfft(spectrum * np.conj(np.fft.rfft(numbers, points)), points)
+
+        # A report decodes to the sum of a query over the values whose hyperplane it is in; all of
+        # them are shifted by their mean over the points, which has no variance.
+        total = queries.sum(axis=1, keepdims=True)
+        centre = total * (inside / points)
+        decoded = in_hyperplanes(queries) - centre
+        squares = decoded**2
+        second = float(high - low) * in_hyperplanes(squares)[:, : self.num_values]
+        second = second + float(low) * squares.sum(axis=1, keepdims=True)
+        mean = float(p - q) * queries + float(q) * total - centre
+        return (second - mean**2) / float(p - q) ** 2
 
 
 @functools.lru_cache(maxsize=256)
@@ -243,9 +281,96 @@ def _best_order(num_values: int, epsilon: float) -> int:
     return min(prime_powers(largest), key=total)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ProjectiveGeometryResponseParams(IndependentUsersParams):
+@jax.custom_batching.custom_vmap
+def _correlate(
+    numbers: Float[Array, "*batch points"], weights: Float[Array, "*batch points"]
+) -> Float[Array, "*batch points"]:
+    """`sum over y of weights[(y + v) mod K] numbers[y]` for each v, over the last axis.
+
+    jax batches what is inside a jit when the caller's vmap reaches it, after the float64 block has
+    ended: there the rule of FFTs would round to float32. So this has a rule of its own.
+    """
+    product = jnp.fft.rfft(weights) * jnp.conj(jnp.fft.rfft(numbers))
+    return jnp.fft.irfft(product, numbers.shape[-1])
+
+
+@_correlate.def_vmap
+def _correlate_batch(axis_size: int, in_batched: list[bool], *arrays: Array) -> tuple[Array, bool]:
+    with jax.enable_x64(True):
+        wide = [
+            x if has_axis else jnp.broadcast_to(x[None], (axis_size, *x.shape))
+            for x, has_axis in zip(arrays, in_batched, strict=True)
+        ]
+        return _correlate(*wide), True
+
+
+def _pair(words: Words, word_bits: int) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
+    """Two words as the leading bits of a 64-bit number, in halves (high, low)."""
+    if word_bits == 32:
+        return words[0], words[1]
+    high = (words[0] << np.uint32(32 - word_bits)) | (words[1] << np.uint32(32 - 2 * word_bits))
+    return high, jnp.zeros_like(high)
+
+
+def _halves(number: int) -> list[int]:
+    """An int below 2**64 as its 32-bit halves (high, low)."""
+    return [number >> 32, number & 0xFFFFFFFF]
+
+
+def divisor(value: int, quotients: int) -> np.ndarray:
+    """What `divide` needs to know of a divisor.
+
+    Args:
+      value: the divisor d, at least 1.
+      quotients: dividends are below `quotients * d`, at most 2**64; at most 2**25.
+
+    Returns:
+      uint32[4]: d in halves, a shift s, and `floor(2**(32 + s) / d)`. Dividends have at most
+      32 + s bits.
+    """
+    shift = max((quotients * value - 1).bit_length() - 32, 1)
+    reciprocal = min(2 ** (32 + shift) // value, 2**32 - 1)
+    return np.array([*_halves(value), shift, reciprocal], np.uint32)
+
+
+def divide(
+    high: UInt32[Array, "*s"], low: UInt32[Array, "*s"], by: UInt32[Array, "4"]
+) -> UInt32[Array, "*s"]:
+    """The exact quotient of a 64-bit number in halves.
+
+    A product with the rounded reciprocal is at most two too small: the upper 32 bits of the
+    dividend lose less than 1 of the quotient, the reciprocal's rounding less than 1, and the floor
+    takes the rest.
+
+    Args:
+      high: the upper halves of the dividends.
+      low: the lower halves.
+      by: a `divisor`.
+    """
+    upper = (high << (np.uint32(32) - by[2])) | ((low >> np.uint32(1)) >> (by[2] - np.uint32(1)))
+    quotient, _ = mul_32x32(upper, by[3])
+    carry, product = mul_32x32(quotient, by[1])
+    high, low = _subtract(high, low, carry + quotient * by[0], product)
+    for _ in range(2):
+        more = ~_less(high, low, by[0], by[1])
+        quotient = quotient + more.astype(jnp.uint32)
+        lower = _subtract(high, low, by[0], by[1])
+        high, low = jnp.where(more, lower[0], high), jnp.where(more, lower[1], low)
+    return quotient
+
+
+def _less(a_high: Array, a_low: Array, b_high: Array, b_low: Array) -> Bool[Array, "*s"]:
+    """Whether a < b, for 64-bit numbers in halves."""
+    return (a_high < b_high) | ((a_high == b_high) & (a_low < b_low))
+
+
+def _subtract(a_high: Array, a_low: Array, b_high: Array, b_low: Array) -> tuple[Array, Array]:
+    """The difference a - b of 64-bit numbers in halves, modulo 2**64."""
+    return a_high - b_high - (a_low < b_low).astype(jnp.uint32), a_low - b_low
+
+
+@params
+class ProjectiveGeometryResponseParams(DrawnCountsRound):
     """The params of `ProjectiveGeometryResponse`: a pytree.
 
     Attributes:
@@ -259,16 +384,16 @@ class ProjectiveGeometryResponseParams(IndependentUsersParams):
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    border: jax.Array | np.ndarray
-    uniform: jax.Array | np.ndarray
-    inside: jax.Array | np.ndarray
-    hyperplane: jax.Array | np.ndarray
-    num_values: int = dataclasses.field(metadata={"static": True})
-    num_points: int = dataclasses.field(metadata={"static": True})
-    num_shared: int = dataclasses.field(metadata={"static": True})
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+    border: UInt32[Array | np.ndarray, "2"]
+    uniform: UInt32[Array | np.ndarray, "4"]
+    inside: UInt32[Array | np.ndarray, "4"]
+    hyperplane: Int32[Array | np.ndarray, " s"]
+    num_values: int = static()
+    num_points: int = static()
+    num_shared: int = static()
+    word_bits: int = static(default=32)
 
-    iid_stream: ClassVar[int] = 3
+    independent_stream: ClassVar[int] = 3
 
     @property
     def num_words(self) -> int:
@@ -282,31 +407,24 @@ class ProjectiveGeometryResponseParams(IndependentUsersParams):
 
     @property
     def num_reports(self) -> int:
-        """K."""
+        """Number of distinct reports, K."""
         return self.num_points
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[2].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          int32[] in [0, K).
-        """
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
+        """One user's point, in [0, K); a value outside the domain is clamped into it."""
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
-        high, low = pair(words, self.word_bits)
+        high, low = _pair(words, self.word_bits)
         border = jnp.asarray(self.border)
-        anywhere = less(high, low, border[0], border[1])
-        beyond = subtract(high, low, border[0], border[1])
+        # Pairs below m K pick any point, m of them each; the others one of S_v, h - m of them each.
+        anywhere = _less(high, low, border[0], border[1])
+        beyond = _subtract(high, low, border[0], border[1])
         high, low = jnp.where(anywhere, high, beyond[0]), jnp.where(anywhere, low, beyond[1])
         index = divide(high, low, jnp.where(anywhere, self.uniform, self.inside)).astype(jnp.int32)
-        own = jnp.asarray(self.hyperplane).at[index].get(mode="clip") - value
-        own = jnp.where(own < 0, own + self.num_points, own)
-        return jnp.where(anywhere, index, own)
+        point = jnp.asarray(self.hyperplane).at[index].get(mode="clip") - value
+        point = jnp.where(point < 0, point + self.num_points, point)
+        return jnp.where(anywhere, index, point)
 
-    def _weights(self):
+    def _weights(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The probabilities m and h - m, as float64; only inside an x64 block."""
 
         def number(parts):
@@ -315,47 +433,39 @@ class ProjectiveGeometryResponseParams(IndependentUsersParams):
 
         return number(self.uniform), number(self.inside)
 
-    def probabilities(self):
+    def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, q) as float64; only inside an x64 block."""
         low, gap = self._weights()
         return self._size * (low + gap), self._size * low + self.num_shared * gap
 
-    def _correlate(self, numbers):
-        """The sum of the entries in each hyperplane S_0 .. S_{K-1}, float64[..., K]."""
-        inside = jnp.zeros(self.num_points).at[self.hyperplane].set(1.0)
-        return correlate(numbers, jnp.broadcast_to(inside, numbers.shape))
+    def _in_hyperplanes(self, numbers: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+        """The sum of the entries in each hyperplane S_0 .. S_{K-1}."""
+        member = jnp.zeros(self.num_points).at[self.hyperplane].set(1.0)
+        return _correlate(numbers, jnp.broadcast_to(member, numbers.shape))
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """Unbiased counts of the users' values, float[k]."""
-        reports = tally.f64()
+    def estimate(self, outcome: Count, /) -> Float[Array, "*batch k"]:
+        """Unbiased counts of the users' values: `(N_v - n q) / (p - q)`."""
+        reports = outcome.f64()
         p, q = self.probabilities()
         users = jnp.sum(reports, axis=-1, keepdims=True)
-        support = jnp.rint(self._correlate(reports)[..., : self.num_values])  # whole numbers
+        # Supports are whole numbers, the transform's rounding is below 1/2.
+        support = jnp.rint(self._in_hyperplanes(reports)[..., : self.num_values])
         return (support - users * q) / (p - q)
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law, in O(k s + K) draws for any number of users.
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """O(k s + K) draws: a report is certainly in S_v with probability s (h - m) / 2**64.
 
-        A report is certainly in the user's hyperplane with probability `s (h - m) / 2**64`, and
-        uniform over all points otherwise: a binomial and a multinomial over its hyperplane for each
-        value, and one multinomial.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          Count[K].
+        Otherwise it is uniform over all points: a binomial and a multinomial over its hyperplane
+        for each value, and one multinomial.
         """
         del inputs
         _, gap = self._weights()
         certain = thin(jax.random.fold_in(key, 0), counts, self._size * gap)
         rest = counts.sum() - certain.sum()
         uniform = multinomial(jax.random.fold_in(key, 1), rest, jnp.ones(self.num_points))
-        rows = min(max(_MOST_ROWS // self._size, 1), self.num_values)
+        rows = min(max(_MOST_CELLS // self._size, 1), self.num_values)
         steps = -(-self.num_values // rows)
         cells, values = jnp.ones(self._size), jnp.arange(steps * rows, dtype=jnp.int32)
         padded = jnp.pad(certain.f64(), (0, steps * rows - self.num_values))
@@ -369,16 +479,15 @@ class ProjectiveGeometryResponseParams(IndependentUsersParams):
 
         numbers = jnp.arange(steps, dtype=jnp.int32)
         steps_of = (numbers, padded.reshape(steps, rows), values.reshape(steps, rows))
-        inside, _ = lax.scan(add, uniform.f64(), steps_of)
-        return Count.from_float(inside)
+        points, _ = lax.scan(add, uniform.f64(), steps_of)
+        return Count.from_float(points)
 
-    def report_law(self, law):
+    def report_law(self, law: Float[Array, " k"]) -> Float[Array, " K"]:
+        # Point y is of S_v where y + v is in D: m, and h - m for the users whose S_v it is in.
         low, gap = self._weights()
         padded = jnp.pad(law, (0, self.num_points - self.num_values))
-        inside = jnp.maximum(self._correlate(padded), 0.0)  # rounded, it may be below 0
+        inside = jnp.maximum(self._in_hyperplanes(padded), 0.0)  # rounded, it may be below 0
         return low + gap * inside
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws k s + K binomials."""
-        del num_users
-        return 400.0 * (num_bins * (self._size + 1) + self.num_points)
+    def _cost(self, work: Work) -> float:
+        return work.draws(2.0 * (work.num_bins * (self._size + 1) + self.num_points))

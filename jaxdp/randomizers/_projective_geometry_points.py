@@ -30,25 +30,25 @@ def prime_powers(limit: int) -> list[int]:
     sieve[:2] = False
     for i in range(2, int(limit**0.5) + 1):
         sieve[i * i :: i] = False
-    found = []
+    powers = []
     for p in np.flatnonzero(sieve).tolist():
         power = p
         while power <= limit:
-            found.append(power)
+            powers.append(power)
             power *= p
-    return sorted(found)
+    return sorted(powers)
 
 
 def prime_factors(number: int) -> list[int]:
     """The distinct primes that divide a number, by trial division."""
-    found, p = [], 2
+    factors, p = [], 2
     while p * p <= number:
         if number % p == 0:
-            found.append(p)
+            factors.append(p)
             while number % p == 0:
                 number //= p
         p += 1
-    return found + [number] * (number > 1)
+    return factors + [number] * (number > 1)
 
 
 @functools.lru_cache(maxsize=32)
@@ -71,26 +71,26 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     # where x, a**K x, .., a**(K (e-1)) x all have a last coefficient of 0.
     for j in range(e):
         inside &= _last_coefficients(polynomial, p, j * points, points) == 0
-    found = np.flatnonzero(inside).astype(np.int32)
-    assert found.size == num_points(order, dimension - 1)
-    found.setflags(write=False)
-    return found
+    members = np.flatnonzero(inside).astype(np.int32)
+    assert members.size == num_points(order, dimension - 1)
+    members.setflags(write=False)
+    return members
 
 
 def _last_coefficients(polynomial: np.ndarray, p: int, start: int, length: int) -> np.ndarray:
     """The last coefficients of x**i modulo the polynomial, for i from `start` on, int64[length]."""
     m = polynomial.size
-    first = _power(polynomial, p, start)
-    values = []
+    power = _power(polynomial, p, start)
+    first = []
     for _ in range(m):
-        values.append(first[-1])
-        first = _times_x(first, polynomial, p)
-    found = np.array(values)
-    while found.size < length:  # x**(i + n) = sum_j r_j x**(i + j) for x**n = sum_j r_j x**j
-        shift = _power(polynomial, p, found.size)
-        windows = np.lib.stride_tricks.sliding_window_view(found, m)
-        found = np.concatenate([found, windows @ shift % p])
-    return found[:length]
+        first.append(power[-1])
+        power = _times_x(power, polynomial, p)
+    last = np.array(first)
+    while last.size < length:  # x**(i + n) = sum_j r_j x**(i + j) for x**n = sum_j r_j x**j
+        shift = _power(polynomial, p, last.size)
+        windows = np.lib.stride_tricks.sliding_window_view(last, m)
+        last = np.concatenate([last, windows @ shift % p])
+    return last[:length]
 
 
 def _primitive_polynomial(p: int, e: int, t: int) -> np.ndarray:
@@ -100,10 +100,11 @@ def _primitive_polynomial(p: int, e: int, t: int) -> np.ndarray:
     primes = sorted({*prime_factors(order - 1), *prime_factors(num_points(order, t))})
     one = np.eye(m, dtype=np.int64)[0]
     for number in itertools.count(1):
-        code = number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128  # scattered, the same each time
-        c = np.array([code // p**j % p for j in range(m)])
+        digits = number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128  # scattered, always the same
+        c = np.array([digits // p**j % p for j in range(m)])
         if not _is_primitive_root((-1) ** (m + 1) * int(c[0]) % p, p):
             continue  # the norm of a primitive element is one of F_p
+        # x has order p**m - 1: its power is 1, and it is not for any proper divisor.
         if all(np.any(_power(c, p, size // r) != one) for r in primes):
             if np.array_equal(_power(c, p, size), one):
                 return c
@@ -127,10 +128,10 @@ def _power(polynomial: np.ndarray, p: int, exponent: int) -> np.ndarray:
     for _ in range(m - 2):
         high.append(_times_x(high[-1], polynomial, p))
     reduce = np.array(high)
-    found = np.eye(m, dtype=np.int64)[0]
+    power = np.eye(m, dtype=np.int64)[0]
     for bit in bin(exponent)[2:]:
-        square = np.convolve(found, found) % p
-        found = (square[:m] + square[m:] @ reduce) % p
+        square = np.convolve(power, power) % p
+        power = (square[:m] + square[m:] @ reduce) % p
         if bit == "1":
-            found = _times_x(found, polynomial, p)
-    return found
+            power = _times_x(power, polynomial, p)
+    return power

@@ -1,52 +1,139 @@
 """What every randomizer spec has, and the checks they share."""
 
 import abc
+from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 
+from .._contract import Population, Round, Spec, Tree
 from .._spec import check_counts, check_int
 
+_MAX_ENTRIES = 2**22  # of a channel that is listed
 
-class Randomizer(abc.ABC):
-    """Base class of the specs of local randomizers.
+P_co = TypeVar("P_co", bound=Round[Any], covariant=True)
 
-    A spec is validated when it is made, builds its params once (`build`), and answers exact
-    questions about them on the host. A subclass is a frozen, slotted dataclass.
+
+class Randomizer(Spec[P_co]):
+    """Base of the specs of local randomizers.
+
+    A spec is checked when it is made, builds its params once (`build`), and answers exact questions
+    about them on the host: what a protocol must know of a randomizer is asked of its spec. A
+    subclass is made by `jaxdp.engine.spec`.
+
+    Attributes:
+      epsilon: the privacy parameter that is claimed.
+      delta: with which it is claimed; 0 where the claim is pure.
     """
 
     __slots__ = ()
 
-    @abc.abstractmethod
-    def build(self, word_bits: int = 32):
-        """The params: a pytree with the functions that run inside jit."""
+    epsilon: float
+    delta: float = 0.0
 
     @abc.abstractmethod
     def exact_epsilon(self, word_bits: int = 32) -> float:
-        """The realised privacy parameter, computed from the built thresholds."""
+        """The realised privacy parameter, computed from the built thresholds and rounded up."""
 
     @abc.abstractmethod
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error of the estimate, for users with the given histogram."""
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+        """The mean squared error of the estimate for users with the given histogram."""
 
     @abc.abstractmethod
     def worst_case_variance(self, num_users: int) -> float:
         """The largest mean squared error over all data sets of a size."""
 
     @abc.abstractmethod
-    def truth(self, counts, inputs=None) -> np.ndarray:
+    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """What the estimate estimates, for users with the given histogram."""
 
     @abc.abstractmethod
-    def check_population(self, population) -> None:
-        """Raises ValueError when a population does not fit this randomizer."""
+    def check_values(self, name: str, values: np.ndarray) -> None:
+        """Raises ValueError unless values are in the domain.
+
+        Args:
+          name: what the message calls them.
+          values: a row for each value.
+        """
+
+    @abc.abstractmethod
+    def extreme_inputs(self) -> np.ndarray:
+        """Inputs at the ends of the domain, a row for each: those that an audit compares."""
+
+    @abc.abstractmethod
+    def one_user(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """(counts, inputs) of a data set of one user, for `truth` and `variance`."""
+
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact probabilities of the reports; None where they are too many to list.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: a row for each input; None for all bins, or for `extreme_inputs`.
+
+        Returns:
+          A row for each input, a column for each of `reports`.
+        """
+        del word_bits, inputs
+        return None
+
+    def reports(self) -> np.ndarray | None:
+        """The reports that the columns of `channel` are of, a row each; None for 0, 1, 2, ..."""
+        return None
+
+    def log_density(self, reports: Any, value: Any) -> np.ndarray | None:
+        """The log-density of reports of a value, for a continuous law; else None.
+
+        Args:
+          reports: float[n, ...], as `privatize` returns them.
+          value: one user's.
+
+        Returns:
+          float64[n], relative to a measure that does not depend on the value.
+        """
+        del reports, value
+        return None
 
 
-def check_word_bits(word_bits) -> int:
+class BinRandomizer(Randomizer[P_co]):
+    """Base of the specs whose values are the bins 0, .., num_values - 1 of a histogram."""
+
+    __slots__ = ()
+
+    num_values: int
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins of this domain."""
+        population.require_bins(self.num_values, "num_values")
+
+    def check_values(self, name: str, values: np.ndarray) -> None:
+        """Raises ValueError unless values are bins of this domain."""
+        k, whole = self.num_values, np.issubdtype(values.dtype, np.integer)
+        if not whole or values.ndim != 1 or values.min() < 0 or values.max() >= k:
+            raise ValueError(f"{name} must be integers in [0, num_values = {k}), got {values!r}.")
+
+    def extreme_inputs(self) -> np.ndarray:
+        """The first two bins, the middle one and the last."""
+        k = self.num_values
+        return np.unique(np.array([0, 1, k // 2, k - 1], np.int32))
+
+    def one_user(self, value: np.ndarray) -> tuple[np.ndarray, None]:
+        """The histogram of one user."""
+        return (np.arange(self.num_values) == value).astype(np.int64), None
+
+
+def listed_rows(num_values: int, num_reports: int, inputs: Any) -> list[int] | None:
+    """The values of the rows of a channel: the inputs, or all values; None if it is too large."""
+    values = list(range(num_values)) if inputs is None else np.asarray(inputs).tolist()
+    return values if len(values) * num_reports <= _MAX_ENTRIES else None
+
+
+def check_word_bits(word_bits: Any) -> int:
     """Returns the number of bits of a word, or raises unless it is an integer from 1 to 32."""
     return check_int("word_bits", word_bits, low=1, high=32)
 
 
-def check_law(probabilities, size: int) -> np.ndarray:
+def check_law(probabilities: Any, size: int) -> np.ndarray:
     """Returns a distribution as float64[size], or raises unless it is one on `size` bins."""
     law = np.asarray(probabilities, np.float64).ravel()
     if law.size != size:
@@ -61,7 +148,7 @@ def check_law(probabilities, size: int) -> np.ndarray:
     return law
 
 
-def check_bins(counts, num_values: int) -> np.ndarray:
+def check_bins(counts: Any, num_values: int) -> np.ndarray:
     """Returns a flat int64 histogram, or raises unless it has `num_values` bins."""
     flat = check_counts(counts).ravel()
     if flat.size != num_values:

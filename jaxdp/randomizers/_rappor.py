@@ -1,28 +1,55 @@
 """RAPPOR: Bloom filters with permanent and instantaneous randomized response."""
 
-import dataclasses
+import functools
+import hashlib
 import itertools
 import math
+import struct
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8, UInt32
 
-from .._spec import check_epsilon, check_int, check_real
-from ._bloom import MAX_HASHES, BloomDesign, bloom_filters, bloom_positions
+from .._checks import By, Epsilon, Integer, Real
+from .._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._spec import check_int
+from .._x64 import compiled_in_float64
+from ..random import Count, binomial, everyone, multinomial
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits
-from ._rappor_decoder import solution, user_covariance, user_variances
-from ._rappor_params import RapporParams
 from ._support import LinearOracle
 
 MAX_VALUES = 2**11
+MAX_HASHES = 8
+MAX_BITS = 2**14
 MAX_COHORTS = 2**8
 MAX_WORDS = 2**16
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
+_MAX_CONDITION = 1e6
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+class _Thresholds(NamedTuple):
+    """Words below which a permanent bit is flipped, a 0 is sent as 1, and a 1 is."""
+
+    flip: int
+    p: int
+    q: int
+
+
+def _check_cohorts(name: str, value: Any) -> int:
+    """A number of cohorts, or raises unless it is a power of two in range."""
+    cohorts = check_int(name, value, low=1, high=MAX_COHORTS)
+    if cohorts & (cohorts - 1):
+        raise ValueError(
+            f"{name} must be a power of two, got {cohorts}: a word picks the cohort without bias."
+        )
+    return cohorts
+
+
+@spec
 class Rappor(LinearOracle):
     """RAPPOR: repeated reports of a Bloom filter of one value, randomized twice.
 
@@ -40,10 +67,10 @@ class Rappor(LinearOracle):
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP for any number of rounds, exactly, since all reports are made of
-        the permanent bits. Two values may differ in 2 h bits, and do if `exact_epsilon()` is
-        attained in the limit of many rounds. `report_epsilon(R)` is what R rounds reveal. It holds
-        for every int32 input, since values outside the domain are clamped into it.
-      * Estimate: of the counts of all values, without bias.
+        the permanent bits. Two values differ in at most 2 h bits; where some do, `exact_epsilon()`
+        is the limit of many rounds. `report_epsilon(R)` is what R rounds reveal. It holds for every
+        int32 input, since values outside the domain are clamped into it.
+      * Estimate: the counts of all values, without bias.
       * Variance, exact for a fixed data set, over cohorts and noise: `variance`, by linear algebra.
 
     Edge cases:
@@ -83,53 +110,36 @@ class Rappor(LinearOracle):
       response; its filters may set fewer than h bits, where two hashes fall together.
     """
 
-    num_values: int
-    epsilon: float
-    num_bits: int = 32
-    num_hashes: int = 2
-    num_cohorts: int = 8
-    num_rounds: int = 1
-    p: float = 0.5
-    q: float = 0.75
-    seed: int = 0
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
+    num_bits: int = field(Integer(2, MAX_BITS), default=32)
+    num_hashes: int = field(Integer(1, MAX_HASHES), default=2)
+    num_cohorts: int = field(By(_check_cohorts, (0, 3, 2 * MAX_COHORTS, 8.0, "8")), default=8)
+    num_rounds: int = field(Integer(1), default=1)
+    p: float = field(Real(0.0, 1.0, closed=True), default=0.5)
+    q: float = field(Real(0.0, 1.0, closed=True), default=0.75)
+    seed: int = field(Integer(0, 2**63 - 1), default=0)
 
-    def __post_init__(self):
-        def keep(name, value):
-            object.__setattr__(self, name, value)
-
-        keep("num_values", check_int("num_values", self.num_values, low=2, high=MAX_VALUES))
-        keep("epsilon", check_epsilon(self.epsilon))
-        hashes = check_int("num_hashes", self.num_hashes, low=1, high=MAX_HASHES)
-        keep("num_hashes", hashes)
-        keep("num_bits", check_int("num_bits", self.num_bits, low=2 * hashes, high=2**14))
-        cohorts = check_int("num_cohorts", self.num_cohorts, low=1, high=MAX_COHORTS)
-        if cohorts & (cohorts - 1):
-            raise ValueError(
-                f"num_cohorts must be a power of two, got {cohorts}: a word picks the cohort "
-                "without bias."
-            )
-        keep("num_cohorts", cohorts)
-        keep("num_rounds", check_int("num_rounds", self.num_rounds, low=1))
+    def validate(self) -> None:
+        """Raises ValueError where words cannot realise the law, or filters tell too little."""
+        check_int("num_bits", self.num_bits, low=2 * self.num_hashes, high=MAX_BITS)
         num_words = 1 + (1 + self.num_rounds) * self.num_bits
         if num_words > MAX_WORDS:
             raise ValueError(
                 f"num_rounds = {self.num_rounds} with num_bits = {self.num_bits} takes {num_words} "
                 f"words a user, more than {MAX_WORDS}; take fewer."
             )
-        keep("p", check_real("p", self.p, low=0.0, high=1.0, open_ends=False))
-        keep("q", check_real("q", self.q, low=0.0, high=1.0, open_ends=False))
-        keep("seed", check_int("seed", self.seed, low=0, high=2**63 - 1))
-        self._law(32)
-        solution(self.design)
+        self._thresholds(32)
+        _solution(self.design)
 
     @property
-    def design(self) -> BloomDesign:
+    def design(self) -> "BloomDesign":
         """What the public Bloom filters depend on."""
         return BloomDesign(
             self.num_values, self.num_cohorts, self.num_bits, self.num_hashes, self.seed
         )
 
-    def _law(self, word_bits: int) -> "_Law":
+    def _thresholds(self, word_bits: int) -> _Thresholds:
         """The realised f / 2, p and q as numbers of words."""
         word_bits = check_word_bits(word_bits)
         space, share = 2**word_bits, 2 * self.num_hashes
@@ -155,19 +165,19 @@ class Rappor(LinearOracle):
                 f"p must be below q by 2**-{word_bits} at least, got p = {self.p!r} and q = "
                 f"{self.q!r}: reports would not depend on the value."
             )
-        return _Law(flip, low, high)
+        return _Thresholds(flip, low, high)
 
     @property
     def f(self) -> float:
-        """The realised f: a permanent bit is random with probability f, and the filter's else."""
-        return 2 * self._law(32).flip / 2**32
+        """The realised f: a permanent bit is random with probability f, else the filter's."""
+        return 2 * self._thresholds(32).flip / 2**32
 
     def build(self, word_bits: int = 32) -> "RapporParams":
         """The params; `word_bits=8` makes a twin with words of 8 bits."""
-        exact = solution(self.design)
+        exact = _solution(self.design)
         high = exact.astype(np.float32)
         return RapporParams(
-            np.asarray(self._law(word_bits), np.uint32),
+            np.asarray(self._thresholds(word_bits), np.uint32),
             bloom_positions(self.design),
             high,
             (exact - high).astype(np.float32),
@@ -177,22 +187,22 @@ class Rappor(LinearOracle):
         )
 
     def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised (q*, p*): of a report's bit to be 1 if the filter's bit is 1, and if 0."""
+        """Exact probabilities (q*, p*) that a sent bit is 1, if the filter's bit is 1, and if 0."""
         return self._pattern(1, 1, 1, word_bits), self._pattern(0, 1, 1, word_bits)
 
     def _pattern(self, bit: int, rounds: int, ones: int, word_bits: int = 32) -> Fraction:
         """The probability of one sequence of reported bits, with so many ones, given the bit."""
-        flip, p, q = (Fraction(w, 2**word_bits) for w in self._law(word_bits))
-        set_ = 1 - flip if bit else flip
+        flip, p, q = (Fraction(w, 2**word_bits) for w in self._thresholds(word_bits))
+        permanent = 1 - flip if bit else flip
         zeros = rounds - ones
-        return set_ * q**ones * (1 - q) ** zeros + (1 - set_) * p**ones * (1 - p) ** zeros
+        return permanent * q**ones * (1 - q) ** zeros + (1 - permanent) * p**ones * (1 - p) ** zeros
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter of all reports: 2 h ln((1 - f/2) / (f/2)), rounded up.
 
         The supremum over all numbers of rounds, for two values without a common bit.
         """
-        flip = self._law(word_bits).flip
+        flip = self._thresholds(word_bits).flip
         return log_upper(Fraction(2**word_bits - flip, flip) ** (2 * self.num_hashes))
 
     def report_epsilon(self, num_rounds: int = 1, word_bits: int = 32) -> float:
@@ -212,23 +222,29 @@ class Rappor(LinearOracle):
         )
         return log_upper((ones[1] / ones[0] * zeros[0] / zeros[1]) ** self.num_hashes)
 
-    def reports(self) -> np.ndarray:
-        """The report of each column of `channel`: uint8[m, 1 + R B], cohorts slowest."""
+    def reports(self) -> np.ndarray | None:
+        """The report of each column of `channel`: uint8[m, 1 + R B], cohorts slowest.
+
+        None where there are more than 2**16.
+        """
         length = self.num_rounds * self.num_bits
         number = self.num_cohorts * 2**length
         if number > _MAX_REPORTS:
-            raise ValueError(
-                f"num_bits = {self.num_bits} in {self.num_rounds} rounds and {self.num_cohorts} "
-                f"cohorts make {number} reports, too many to list; `probabilities()` gives the "
-                "structure of the channel."
-            )
+            return None
         cohorts = range(self.num_cohorts)
         bits = itertools.product((0, 1), repeat=length)
         return np.array([(c, *b) for c, b in itertools.product(cohorts, bits)], np.uint8)
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact probabilities of all reports as Fractions, row x, column as in `reports`."""
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact probabilities of the reports, a row for each input, columns as in `reports`.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: int[m], the values of the rows; None for all.
+        """
         reports, rounds = self.reports(), self.num_rounds
+        if reports is None:
+            return None
         ones = reports[:, 1:].reshape(-1, rounds, self.num_bits).sum(axis=1).tolist()
         law = [
             [self._pattern(bit, rounds, m, word_bits) for m in range(rounds + 1)] for bit in (0, 1)
@@ -240,14 +256,15 @@ class Rappor(LinearOracle):
                 share * math.prod(law[b][m] for b, m in zip(filters[c][x], column, strict=True))
                 for c, column in zip(reports[:, 0].tolist(), ones, strict=True)
             ]
-            for x in range(self.num_values)
+            for x in (range(self.num_values) if inputs is None else inputs)
         ]
 
     def _bit_variances(self) -> tuple[float, float]:
         """The variance of a user's estimate of a bit that its filter has as 0, and as 1."""
-        flip, p, q = (w / 2**32 for w in self._law(32))
+        flip, p, q = (w / 2**32 for w in self._thresholds(32))
 
         def of(permanent):
+            # Given the permanent bit, rounds are independent; the bit itself varies once.
             fresh = permanent * q * (1 - q) + (1 - permanent) * p * (1 - p)
             lasting = (q - p) ** 2 * flip * (1 - flip)
             return (fresh / self.num_rounds + lasting) / ((1 - 2 * flip) * (q - p)) ** 2
@@ -255,21 +272,250 @@ class Rappor(LinearOracle):
         return of(flip), of(1 - flip)
 
     def _user_variances(self) -> np.ndarray:
-        return user_variances(self.design, *self._bit_variances())
+        # The estimate is `sum_b weights[v, c, b] (noisy bit b)` in the user's random cohort c. Its
+        # second moments in the cohorts are averaged; its mean is 1 for v = x, else 0.
+        zero, one = self._bit_variances()
+        weights, filters = _weights(self.design)
+        squares = weights**2
+        noise = zero * squares.sum(axis=(1, 2))[:, None]
+        noise = noise + (one - zero) * np.einsum("vcb,cxb->vx", squares, filters, optimize=True)
+        means = np.einsum("vcb,cxb->vcx", weights, filters, optimize=True)
+        return (noise + (means**2).sum(axis=1)) / self.num_cohorts - np.eye(self.num_values)
 
     def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k].
+        """The exact covariance of the estimate from one user, float64[k, k].
 
         Args:
           value: the user's value, an int in [0, k).
         """
         value = check_int("value", value, low=0, high=self.num_values - 1)
-        return user_covariance(self.design, *self._bit_variances(), value)
+        zero, one = self._bit_variances()
+        weights, filters = _weights(self.design)
+        bits = filters[:, value]
+        spread = np.where(bits, one, zero)
+        noise = np.einsum("vcb,cb,wcb->vw", weights, spread, weights, optimize=True)
+        means = np.einsum("vcb,cb->vc", weights, bits)
+        second = (noise + means @ means.T) / self.num_cohorts
+        second[value, value] -= 1.0
+        return second
+
+    def _forms(self, queries: np.ndarray) -> np.ndarray:
+        # As `_user_variances`, a cohort at a time: given it, the bits of a report are independent.
+        filters = bloom_filters(self.design).astype(np.float64)
+        weights = queries @ _solution(self.design)
+        zero, one = self._bit_variances()
+        second = np.zeros(queries.shape)
+        for cohort in filters:
+            bits = weights @ cohort
+            noise = zero * np.square(bits).sum(axis=1, keepdims=True)
+            second += noise + (one - zero) * bits**2 @ cohort.T + (bits @ cohort.T) ** 2
+        return second / len(filters) - queries**2
 
 
-class _Law(NamedTuple):
-    """Thresholds in words: to flip a permanent bit, and to send 1 for a 0 and for a 1."""
+class BloomDesign(NamedTuple):
+    """A family of Bloom filters: one for each value in each cohort.
 
-    flip: int
-    p: int
-    q: int
+    Attributes:
+      num_values: k, the values are 0 .. k-1.
+      num_cohorts: C.
+      num_bits: B, at least `num_hashes`.
+      num_hashes: h, at most `MAX_HASHES`.
+      seed: picks the hash functions, in [0, 2**63).
+    """
+
+    num_values: int
+    num_cohorts: int
+    num_bits: int
+    num_hashes: int
+    seed: int
+
+
+@functools.lru_cache(maxsize=16)
+def bloom_positions(design: BloomDesign) -> np.ndarray:
+    """The bits that each value sets in the filter of each cohort.
+
+    The digest of (seed, cohort, value) under BLAKE2b, a hash function that is the same on every
+    machine, picks h distinct bits by Floyd's algorithm from words of 64 bits, uniformly up to
+    `B / 2**64`.
+
+    Args:
+      design: the family.
+
+    Returns:
+      int32[C, k, h], read-only; each row sorted and without repeats.
+
+    References:
+      Bloom (1970), Space/time trade-offs in hash coding with allowable errors; RFC 7693 (2015), The
+      BLAKE2 cryptographic hash.
+    """
+    k, cohorts, b, h, seed = design
+    table = np.empty((cohorts, k, h), np.int32)
+    for cohort in range(cohorts):
+        for value in range(k):
+            message = struct.pack("<3q", seed, cohort, value)
+            digest = hashlib.blake2b(message, person=b"jaxdp bloom").digest()
+            bits: set[int] = set()
+            for word, last in zip(struct.unpack("<8Q", digest), range(b - h, b), strict=False):
+                bit = word % (last + 1)
+                bits.add(last if bit in bits else bit)
+            table[cohort, value] = sorted(bits)
+    table.setflags(write=False)
+    return table
+
+
+def bloom_filters(design: BloomDesign) -> np.ndarray:
+    """The filters themselves, bool[C, k, B]."""
+    return np.any(bloom_positions(design)[..., None] == np.arange(design.num_bits), axis=-2)
+
+
+@functools.lru_cache(maxsize=16)
+def _solution(design: BloomDesign) -> np.ndarray:
+    """The matrix of the least-squares decoder, float64[k, k], read-only: `C (X'X)^-1`.
+
+    Let X hold the filters as k columns of C B bits. A user is in each cohort with probability
+    `1 / C`, so the numbers of users with a bit have mean `X counts / C`. Least squares gives
+    `C (X'X)^-1 X' bits`: without bias for any bits of that mean.
+
+    Raises:
+      ValueError: X does not have full rank, or nearly.
+    """
+    filters = bloom_filters(design).transpose(1, 0, 2)
+    columns = filters.reshape(design.num_values, -1).astype(np.float64)
+    gram = columns @ columns.T
+    eigenvalues = np.linalg.eigvalsh(gram)
+    if eigenvalues[0] * _MAX_CONDITION < eigenvalues[-1]:
+        raise ValueError(
+            f"num_bits = {design.num_bits} in {design.num_cohorts} cohorts do not tell "
+            f"{design.num_values} values apart: some combination of their filters is zero, or "
+            "nearly; take more bits or cohorts, or another seed."
+        )
+    inverse = design.num_cohorts * np.linalg.inv(gram)
+    inverse.setflags(write=False)
+    return inverse
+
+
+def _weights(design: BloomDesign) -> tuple[np.ndarray, np.ndarray]:
+    """The least-squares weight of each bit, float64[k, C, B], and the filters, float64[C, k, B]."""
+    filters = bloom_filters(design).astype(np.float64)
+    return np.einsum("vx,cxb->vcb", _solution(design), filters), filters
+
+
+@params
+class RapporParams(Round[dict[str, Count]]):
+    """The params of `Rappor`: a pytree.
+
+    Attributes:
+      thresholds: uint32[3], words below which a permanent bit is flipped, a 0 is sent as 1, and a 1
+        is.
+      positions: int32[C, k, h], the bits that each value sets in each cohort.
+      solution_high: float32[k, k], the matrix of the least-squares decoder, with the next one.
+      solution_low: float32[k, k], what the first one lacks.
+      num_bits: B, static.
+      num_rounds: R, static.
+      word_bits: words are uniform on [0, 2**word_bits); static.
+    """
+
+    thresholds: UInt32[Array | np.ndarray, "3"]
+    positions: Int32[Array | np.ndarray, "C k h"]
+    solution_high: Float32[Array | np.ndarray, "k k"]
+    solution_low: Float32[Array | np.ndarray, "k k"]
+    num_bits: int = static()
+    num_rounds: int = static()
+    word_bits: int = static(default=32)
+
+    @property
+    def num_words(self) -> int:
+        """One word for the cohort, one for each permanent bit and one for each reported bit."""
+        return 1 + (1 + self.num_rounds) * self.num_bits
+
+    @property
+    def _num_cohorts(self) -> int:
+        return self.positions.shape[-3]
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Draws the reports of given users; see `_draw`.
+
+        Counts of independent users are drawn first: the bits of a cohort are dependent otherwise,
+        and one multinomial would have a cell for each of 2**B filters.
+        """
+        return TallyLaw(self._draw, self._cost)
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt8[Array, " length"]:
+        """One user's report: its cohort, then the bits of each round; 1 + R B numbers.
+
+        A value outside the domain is clamped into it.
+        """
+        b = self.num_bits
+        value = jnp.clip(value.astype(jnp.int32), 0, self.positions.shape[-2] - 1)
+        cohort = words[0] & np.uint32(self._num_cohorts - 1)
+        ones = jnp.asarray(self.positions)[cohort.astype(jnp.int32), value]
+        bits = jnp.any(ones[:, None] == jnp.arange(b, dtype=jnp.int32)[None], axis=0)
+        permanent = bits ^ (words[1 : 1 + b] < self.thresholds[0])
+        threshold = jnp.where(permanent, self.thresholds[2], self.thresholds[1])
+        sent = words[1 + b : self.num_words].reshape(self.num_rounds, b) < threshold[None]
+        return jnp.concatenate([cohort[None].astype(jnp.uint8), sent.astype(jnp.uint8).ravel()])
+
+    def tally(
+        self, reports: UInt8[Array, "n length"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"ones": Count[C, B], each bit over all rounds, "users": Count[C]}, by cohort."""
+        counted = everyone(reports, mask)
+        ones = reports[:, 1:].reshape(-1, self.num_rounds, self.num_bits)
+        ones = jnp.where(counted[:, None], jnp.sum(ones, axis=1, dtype=jnp.int32), 0)
+        both = jnp.concatenate([ones, counted[:, None].astype(jnp.int32)], axis=1)
+        cohort = reports[:, 0].astype(jnp.int32)
+        sums = jax.ops.segment_sum(both, cohort, self._num_cohorts)
+        return {"ones": Count.of(sums[:, :-1]), "users": Count.of(sums[:, -1])}
+
+    def _chances(self) -> Float[Array, "3"]:
+        """The realised f / 2, p and q as float64; only inside an x64 block."""
+        return jnp.asarray(self.thresholds).astype(jnp.float64) / 2.0**self.word_bits
+
+    @compiled_in_float64
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, "*batch k"]:
+        """Unbiased counts of the users' values.
+
+        Args:
+          outcome: {"ones": Count[C, B], "users": Count[C]}.
+        """
+        flip, p, q = self._chances()
+        ones = outcome["ones"].f64() / self.num_rounds
+        base = p + flip * (q - p)  # of a report's bit to be 1 where the filter's is 0
+        bits = (ones - outcome["users"].f64()[..., None] * base) / ((1 - 2 * flip) * (q - p))
+        # X' bits: for each value the sum over its bits in all cohorts.
+        cohorts = jnp.arange(self._num_cohorts, dtype=jnp.int32)[:, None, None]
+        seen = bits[..., cohorts, jnp.asarray(self.positions)].sum(axis=(-3, -1))
+        solution = self.solution_high, self.solution_low
+        high, low = (jnp.asarray(x).astype(jnp.float64) for x in solution)
+        matrix = (high + low).reshape((1,) * (seen.ndim - 1) + high.shape)
+        return jnp.sum(matrix * seen[..., None, :], axis=-1)
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        """The tally of given users, exact in law, in C (k + 4 B) draws.
+
+        Given the cohorts' members, bits are independent of each other: of the users of a cohort
+        those with a permanent 1 are counted, then the ones that these and the others send.
+        """
+        del inputs
+        flip, p, q = self._chances()
+        keys = [jax.random.fold_in(key, i) for i in range(5)]
+        members = multinomial(keys[0], counts, jnp.ones(self._num_cohorts, jnp.float64))
+        members = jax.tree.map(jnp.transpose, members)
+        users = members.sum(axis=1)
+        positions = jnp.asarray(self.positions)
+        first = jnp.arange(self._num_cohorts, dtype=jnp.int32)[:, None, None] * self.num_bits
+        spread = jnp.broadcast_to(members.f64()[:, :, None], positions.shape)
+        cells = self._num_cohorts * self.num_bits
+        have = jax.ops.segment_sum(spread.ravel(), (positions + first).ravel(), cells)
+        have = Count.from_float(have.reshape(self._num_cohorts, self.num_bits))
+        total = Count.zeros(have.shape) + users[:, None]
+        permanent = binomial(keys[1], have, 1 - flip) + binomial(keys[2], total - have, flip)
+        rounds = np.uint32(self.num_rounds)
+        sent = binomial(keys[3], permanent.times(rounds), q)
+        sent = sent + binomial(keys[4], (total - permanent).times(rounds), p)
+        return {"ones": sent, "users": users}
+
+    def _cost(self, work: Work) -> float:
+        return work.draws(self._num_cohorts * (work.num_bins + 4 * self.num_bits))

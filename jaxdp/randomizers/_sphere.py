@@ -48,9 +48,9 @@ class Cap:
         """1 - p at that optimum: how often a report comes from outside the cap."""
         return (1 - self.mass) * self.excess / self.moment
 
-    def realised_epsilon(self, keep: int) -> float:
-        """The log-ratio of the two densities where p = keep / 2**32, rounded up."""
-        odds = math.log(keep / (WORDS - keep)) + math.log((1 - self.mass) / self.mass)
+    def realised_epsilon(self, threshold: int) -> float:
+        """The log-ratio of the two densities where p = threshold / 2**32, rounded up."""
+        odds = math.log(threshold / (WORDS - threshold)) + math.log((1 - self.mass) / self.mass)
         return odds + _ROUNDING * (1 + abs(odds))
 
 
@@ -61,13 +61,13 @@ class Solution:
     Attributes:
       level: where the cap lies on its curve; see `sphere_cap` and `gaussian_cap`.
       cap: the cap; its m is gamma.
-      keep: p * 2**32.
+      threshold: p * 2**32.
       epsilon: the realised privacy parameter, rounded up.
     """
 
     level: float
     cap: Cap
-    keep: int
+    threshold: int
     epsilon: float
 
 
@@ -117,15 +117,15 @@ def solve(dim: int | None, epsilon: float) -> Solution:
         return gaussian_cap(level) if dim is None else sphere_cap(dim, level)
 
     level = _root(lambda t: math.log(curve(t).epsilon / epsilon))
-    keep = math.floor((1 - curve(level).outside) * WORDS)
+    threshold = math.floor((1 - curve(level).outside) * WORDS)
     while True:
-        outside = (WORDS - keep) / WORDS
+        outside = (WORDS - threshold) / WORDS
         level = _root(lambda t, outside=outside: math.log(outside / curve(t).outside))
         cap = curve(level)
-        realised = cap.realised_epsilon(keep)
+        realised = cap.realised_epsilon(threshold)
         if realised <= epsilon:
-            return Solution(level, cap, keep, realised)
-        keep -= 1
+            return Solution(level, cap, threshold, realised)
+        threshold -= 1
 
 
 def _root(function: Callable[[float], float]) -> float:

@@ -1,38 +1,47 @@
 """Subset selection."""
 
-import dataclasses
+import functools
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int32, UInt32
 
-from .._spec import check_epsilon, check_int
+from .._checks import Epsilon, Integer, Optional
+from .._contract import TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._spec import check_int
+from .._x64 import compiled_in_float64
+from ..random import Count, binomial, everyone, multinomial, multivariate_hypergeometric
+from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits
-from ._subset_selection_params import SubsetSelectionParams, num_lanes, speaking
-from ._support import SupportOracle
+from ._support import SupportOracle, SupportRound, symmetric_noise
 
 MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
-_MAX_SILENT = Fraction(1, 100)
+_MAX_EMPTY = Fraction(1, 100)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class SubsetSelection(SupportOracle):
-    """Subset selection: report a random set of d values, which holds your own more often than not.
+    """Subset selection: report a random set of d values, which holds yours more often than not.
 
     With probability `p* = d e**epsilon / (d e**epsilon + k - d)` the set is the user's value and a
     uniformly random set of d - 1 others, else a uniformly random set of d others. It has the least
     variance of the oracles that support sets of one size, d near `k / (e**epsilon + 1)`.
 
-    The first word decides whether the own value is in: the builder takes the smallest `m` with
-    `(2**32 - m (k - d)) / (m d) <= e**epsilon`, and `p* = 1 - m (k - d) / 2**32`. Where it is not
-    in, the word also picks a first other value. Each further word adds one of the others by Floyd's
-    algorithm. A word picks uniformly out of j where it is below the largest multiple of j; in the
-    rare case that one of them is not, the user sends the empty set. That happens with the same
-    probability r, below `d k / 2**32`, for every value, and the estimate takes it into account. A
-    pick depends on all before it, so a user takes several times as long as its d words.
+    The first word decides whether the set holds the user's value: the builder takes the smallest
+    `m` with `(2**32 - m (k - d)) / (m d) <= e**epsilon`, and `p* = 1 - m (k - d) / 2**32`. If it
+    does not, the word also picks a first other value. Each further word adds one of the others by
+    Floyd's algorithm. A word picks uniformly out of j where it is below the largest multiple of j;
+    in the rare case that one of them is not, the user sends the empty set. That happens with the
+    same probability r, below `d k / 2**32`, for every value, and the estimate takes it into
+    account. A pick depends on all before it, so a user takes several times as long as its d words.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly: a report is a set without an order, the sets of d are
@@ -77,24 +86,22 @@ class SubsetSelection(SupportOracle):
       distribution estimation under locally differential privacy.
     """
 
-    num_values: int
-    epsilon: float
-    subset_size: int | None = None
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
+    subset_size: int | None = field(Optional(Integer(1, MAX_VALUES - 1)), default=None)
 
-    def __post_init__(self):
-        k = check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        object.__setattr__(self, "num_values", k)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Settles the size of sets; raises ValueError where words cannot realise epsilon."""
+        k = self.num_values
         if self.subset_size is None:
-            object.__setattr__(self, "subset_size", _best_size(k, self.epsilon))
-        else:
-            size = check_int("subset_size", self.subset_size, low=1, high=k - 1)
-            object.__setattr__(self, "subset_size", size)
+            self._settle(subset_size=_best_size(k, self.epsilon))
+        check_int("subset_size", self.subset_size, low=1, high=k - 1)
         self._outside(32)
-        if self._silence(32) > _MAX_SILENT:
+        empty = self._empty(32)
+        if empty > _MAX_EMPTY:
             raise ValueError(
                 f"num_values = {k} with subset_size = {self._size} is too large: with words of 32 "
-                f"bits {float(self._silence(32)):.1%} of the users would send nothing; take a "
+                f"bits {float(empty):.1%} of the users would send nothing; take a "
                 "smaller subset_size, or UnaryEncoding or HadamardResponse."
             )
 
@@ -104,7 +111,7 @@ class SubsetSelection(SupportOracle):
         return self.subset_size
 
     def _outside(self, word_bits: int) -> int:
-        """m: the words that leave the own value out are m times the k - d first picks."""
+        """m: the words with which the set lacks the user's value are m times the k - d picks."""
         word_bits = check_word_bits(word_bits)
         space, k, d = 2**word_bits, self.num_values, self._size
         highest = math.log((space - k + d) / d) if space > k - d else -math.inf
@@ -118,62 +125,79 @@ class SubsetSelection(SupportOracle):
         if m * k >= space:
             raise ValueError(
                 f"epsilon must be at least about {math.log1p(k * k / (d * space)):.3g} for "
-                f"num_values = {k} and subset_size = {d}, got {self.epsilon!r}: the own value would"
-                f" be in the set as rarely as any other, in words of {word_bits} bits."
+                f"num_values = {k} and subset_size = {d}, got {self.epsilon!r}: the user's value"
+                f" would be in the set as rarely as any other, in words of {word_bits} bits."
             )
         return m
-
-    def _silence(self, word_bits: int) -> Fraction:
-        """r, the probability of the empty set."""
-        return 1 - speaking(self.num_values, self._size, word_bits)
-
-    def build(self, word_bits: int = 32) -> "SubsetSelectionParams":
-        """The params; `word_bits=8` makes a twin with words of 8 bits."""
-        k, d = self.num_values, self._size
-        keep = 2**word_bits - self._outside(word_bits) * (k - d)
-        return SubsetSelectionParams(np.asarray(keep, np.uint32), k, d, word_bits)
 
     def _inclusion(self, word_bits: int) -> Fraction:
         """The realised p*."""
         outside = self._outside(word_bits) * (self.num_values - self._size)
         return 1 - Fraction(outside, 2**word_bits)
 
-    def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """The realised (p, q): the own value, and another one, in the set."""
-        own, speaking = self._inclusion(word_bits), 1 - self._silence(word_bits)
-        return speaking * own, speaking * (self._size - own) / (self.num_values - 1)
+    def _empty(self, word_bits: int) -> Fraction:
+        """r, the probability of the empty set."""
+        return 1 - _nonempty(self.num_values, self._size, word_bits)
 
-    def _sets(self) -> list[tuple[int, ...]]:
+    def build(self, word_bits: int = 32) -> "SubsetSelectionParams":
+        """The params; `word_bits=8` makes a twin with words of 8 bits."""
+        k, d = self.num_values, self._size
+        threshold = 2**word_bits - self._outside(word_bits) * (k - d)
+        return SubsetSelectionParams(np.asarray(threshold, np.uint32), k, d, word_bits)
+
+    def probabilities(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
+        """Exact probabilities (p, q) that the set holds the user's value, and another given one."""
+        inclusion, nonempty = self._inclusion(word_bits), 1 - self._empty(word_bits)
+        others = self._size - inclusion  # of the user's set that is not empty, on average
+        return nonempty * inclusion, nonempty * others / (self.num_values - 1)
+
+    def joint_support(self) -> tuple[Fraction, Fraction]:
+        """How often the set holds the user's value and another given one, and two others."""
+        k, d, nonempty = self.num_values, self._size, 1 - self._empty(32)
+        p, _ = self.probabilities()
+        # Of d - 1 or d uniform others: pairs of them over all pairs.
+        pairs = p * (d - 1) * (d - 2) + (nonempty - p) * d * (d - 1)
+        others = pairs / ((k - 1) * (k - 2)) if k > 2 else Fraction(0)
+        return p * Fraction(d - 1, k - 1), others
+
+    def _sets(self) -> list[tuple[int, ...]] | None:
         k, d = self.num_values, self._size
         if math.comb(k, d) + 1 > _MAX_REPORTS:
-            raise ValueError(
-                f"num_values = {k} and subset_size = {d} have {math.comb(k, d)} sets, too many to "
-                "list; `probabilities()` gives the structure of the channel."
-            )
-        empty = [()] if self._silence(32) or self._silence(8) else []
+            return None
+        empty = [()] if self._empty(32) or self._empty(8) else []
         return [*itertools.combinations(range(k), d), *empty]
 
-    def reports(self) -> np.ndarray:
+    def reports(self) -> np.ndarray | None:
         """The report of each column of `channel`, uint32[m, ceil(k / 32)].
 
-        All sets of d in lexicographic order, and last the empty one if it ever occurs.
+        All sets of d in lexicographic order, and last the empty one if it ever occurs; None where
+        there are more than 2**16.
         """
         sets = self._sets()
-        packed = np.zeros((len(sets), num_lanes(self.num_values)), np.uint32)
+        if sets is None:
+            return None
+        packed = np.zeros((len(sets), _num_lanes(self.num_values)), np.uint32)
         for row, members in zip(packed, sets, strict=True):
             for v in members:
                 row[v // 32] |= np.uint32(1 << v % 32)
         return packed
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact probabilities of all reports as Fractions, row x, column as in `reports`."""
-        k, d = self.num_values, self._size
-        own, silent = self._inclusion(word_bits), self._silence(word_bits)
-        inside = (1 - silent) * own / math.comb(k - 1, d - 1)
-        outside = (1 - silent) * (1 - own) / math.comb(k - 1, d)
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact probabilities of the sets, a row for each input, columns as in `reports`.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: int[m], the values of the rows; None for all.
+        """
+        k, d, sets = self.num_values, self._size, self._sets()
+        if sets is None:
+            return None
+        inclusion, empty = self._inclusion(word_bits), self._empty(word_bits)
+        inside = (1 - empty) * inclusion / math.comb(k - 1, d - 1)
+        outside = (1 - empty) * (1 - inclusion) / math.comb(k - 1, d)
         return [
-            [silent if not s else inside if x in s else outside for s in self._sets()]
-            for x in range(k)
+            [empty if not s else inside if x in s else outside for s in sets]
+            for x in (range(k) if inputs is None else inputs)
         ]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
@@ -181,24 +205,23 @@ class SubsetSelection(SupportOracle):
         k, d, m = self.num_values, self._size, self._outside(word_bits)
         return log_upper(Fraction(2**word_bits - m * (k - d), m * d))
 
-    def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k].
-
-        Args:
-          value: the user's value, an int in [0, k).
-        """
-        value = check_int("value", value, low=0, high=self.num_values - 1)
-        k, d = self.num_values, self._size
-        own, speaking = self._inclusion(32), 1 - self._silence(32)
-        p, q = self.probabilities()
-        with_own = speaking * own * Fraction(d - 1, k - 1)
-        pairs = own * (d - 1) * (d - 2) + (1 - own) * d * (d - 1)
-        without = speaking * pairs / ((k - 1) * (k - 2)) if k > 2 else Fraction(0)
-        table = np.full((k, k), float(without - q * q))
-        np.fill_diagonal(table, float(q * (1 - q)))
-        table[value, :] = table[:, value] = float(with_own - p * q)
-        table[value, value] = float(p * (1 - p))
-        return table / float(p - q) ** 2
+    def noise(self) -> SetNoise:
+        """The moments of the noise: the set holds uniform others, given that it holds the value."""
+        exact_p, exact_q = self.probabilities()
+        p, k, d = float(exact_p), self.num_values, self._size
+        without = float((exact_p + (k - 1) * exact_q) / d) - p  # of nonempty sets
+        inclusion = np.empty((2, 5))
+        for row, weight, members in zip(inclusion, (without, p), (d, d - 1), strict=True):
+            row[0] = weight
+            for j in range(4):  # j + 1 given others are among the members
+                row[j + 1] = row[j] * max(members - j, 0) / max(k - 1 - j, 1)
+        inclusion[0, 0] = 1 - p  # empty sets too
+        return SetNoise.of_sets(
+            symmetric_noise(self.probabilities(), self.joint_support()),
+            p,
+            float(exact_q),
+            inclusion,
+        )
 
 
 def _best_size(k: int, epsilon: float) -> int:
@@ -207,3 +230,177 @@ def _best_size(k: int, epsilon: float) -> int:
     p = d / (d + (k - d) * math.exp(-epsilon))
     q = (d - p) / (k - 1)
     return 1 + int(np.argmin((p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2))
+
+
+def _num_lanes(num_values: int) -> int:
+    """Words of a packed set."""
+    return -(-num_values // 32)
+
+
+def _moduli(num_values: int, size: int) -> np.ndarray:
+    """What each word but the first picks out of: Floyd's algorithm on the k - 1 others."""
+    return np.arange(num_values - size + 1, num_values, dtype=np.uint32)
+
+
+@functools.lru_cache(maxsize=1024)
+def _nonempty(num_values: int, size: int, word_bits: int) -> Fraction:
+    """1 - r, the probability that every word but the first is below its largest multiple."""
+    space = 2**word_bits
+    below = (space - space % int(m) for m in _moduli(num_values, size))
+    return Fraction(math.prod(below), space ** (size - 1))
+
+
+@functools.partial(jax.jit, static_argnames=("num_values", "word_bits"))
+def _draw_set(
+    holds_value: Bool[Array, ""],
+    first: UInt32[Array, ""],
+    words: UInt32[Array, " picks"],
+    value: Int32[Array, ""],
+    num_values: int,
+    word_bits: int,
+) -> UInt32[Array, " lanes"]:
+    """The packed set of one user: its value or a first other one, and one for each word."""
+
+    def other(label):
+        """The values other than the user's, as 0 .. k - 2."""
+        label = label.astype(jnp.int32)
+        return label + (label >= value).astype(jnp.int32)
+
+    def add(chosen, xs):
+        # Floyd: a pick that is in the set already is replaced by the last label allowed.
+        pick, last = xs
+        taken = (chosen[pick >> 5] & _bit(pick)) != 0
+        pick = jnp.where(taken, last, pick)
+        return chosen.at[pick >> 5].add(_bit(pick), mode="promise_in_bounds"), None
+
+    moduli = _moduli(num_values, words.shape[0] + 1)
+    start = jnp.where(holds_value, value, other(first))
+    chosen = jnp.zeros(_num_lanes(num_values), jnp.uint32).at[start >> 5].set(_bit(start))
+    lasts = other(jnp.asarray(moduli - np.uint32(1)))
+    chosen, _ = lax.scan(add, chosen, (other(words % moduli), lasts))
+    limits = 2**word_bits - 2**word_bits % moduli.astype(np.int64)
+    nonempty = jnp.all(words <= (limits - 1).astype(np.uint32))
+    return jnp.where(nonempty, chosen, np.uint32(0))
+
+
+def _bit(value: Int32[Array, ""]) -> UInt32[Array, ""]:
+    return np.uint32(1) << (value & 31).astype(jnp.uint32)
+
+
+@params
+class SubsetSelectionParams(SupportRound):
+    """The params of `SubsetSelection`: a pytree.
+
+    Attributes:
+      threshold: uint32[], the user's value is in the set when the first word is below it.
+      num_values: k, static.
+      subset_size: d, static.
+      word_bits: words are uniform on [0, 2**word_bits); static.
+    """
+
+    threshold: UInt32[Array | np.ndarray, ""]
+    num_values: int = static()
+    subset_size: int = static()
+    word_bits: int = static(default=32)
+
+    @property
+    def num_words(self) -> int:
+        """One word for each member of the set."""
+        return self.subset_size
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Draws the sets of given users; see `_draw`.
+
+        Counts of independent users are drawn first: their reports are one multinomial, but with a
+        cell for each of the (k choose d) sets.
+        """
+        return TallyLaw(self._draw, self._cost)
+
+    @property
+    def _nonempty(self) -> float:
+        return float(_nonempty(self.num_values, self.subset_size, self.word_bits))
+
+    def _inclusion(self) -> Float[Array, ""]:
+        """The realised p* as float64; only inside an x64 block."""
+        return jnp.asarray(self.threshold).astype(jnp.float64) / 2.0**self.word_bits
+
+    def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The realised (p, q) as float64; only inside an x64 block."""
+        inclusion, nonempty = self._inclusion(), self._nonempty
+        others = self.subset_size - inclusion
+        return nonempty * inclusion, nonempty * others / (self.num_values - 1)
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt32[Array, " lanes"]:
+        """One user's set: v is in it where bit `v % 32` of entry `v // 32` is 1.
+
+        A value outside the domain is clamped into it.
+        """
+        k = self.num_values
+        value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
+        holds_value = words[0] < self.threshold
+        first = (words[0] - self.threshold) % np.uint32(k - self.subset_size)
+        picks = words[1 : self.subset_size]
+        return _draw_set(holds_value, first, picks, value, k, self.word_bits)
+
+    def tally(
+        self, reports: UInt32[Array, "n lanes"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"support": Count[k], the sets that hold each value, "users": Count[]}."""
+        counted = everyone(reports, mask)
+        sets = jnp.where(counted[:, None], reports, np.uint32(0))
+
+        def count(bit):
+            return jnp.sum((sets >> bit) & np.uint32(1), axis=0, dtype=jnp.uint32)
+
+        bits = jnp.arange(min(32, self.num_values), dtype=jnp.uint32)
+        support = lax.map(count, bits).T.reshape(-1)[: self.num_values]
+        users = jnp.sum(counted, dtype=jnp.int32)
+        return {"support": Count.of(support), "users": Count.of(users)}
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        """The tally of given users, exact in law, in k sequential steps of 3 d draws.
+
+        A set is either uniform over all sets of d, or it holds the user's value *for certain*. The
+        values are visited in order, and all that matters of a user is how many values its set still
+        has to take: `free[r]` users take r of the values left; `bound[r]` users hold their value
+        for certain, have not met it, and take r others besides. At each value its certain users are
+        drawn from `bound` without replacement, for what a user has taken does not depend on where
+        its value lies ahead; then the others take the value, each by chance.
+        """
+        del inputs
+        k, d = self.num_values, self.subset_size
+        # p* = certain + (1 - certain) d / k.
+        certain = (self._inclusion() * k - d) / (k - d)
+        shares = jnp.stack([certain, 1 - certain, 1 / self._nonempty - jnp.ones_like(certain)])
+        kinds = multinomial(jax.random.fold_in(key, 0), counts, shares)
+        owners, others = kinds[:, 0], kinds[:, 1]
+        keys = jax.random.split(jax.random.fold_in(key, 1), (k, 2))
+        left = jnp.arange(d + 1, dtype=jnp.float64)
+
+        def put(row, users):
+            return Count(*(jnp.zeros(d + 1, x.dtype).at[row].set(x) for x in (users.hi, users.lo)))
+
+        def visit(state, xs):
+            free, bound = state
+            value, owner, keys = xs
+            met = multivariate_hypergeometric(keys[0], bound, owner)
+            bound = bound - met
+            users = jax.tree.map(lambda *x: jnp.stack(x), free, bound)
+            ahead = k - value - jnp.arange(2, dtype=jnp.float64)  # but for the user's value
+            # Of `ahead` values r are still taken, so the next one with probability r / ahead.
+            chance = jnp.minimum(left[None] / jnp.maximum(ahead, 1.0)[:, None], 1.0)
+            takes = binomial(keys[1], users, chance)
+            after = (
+                users - takes + jax.tree.map(lambda x: jnp.pad(x[:, 1:], ((0, 0), (0, 1))), takes)
+            )
+            return (after[0] + met, after[1]), takes.sum() + owner
+
+        start = put(d, others.sum()), put(d - 1, owners.sum())
+        _, support = lax.scan(visit, start, (jnp.arange(k, dtype=jnp.float64), owners, keys))
+        return {"support": support, "users": counts.sum()}
+
+    def _cost(self, work: Work) -> float:
+        del work
+        return self.num_values * (3e4 + 2800.0 * self.subset_size)

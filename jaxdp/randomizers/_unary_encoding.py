@@ -1,26 +1,28 @@
 """Unary encodings: one randomized bit for each value."""
 
-import dataclasses
 import math
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, UInt32
 
-from .._spec import check_choice, check_epsilon, check_int
+from .._checks import Choice, Epsilon, Integer
+from .._contract import TallyLaw, Tree, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial
+from ..random import Count, binomial, everyone, sum_integers
+from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits
-from ._support import SupportOracle, SupportParams
+from ._support import SupportOracle, SupportRound, symmetric_noise
 
 MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class UnaryEncoding(SupportOracle):
     """Unary encoding: send a bit for each value, each bit flipped at random on its own.
 
@@ -69,23 +71,19 @@ class UnaryEncoding(SupportOracle):
       estimation, section 4; Erlingsson, Pihur, Korolova (2014), RAPPOR.
     """
 
-    num_values: int
-    epsilon: float
-    kind: Literal["optimal", "symmetric"] = "optimal"
+    num_values: int = field(Integer(2, MAX_VALUES))
+    epsilon: float = field(Epsilon())
+    kind: Literal["optimal", "symmetric"] = field(Choice("optimal", "symmetric"), default="optimal")
 
-    def __post_init__(self):
-        object.__setattr__(
-            self, "num_values", check_int("num_values", self.num_values, low=2, high=MAX_VALUES)
-        )
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        check_choice("kind", self.kind, ("optimal", "symmetric"))
+    def validate(self) -> None:
+        """Raises ValueError where a word cannot realise epsilon."""
         self._thresholds(32)
 
     def _thresholds(self, word_bits: int) -> tuple[int, int]:
-        """Of the 2**word_bits words, how many set the bit of one's own value, and another bit."""
+        """How many of the 2**word_bits words set the bit of the user's value, and another bit."""
         word_bits = check_word_bits(word_bits)
         space = 2**word_bits
-        share = 1 if self.kind == "optimal" else 2  # a symmetric bit pays twice, for own and other
+        share = 1 if self.kind == "optimal" else 2  # a symmetric bit pays for both 0 and 1
         highest = share * math.log(space - 1)
         if self.epsilon > highest:
             raise ValueError(
@@ -112,28 +110,42 @@ class UnaryEncoding(SupportOracle):
         own, other = self._thresholds(word_bits)
         return Fraction(own, 2**word_bits), Fraction(other, 2**word_bits)
 
-    def reports(self) -> np.ndarray:
-        """The report of each column of `channel`, bool[2**k, k]: bit v of column j is that of j."""
+    def reports(self) -> np.ndarray | None:
+        """The report of each column of `channel`, bool[2**k, k]: bit v of column j is that of j.
+
+        None for k > 16, where there are too many to list.
+        """
         if 2**self.num_values > _MAX_REPORTS:
-            raise ValueError(
-                f"num_values must be at most 16 to list the channel, got {self.num_values}: it has "
-                f"2**{self.num_values} reports; `probabilities()` gives its structure."
-            )
+            return None
         columns = np.arange(2**self.num_values)[:, None]
         return (columns >> np.arange(self.num_values)) & 1 == 1
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
-        """The exact probabilities of all reports as Fractions, row x, column as in `reports`."""
+    def joint_support(self) -> tuple[Fraction, Fraction]:
+        """(p q, q q): the bits of a report are independent."""
+        p, q = self.probabilities()
+        return p * q, q * q
+
+    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+        """The exact probabilities of all reports, row x, column as in `reports`; None for k > 16.
+
+        Args:
+          word_bits: bits of a word.
+          inputs: the values of the rows; all of them when None.
+        """
+        reports = self.reports()
+        if reports is None:
+            return None
         p, q = self.probabilities(word_bits)
         k = self.num_values
         others = [q**ones * (1 - q) ** (k - 1 - ones) for ones in range(k)]
-        ones = self.reports().sum(axis=1).tolist()
+        ones = reports.sum(axis=1).tolist()
+        rows = range(k) if inputs is None else inputs
         return [
             [
-                p * others[m - 1] if own else (1 - p) * others[m]
-                for m, own in zip(ones, column, strict=True)
+                p * others[m - 1] if bit else (1 - p) * others[m]
+                for m, bit in zip(ones, reports[:, x].tolist(), strict=True)
             ]
-            for column in self.reports().T.tolist()
+            for x in rows
         ]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
@@ -141,97 +153,66 @@ class UnaryEncoding(SupportOracle):
         p, q = self.probabilities(word_bits)
         return log_upper(p * (1 - q) / (q * (1 - p)))
 
-    def covariance(self, value: int) -> np.ndarray:
-        """The exact covariance of one user's estimate, float64[k, k]; diagonal.
-
-        Args:
-          value: the user's value, an int in [0, k).
-        """
-        value = check_int("value", value, low=0, high=self.num_values - 1)
-        own, other, gap = self._spreads()
-        spread = np.full(self.num_values, other)
-        spread[value] = own
-        return np.diag(spread / gap**2)
+    def noise(self) -> SetNoise:
+        """The moments of the noise: bits are independent."""
+        p, q = map(float, self.probabilities())
+        powers = q ** np.arange(5)
+        inclusion = np.stack([(1 - p) * powers, p * powers])
+        symmetric = symmetric_noise(self.probabilities(), self.joint_support())
+        return SetNoise.of_sets(symmetric, p, q, inclusion)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class UnaryEncodingParams(SupportParams):
+@params
+class UnaryEncodingParams(SupportRound):
     """The params of `UnaryEncoding`: a pytree.
 
     Attributes:
-      thresholds: uint32[2], a bit is 1 when its word is below the first (own value) or second.
+      thresholds: uint32[2], words below which the bit of the user's value, or another, is 1.
       num_values: k, static.
       word_bits: words are uniform on [0, 2**word_bits); static.
     """
 
-    thresholds: jax.Array | np.ndarray
-    num_values: int = dataclasses.field(metadata={"static": True})
-    word_bits: int = dataclasses.field(default=32, metadata={"static": True})
+    thresholds: UInt32[Array | np.ndarray, "2"]
+    num_values: int = static()
+    word_bits: int = static(default=32)
 
     @property
     def num_words(self) -> int:
         """One word for each value."""
         return self.num_values
 
-    def probabilities(self):
+    def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, q) as float64, exact; only inside an x64 block."""
         p, q = jnp.asarray(self.thresholds).astype(jnp.float64) / 2.0**self.word_bits
         return p, q
 
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[k].
-          value: int32[] in [0, k); clamped into it.
-
-        Returns:
-          bool[k].
-        """
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Bool[Array, " k"]:
+        """One user's report; a value outside the domain is clamped into it."""
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
-        own = jnp.arange(self.num_values, dtype=jnp.int32) == value
-        return words < jnp.where(own, self.thresholds[0], self.thresholds[1])
+        same = jnp.arange(self.num_values, dtype=jnp.int32) == value
+        return words[0 : self.num_values] < jnp.where(same, self.thresholds[0], self.thresholds[1])
 
-    def tally(self, reports, mask):
-        """The ones of each bit among the masked reports, and their number.
+    def tally(
+        self, reports: Bool[Array, "n k"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"support": Count[k], the ones of each bit, "users": Count[]}."""
+        users = jnp.sum(everyone(reports, mask), dtype=jnp.int32)
+        return {"support": sum_integers(reports, 1, mask), "users": Count.of(users)}
 
-        Args:
-          reports: bool[n, k].
-          mask: bool[n].
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Two binomials for each bit: given the users' values the bits are independent.
 
-        Returns:
-          {"support": int32[k], "users": int32[]}.
+        They are not for users drawn from a distribution, so the counts of these are drawn first.
         """
-        ones = jnp.sum(reports & mask[:, None], axis=0, dtype=jnp.int32)
-        return {"support": ones, "users": jnp.sum(mask, dtype=jnp.int32)}
+        return TallyLaw(self._draw, lambda work: work.draws(2 * self.num_values))
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: two binomials for each bit.
-
-        Given the users' values the bits are independent. They are not for users drawn from a
-        distribution, for which the engine draws the counts first.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the users' values.
-          inputs: unused; the values are the bins.
-
-        Returns:
-          {"support": Count[k], "users": Count[]}.
-        """
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
         del inputs
         p, q = self.probabilities()
         users = counts.sum()
         others = Count.zeros(counts.shape) + users - counts
-        own = binomial(jax.random.fold_in(key, 0), counts, p)
-        return {
-            "support": own + binomial(jax.random.fold_in(key, 1), others, q),
-            "users": users,
-        }
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: it draws 2k binomials."""
-        del num_users, num_bins
-        return 400.0 * self.num_values
+        true = binomial(jax.random.fold_in(key, 0), counts, p)
+        false = binomial(jax.random.fold_in(key, 1), others, q)
+        return {"support": true + false, "users": users}

@@ -1,25 +1,57 @@
-"""What the randomizers of vectors in an L2 ball share: checks, moments, decoding."""
+"""What the randomizers of vectors in an L2 ball share: checks, moments, the grid of reports."""
 
 import abc
 import math
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float32, Int32
 
+from .._checks import By, Integer
+from .._contract import Population, TallyLaw, Tree, Words, Work
 from .._spec import check_epsilon, check_int
-from ._mean import MeanRandomizer, SumParams, check_norms, check_scale
-from ._sphere import MAX_EPSILON, MIN_EPSILON, Solution
+from .._x64 import compiled_in_float64
+from ..random import Count, normal, part_of
+from ._mean import MeanRandomizer, MeanRound, SelfMoments, check_norms, check_scale
+from ._sphere import MAX_EPSILON, MIN_EPSILON, WORDS, Solution
 
 MAX_DIM = 2**20
+GRID = 2**10
+"""Steps of the grid of reports for the root mean square of an entry; see `VectorRound`."""
 
 
-class VectorRandomizer(MeanRandomizer):
-    """Base class of the unbiased randomizers of vectors in the L2 ball of a radius.
+def _check_epsilon(name: str, value: Any) -> float:
+    """A privacy parameter for which 32 bits of a word are enough."""
+    epsilon = check_epsilon(value, name)
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise ValueError(
+            f"{name} must be in [{MIN_EPSILON:g}, {MAX_EPSILON:g}], got {value!r}: beyond these a "
+            "word of 32 bits is too coarse for its probabilities."
+        )
+    return epsilon
 
-    A report leads to a vector Y; for an input x = radius * rho * u, |u| = 1, its mean is x and its
+
+DIM = Integer(1, MAX_DIM)
+EPSILON = By(_check_epsilon, (1e-5, 31.0, 0, -1.0, float("nan"), float("inf"), "1", None, True))
+RADIUS = By(check_scale, (0.0, -1.0, 1e30, float("nan"), "1"))
+
+P_co = TypeVar("P_co", bound="MeanRound", covariant=True)
+
+
+class VectorRandomizer(MeanRandomizer[P_co]):
+    """Base of the specs of unbiased randomizers of vectors in the L2 ball of a radius.
+
+    A report leads to a vector Y; for an input `x = radius rho u`, `|u| = 1`, its mean is x and its
     covariance `radius**2 (across I + (along - across - 1) rho**2 u u^T)`, where (along, across) are
     the second moments of Y / radius along and across the direction of an input of norm `radius`.
+
+    Reports are on a grid. A report that is computed in floats and rounded to it, at random and
+    without bias, has up to `unit**2 / 4` more variance, less than 1e-6 of it, which is not counted
+    here; it is private in real arithmetic and serves simulation, not release. `CandidateResponse`
+    is the one to release.
     """
 
     __slots__ = ()
@@ -28,22 +60,9 @@ class VectorRandomizer(MeanRandomizer):
     epsilon: float
     radius: float
 
-    def _check(self) -> None:
-        """Validates the three fields that every subclass has."""
-        dim = check_int("dim", self.dim, low=1, high=MAX_DIM)
-        epsilon = check_epsilon(self.epsilon)
-        if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-            raise ValueError(
-                f"epsilon must be in [{MIN_EPSILON:g}, {MAX_EPSILON:g}], got {self.epsilon!r}: "
-                "beyond these a word of 32 bits is too coarse for its probabilities."
-            )
-        radius = check_scale("radius", self.radius)
-        for name, value in (("dim", dim), ("epsilon", epsilon), ("radius", radius)):
-            object.__setattr__(self, name, value)
-
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,)."""
+        """(dim,), a vector."""
         return (self.dim,)
 
     @abc.abstractmethod
@@ -53,19 +72,17 @@ class VectorRandomizer(MeanRandomizer):
         `E[Y Y^T] = along u u^T + across (I - u u^T)` for the unit input u.
         """
 
-    @abc.abstractmethod
-    def log_density(self, reports, value) -> np.ndarray:
-        """The log-density of reports, relative to a law that does not depend on the value.
+    @property
+    def largest_value(self) -> float:
+        """The radius."""
+        return self.radius
 
-        Args:
-          reports: float[n, m], as `privatize` returns them.
-          value: float[dim].
+    def covariance_form(self) -> tuple[float, float]:
+        """`radius**2 across`, and `along - across - 1`."""
+        along, across = self.second_moments()
+        return across * self.radius**2, along - across - 1
 
-        Returns:
-          float64[n].
-        """
-
-    def moments(self, value) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
         """The exact mean float64[dim] and covariance float64[dim, dim] of one decoded report.
 
         Args:
@@ -76,7 +93,7 @@ class VectorRandomizer(MeanRandomizer):
         covariance = across * self.radius**2 * np.eye(self.dim)
         return value, covariance + (along - across - 1) * np.outer(value, value)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each entry of the estimated mean, float64[dim].
 
         Args:
@@ -95,17 +112,17 @@ class VectorRandomizer(MeanRandomizer):
         along, across = self.second_moments()
         return self.radius**2 * max(across, along - 1) / n
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are vectors in the ball."""
         population.require_ball(self.dim, self.radius)
         self.check_total(population)
 
-    def check_range(self, name, values) -> None:
+    def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless vectors are in the ball."""
         check_norms(name, values, "radius", self.radius)
 
 
-class CapRandomizer(VectorRandomizer):
+class CapRandomizer(VectorRandomizer[P_co]):
     """Base class of the specs whose reports are tilted towards a cap; see `_sphere`."""
 
     __slots__ = ()
@@ -120,7 +137,7 @@ class CapRandomizer(VectorRandomizer):
         return self._solution().epsilon
 
 
-class PaddedCapRandomizer(CapRandomizer):
+class PaddedCapRandomizer(CapRandomizer[P_co]):
     """Base class of the specs that report from a cap around the padded vector (x, last)."""
 
     __slots__ = ()
@@ -133,13 +150,13 @@ class PaddedCapRandomizer(CapRandomizer):
     def probabilities(self) -> tuple[float, float]:
         """(p, q): how often a report comes from the cap, and how often it would by chance."""
         solution = self._solution()
-        return solution.keep / 2**32, solution.cap.mass
+        return solution.threshold / WORDS, solution.cap.mass
 
-    def log_density(self, reports, value) -> np.ndarray:
+    def log_density(self, reports: Any, value: Any) -> np.ndarray:
         """The log-density of reports relative to the law without a cap, which has two values.
 
         Args:
-          reports: float[n, dim + 1].
+          reports: int[n, dim + 1].
           value: float[dim].
 
         Returns:
@@ -149,12 +166,75 @@ class PaddedCapRandomizer(CapRandomizer):
         head = value / self.radius
         unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
         p, q = self.probabilities()
-        inside = np.asarray(reports, np.float64) @ unit >= self.threshold
+        inside = np.asarray(reports, np.float64) @ unit >= self.threshold * self.build().grid
         return np.where(inside, math.log(p / q), math.log((1 - p) / (1 - q)))
 
+    @abc.abstractmethod
+    def _cap_dim(self) -> int | None:
+        """The dimension of the space of the cap; None where the law is Gaussian."""
 
-class VectorParams(SumParams):
-    """Base class of the params of vector randomizers: pytrees with these fields.
+    def self_moments(self, means: np.ndarray, weights: np.ndarray) -> SelfMoments:
+        """The moments of `z^T D z`, exact; see `padded_self_moments`."""
+        cap, dim = self._solution().cap, self._cap_dim()
+        inside, whole = [cap.mass, cap.moment], [1.0, 0.0]
+        # By parts, E[X**j; X >= gamma] = ((j - 1) E[X**(j-2); ..] + (dim - 1) h gamma**(j-1))
+        # / (j + dim - 2) on the sphere in R^dim; for the Gaussian law without the factors of dim.
+        for j in (2, 3, 4):
+            edge = cap.moment * cap.gamma ** (j - 1)
+            below, at_edge = (j - 1, 1) if dim is None else (j - 1, dim - 1)
+            divisor = 1 if dim is None else j + dim - 2
+            inside.append((below * inside[j - 2] + at_edge * edge) / divisor)
+            whole.append(below * whole[j - 2] / divisor)
+        p = self.probabilities()[0]
+        near, far = p / cap.mass, (1 - p) / (1 - cap.mass)
+        raw = [far * w + (near - far) * i for w, i in zip(whole, inside, strict=True)]
+        scale = self.radius / self.threshold
+        return padded_self_moments(raw, dim, scale, means / self.radius, weights)
+
+
+def padded_self_moments(
+    raw: Sequence[float], dim: int | None, scale: float, units: np.ndarray, weights: np.ndarray
+) -> SelfMoments:
+    """The moments of `z^T D z` for the noise z of the report `scale (X u + R V)` of a vector.
+
+    V is uniform across the unit vector u of the padded vector and independent of X, `R**2 = 1 -
+    X**2`; or V is Gaussian and R = 1.
+
+    Args:
+      raw: E[X**j] for j = 0, .., 4.
+      dim: of the space of u; None for the Gaussian law.
+      scale: what a report is multiplied by.
+      units: float64[k, d], the heads of the unit vectors.
+      weights: D, symmetric float64[d, d].
+    """
+    _, m, m2, m3, m4 = raw
+    square, cube = m2 - m**2, m3 - 3 * m * m2 + 2 * m**3  # of x = X - m
+    fourth = m4 - 4 * m * m3 + 6 * m**2 * m2 - 3 * m**4
+    # With w2 = E V_1**2 and w4 = E V_1**2 V_2**2: w2 E[R**2], w2 E[x R**2], w2 E[x**2 R**2] and
+    # w4 E[R**4].
+    if dim is None:
+        across, skew, both, quartic = 1.0, 0.0, square, 1.0
+    else:
+        d = dim - 1
+        across, skew = (1 - m2) / d, -(m3 - m * m2) / d
+        both = (square - (m4 - 2 * m * m3 + m**2 * m2)) / d
+        quartic = (1 - 2 * m2 + m4) / (d * (d + 2))
+    turned = units @ weights
+    axial, bent = np.sum(turned * units, axis=1), np.sum(turned**2, axis=1)
+    size, trace = np.sum(weights**2), np.trace(weights) - axial  # trace of D across u
+    side = turned - axial[:, None] * units  # D u across u
+    third = (cube * axial + skew * trace)[:, None] * units + 2 * skew * side
+    mean = square * axial + across * trace
+    variance = fourth * axial**2 + both * (4 * (bent - axial**2) + 2 * axial * trace)
+    variance = variance + quartic * (2 * (size - 2 * bent + axial**2) + trace**2) - mean**2
+    return SelfMoments(scale**3 * third, scale**4 * variance)
+
+
+class VectorRound(MeanRound):
+    """Base of the params of vector randomizers whose reports add up as random vectors do.
+
+    A report leads to a vector V of integers, of which the first `dim` are used: `grid` steps stand
+    for 1 in a unit vector. Their sum is drawn at once from scalars, see `_vector_sums`.
 
     Attributes:
       radius: float32[], of the ball.
@@ -162,26 +242,104 @@ class VectorParams(SumParams):
       dim: static.
     """
 
-    radius: jax.Array | np.ndarray
+    radius: Any  # Float32[Array, ""]
     dim: int
 
-    lazy_words = True  # also without rejection: the words then fuse into the normals
+    @abc.abstractmethod
+    def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
+        """The sum of the vectors V of given users over the grid, float64; the key is folded."""
 
-    def decode(self, reports):
-        """The unbiased vectors that reports stand for.
+    @abc.abstractmethod
+    def _sum_cost(self, work: Work) -> float:
+        """Nanoseconds of `_sum`, roughly."""
 
-        Args:
-          reports: float32[..., m].
+    @property
+    def grid(self) -> int:
+        """Steps of the grid for 1 in V: V is a unit vector, unless a subclass says otherwise."""
+        return sphere_grid(self.dim)
 
-        Returns:
-          float32[..., dim], each of mean the user's vector. A protocol that needs more than their
-          sum, such as the sum of y^T D y, tallies functions of these.
-        """
-        return self.summands(reports) * jnp.asarray(self.unit).astype(jnp.float32)
+    @property
+    def largest_report(self) -> int:
+        """The grid: an entry of a unit vector is at most 1."""
+        return self.grid + 1
 
-    def summands(self, reports):
-        """The coordinates that are used, float32[..., dim]."""
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """(dim,), a vector."""
+        return (self.dim,)
+
+    @property
+    def lazy_words(self) -> bool:
+        """True: words fuse into the normals that are made of them."""
+        return True
+
+    def summands(self, reports: Int32[Array, "*n m"]) -> Int32[Array, "*n d"]:
+        """The coordinates that are used."""
         return reports[..., : self.dim]
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Draws the sum of the vectors: a few scalars for a user, a vector for a distinct input."""
+        return TallyLaw(self._draw, self._sum_cost, distance=self._distance)
+
+    @property
+    def _distance(self) -> float:
+        # Rounding errors have variances in [0, 1/4]; drawn with 1/6, each entry is off by at most
+        # 1/6 of a grid of 2**20 steps for the variance that the vectors have anyhow.
+        return math.sqrt(self.dim) / GRID**2
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        users, total = counts.sum(), self._sum(key, counts, inputs) * float(self.grid)
+        rounding = normal(jax.random.fold_in(key, 2), (self.dim,)) * jnp.sqrt(users.f64() / 6)
+        return {"sum": Count.from_float(jnp.rint(total + rounding)), "users": users}
+
+
+class FloatVectorRound(VectorRound):
+    """Base of the params of vector randomizers that compute their reports in floats.
+
+    `vector` makes a float vector V; the report is `floor(grid V + u)` with one uniform u for all
+    entries. The grid has 2**10 steps for the root mean square of an entry, so rounding adds less
+    than 1e-6 to a variance; a sum that is drawn at once gets normal noise of the mean variance of
+    rounding, 1/6, in its place.
+    """
+
+    @property
+    @abc.abstractmethod
+    def vector_words(self) -> int:
+        """Words that `vector` may read."""
+
+    @abc.abstractmethod
+    def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
+        """The float vector V of a user; the value is projected to the ball, NaN counts as 0."""
+
+    @property
+    def num_words(self) -> int:
+        """The words of the vector, and one for rounding."""
+        return self.vector_words + 1
+
+    def user_cost(self, work: Work) -> float:
+        """Nanoseconds of a user, roughly: normals cost three times what words do."""
+        return work.words(20.0 + 3.0 * self.vector_words)
+
+    def from_bits(self, words: Words, value: Float[Array, " d"], /) -> Int32[Array, " m"]:
+        """One user's report, `vector` on the grid."""
+        vector = self.vector(part_of(words, 0, self.vector_words), value)
+        return to_grid(
+            vector * np.float32(self.grid), words[self.vector_words], self.largest_report
+        )
+
+
+def sphere_grid(dim: int) -> int:
+    """Steps of the grid for 1 in a unit vector, whose entries have mean squares of 1 / dim."""
+    return GRID * 2 ** math.ceil(math.log2(dim + 1) / 2)
+
+
+def to_grid(steps: Float[Array, " m"], word: jax.Array, largest: int) -> Int32[Array, " m"]:
+    """Numbers rounded up or down at random, without bias; one word decides for all of them."""
+    dither = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
+    rounded = jnp.floor(steps + dither)
+    return jnp.clip(rounded, -np.float32(largest), np.float32(largest)).astype(jnp.int32)
 
 
 def require_words(word_bits: int) -> None:

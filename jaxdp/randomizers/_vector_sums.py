@@ -7,11 +7,15 @@ to `|(r + s cos, s sin)|`, cos being a coordinate of a uniform direction. So a u
 scalars, whatever the dimension, and an input one vector.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Float, Float32, Int32
 
+from .._contract import Tree, Words
 from ..random import Count, standard_normal, user_words, words
 from ._cap import cap_coordinate, coordinate_words, embed, point
 
@@ -19,7 +23,14 @@ _LANES = 2**11
 _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
 
 
-def sum_parts(key, counts, part, part_words: int, extra, across_dim: int | None):
+def sum_parts(
+    key: jax.Array,
+    counts: Count,
+    part: Callable[[Words, Tree], tuple[jax.Array, jax.Array]],
+    part_words: int,
+    extra: Tree,
+    across_dim: int | None,
+) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """The parts along and across of the sum of the reports of each input.
 
     Users are dealt to lanes, each of one input and of at most `share` users; a lane adds up its
@@ -32,9 +43,6 @@ def sum_parts(key, counts, part, part_words: int, extra, across_dim: int | None)
       part_words: the words that `part` may read.
       extra: a pytree of arrays [k, ...], what `part` must know of an input.
       across_dim: the dimension of the space across u; None to leave out the part across.
-
-    Returns:
-      float64[k], float64[k].
     """
     users = counts.f64()
     num_values = users.shape[0]
@@ -80,13 +88,21 @@ def sum_parts(key, counts, part, part_words: int, extra, across_dim: int | None)
     return along, jnp.where(users > 0, length[first], 0.0)
 
 
-def _merge(w, first: int, dim: int, length, other):
+def _merge(
+    w: Words, first: int, dim: int, length: Float[Array, ""], other: Float[Array, ""]
+) -> Float[Array, ""]:
     """The length of the sum of two vectors of given lengths and independent directions."""
     cos, sin = (x.astype(jnp.float64) for x in cap_coordinate(w, first, dim))
     return jnp.hypot(length + other * cos, other * sin)
 
 
-def _merge_lanes(key, length, rank, size, dim: int):
+def _merge_lanes(
+    key: jax.Array,
+    length: Float[Array, " lanes"],
+    rank: Int32[Array, " lanes"],
+    size: Int32[Array, " lanes"],
+    dim: int,
+) -> Float[Array, " lanes"]:
     """Merges neighbouring lanes of an input into its first lane, by a binary tree."""
     lane = jnp.arange(length.shape[0], dtype=jnp.int32)
 
@@ -108,7 +124,14 @@ def _merge_lanes(key, length, rank, size, dim: int):
     return lax.fori_loop(0, levels, level, length)
 
 
-def sum_points(key, along, lengths, inputs, direction, gaussian: bool):
+def sum_points(
+    key: jax.Array,
+    along: Float[Array, " k"],
+    lengths: Float[Array, " k"],
+    inputs: Float32[Array, "k d"],
+    direction: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]],
+    gaussian: bool,
+) -> Float[Array, " m"]:
     """The sum over inputs of vectors with given parts along and across.
 
     Args:
@@ -148,7 +171,15 @@ def sum_points(key, along, lengths, inputs, direction, gaussian: bool):
     return lax.fori_loop(0, -(-k // block), add, jnp.zeros(m + 1, jnp.float64))
 
 
-def sum_of_caps(key, counts, inputs, radius, part, part_words: int, across_dim: int | None):
+def sum_of_caps(
+    key: jax.Array,
+    counts: Count,
+    inputs: Float32[Array, "k d"],
+    radius: Float32[Array | np.ndarray, ""],
+    part: Callable[[Words], tuple[jax.Array, jax.Array]],
+    part_words: int,
+    across_dim: int | None,
+) -> Float[Array, " d"]:
     """The sum of padded reports, their last coordinates left out.
 
     Args:

@@ -8,10 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp._contract import params, spec
 from jaxdp.accounting import gaussian_sigma
-from jaxdp.randomizers import KRR, BinaryResponse, KRRParams
+from jaxdp.randomizers import KRR, BinaryResponse
+from jaxdp.randomizers._krr import KRRParams
 
-STATIC = {"static": True}
+
+class Reporter:
+    """A function from (key, value) to a report, by `num_words` and `from_bits`."""
+
+    num_words: int
+
+    def from_bits(self, words, value):
+        raise NotImplementedError
+
+    def __call__(self, key, value):
+        return self.from_bits(jax.random.bits(key, (self.num_words,)), value)
 
 
 def uniforms(words):
@@ -24,24 +36,23 @@ def normals(words):
     return jax.scipy.special.ndtri(uniforms(words))
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class OrderedSubset:
+class OrderedSubset(Reporter):
     """Subset selection whose report is a list, with the user's own value first if it is in it.
 
     As a set the report is epsilon-private. The list is not private at all: whoever is in it but not
     first is not its sender.
     """
 
-    truth: np.ndarray
-    num_values: int = dataclasses.field(metadata=STATIC)
-    subset_size: int = dataclasses.field(metadata=STATIC)
+    truth: int
+    num_values: int
+    subset_size: int
 
     @classmethod
     def make(cls, num_values: int, epsilon: float, subset_size: int) -> "OrderedSubset":
         weight = subset_size * math.exp(epsilon)
         truth = math.floor(2**32 * weight / (weight + num_values - subset_size))
-        return cls(np.asarray(truth, np.uint32), num_values, subset_size)
+        return cls(truth, num_values, subset_size)
 
     @property
     def num_words(self) -> int:
@@ -52,11 +63,10 @@ class OrderedSubset:
         last = jnp.where(own, np.uint32(0xFFFFFFFF), words[1:] >> np.uint32(1))
         others = jnp.argsort(last).astype(jnp.int32)[: self.subset_size]
         mine = jnp.concatenate([jnp.reshape(value, (1,)), others[:-1]])
-        return jnp.where(words[0] < self.truth, mine, others)
+        return jnp.where(words[0] < np.uint32(self.truth), mine, others)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@params
 class BlindParams(KRRParams):
     """k-RR of the value 0, whoever reports."""
 
@@ -64,30 +74,30 @@ class BlindParams(KRRParams):
         return KRRParams.from_bits(self, words, jnp.zeros_like(value))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class Blind(KRR):
     """Claims a channel that its params do not play."""
 
     def build(self, word_bits: int = 32) -> BlindParams:
         krr = KRR(self.num_values, self.epsilon).build(word_bits)
-        return BlindParams(krr.keep, krr.num_values, krr.word_bits)
+        return BlindParams(krr.threshold, krr.num_values, krr.word_bits)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class KeepsOneMore(KRR):
     """k-RR whose threshold is one step too high, as when it is rounded up; its channel says so."""
 
     def build(self, word_bits: int = 32) -> KRRParams:
         krr = KRR(self.num_values, self.epsilon).build(word_bits)
-        return dataclasses.replace(krr, keep=krr.keep + np.uint32(1))
+        return dataclasses.replace(krr, threshold=krr.threshold + np.uint32(1))
 
-    def channel(self, word_bits: int = 32) -> list[list[Fraction]]:
+    def channel(self, word_bits: int = 32, inputs=None) -> list[list[Fraction]]:
         k, space = self.num_values, 2**word_bits
-        keep = int(self.build(word_bits).keep)
+        keep = int(self.build(word_bits).threshold)
         share, larger = divmod(space - keep, k - 1)
         lies = [Fraction(share + (j < larger), space) for j in range(k - 1)]
         rows = []
-        for x in range(k):
+        for x in range(k) if inputs is None else inputs:
             row = [Fraction(keep, space)] * k
             for j, lie in enumerate(lies):
                 row[(x + 1 + j) % k] = lie
@@ -95,7 +105,7 @@ class KeepsOneMore(KRR):
         return rows
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class KeepsOneMoreUnsaid(KRR):
     """The same, with the channel of what was intended."""
 
@@ -103,7 +113,7 @@ class KeepsOneMoreUnsaid(KRR):
         return KeepsOneMore(self.num_values, self.epsilon).build(word_bits)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class ScalesByOneUlpMore(BinaryResponse):
     """One-bit response whose scale is the next float32: as if rounded up. Its channel says so."""
 
@@ -111,19 +121,18 @@ class ScalesByOneUlpMore(BinaryResponse):
         return np.nextafter(BinaryResponse._scale(self, word_bits), np.float32(np.inf))
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class PrintedRejection:
+class PrintedRejection(Reporter):
     """Algorithm 3 of Bassily (2018) as printed, for n users and columns of norm at most 1."""
 
-    sigma: np.ndarray
-    cut: np.ndarray
-    dim: int = dataclasses.field(metadata=STATIC)
+    sigma: float
+    cut: float
+    dim: int
 
     @classmethod
     def make(cls, dim: int, epsilon: float, num_users: int) -> "PrintedRejection":
         sigma = math.sqrt(2 * math.log(num_users**2)) / epsilon
-        return cls(np.asarray(sigma, np.float32), np.asarray(epsilon / 4, np.float32), dim)
+        return cls(sigma, epsilon / 4, dim)
 
     @property
     def num_words(self) -> int:
@@ -137,18 +146,17 @@ class PrintedRejection:
         return jnp.where(sent, y, 0.0), sent
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class HalfSensitivity:
+class HalfSensitivity(Reporter):
     """Gaussian noise for vectors of norm at most 1, calibrated to inputs at distance 1, not 2."""
 
-    sigma: np.ndarray
-    dim: int = dataclasses.field(metadata=STATIC)
+    sigma: float
+    dim: int
 
     @classmethod
     def make(cls, dim: int, epsilon: float, delta: float, sensitivity: float) -> "HalfSensitivity":
         sigma = gaussian_sigma(epsilon, delta, sensitivity)
-        return cls(np.asarray(sigma, np.float32), dim)
+        return cls(sigma, dim)
 
     @property
     def num_words(self) -> int:
@@ -158,12 +166,11 @@ class HalfSensitivity:
         return value + self.sigma * normals(words)
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SignOfProduct:
+class SignOfProduct(Reporter):
     """Two normals of random signs, whose product is positive for 1 and negative for 0, mostly."""
 
-    flip: np.ndarray
+    flip: float
 
     @property
     def num_words(self) -> int:

@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import beta, binom
 
 from jaxdp.audit import AuditReport, PairFinding, estimate_epsilon
-from jaxdp.audit._estimate import default_inputs
 from jaxdp.audit._events import Statistic, learn
+from jaxdp.audit._inputs import check_inputs
 from jaxdp.audit._intervals import lower_limit, mean_is_off, upper_limit
 from jaxdp.audit._samples import finite
-from jaxdp.randomizers import KRR, BinaryResponse
+from jaxdp.randomizers import KRR, BinaryResponse, PrivUnit
 from tests import stats
 
 LEVELS = (0.05, 1e-6, 1e-12)
@@ -100,35 +100,25 @@ def test_bound_grows_towards_the_truth(key):
     assert gaps[1] < 0.25
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class WithoutWords:
+def coin(key, value):
     """Randomized response with a key of its own for each report."""
-
-    truth: np.ndarray
-
-    def privatize(self, key, value):
-        return jnp.where(jax.random.uniform(key) < self.truth, value, 1 - value)
+    return jnp.where(jax.random.uniform(key) < 0.75, value, 1 - value)
 
 
-def test_params_that_read_no_words(key):
+def test_a_function_is_audited(key):
     """The truth is ln 3 = 1.0986, a claim of 0.9 is refuted."""
-    params = WithoutWords(np.array(0.75, np.float32))
-    report = estimate_epsilon(params, key, 50_000, inputs=[0, 1], epsilon=0.9, confidence=1 - 1e-9)
+    report = estimate_epsilon(coin, key, 50_000, inputs=[0, 1], epsilon=0.9, confidence=1 - 1e-9)
     assert report.violates
     assert report.epsilon_lower <= math.log(3)
     assert report.decoding is None
 
 
-def test_default_inputs():
-    assert default_inputs(KRR(2, 1.0)).tolist() == [0, 1]
-    assert default_inputs(KRR(9, 1.0)).tolist() == [0, 1, 4, 8]
-    assert default_inputs(BinaryResponse(1.0, bound=3.0)).tolist() == [3, -3, 0]
-
-    class Ball:
-        dim, radius = 3, 2.0
-
-    assert default_inputs(Ball()).tolist() == [[2, 0, 0], [-2, 0, 0], [0, 0, 0]]
+def test_inputs_are_the_ends_of_the_domain():
+    assert check_inputs(None, KRR(2, 1.0)).tolist() == [0, 1]
+    assert check_inputs(None, KRR(9, 1.0)).tolist() == [0, 1, 4, 8]
+    assert check_inputs(None, BinaryResponse(1.0, bound=3.0)).tolist() == [3, -3, 0]
+    ball = check_inputs(None, PrivUnit(3, 1.0, radius=2.0))
+    assert ball.tolist() == [[2, 0, 0], [-2, 0, 0], [0, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +134,7 @@ def test_default_inputs():
         (KRR(3, 1.0), {"epsilon": -1.0}, "epsilon"),
         (KRR(3, 1.0), {"batch_size": 0}, "batch_size"),
         (KRR(3, 1.0).build(), {}, "epsilon must be given"),
-        (WithoutWords(np.array(0.5, np.float32)), {"epsilon": 1.0}, "inputs must be given"),
+        (coin, {"epsilon": 1.0}, "inputs must be given"),
     ],
 )
 def test_refusals(key, randomizer, options, message):

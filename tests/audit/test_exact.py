@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxdp.audit import exact_epsilon
-from jaxdp.randomizers import KRR, BinaryResponse
+from jaxdp.randomizers import KRR, BinaryResponse, Gaussian, SubsetSelection
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
@@ -40,7 +40,7 @@ def test_rounds_up():
 def test_params_are_enumerated():
     for bits in (8, 12):
         krr = KRR(3, 1.0)
-        assert exact_epsilon(krr.build(bits)) == krr.exact_epsilon(bits)
+        assert exact_epsilon(krr.build(bits), inputs=range(3)) == krr.exact_epsilon(bits)
     binary = BinaryResponse(1.0, bound=2.0)
     inputs = np.array([-2.0, 0.0, 2.0], np.float32)
     assert exact_epsilon(binary.build(8), inputs=inputs) == binary.exact_epsilon(8)
@@ -48,25 +48,11 @@ def test_params_are_enumerated():
     assert 0 < less < binary.exact_epsilon(8)
 
 
-def test_too_long_channels_fall_back_on_the_spec():
-    class Long(KRR):
-        __slots__ = ()
-
-        def channel(self, word_bits=32):
-            raise ValueError("too many reports")
-
-    assert exact_epsilon(Long(5, 1.0)) == KRR(5, 1.0).exact_epsilon()
-
-
-def test_a_spec_without_a_channel_speaks_for_itself():
-    class Continuous:
-        def build(self):
-            raise NotImplementedError
-
-        def exact_epsilon(self):
-            return 0.75
-
-    assert exact_epsilon(Continuous()) == 0.75
+def test_without_a_list_of_reports_the_spec_is_asked():
+    many = SubsetSelection(100, 1.0)
+    assert many.channel() is None
+    assert exact_epsilon(many) == many.exact_epsilon()
+    assert exact_epsilon(Gaussian(3, 1.0, 1e-6)) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -78,10 +64,15 @@ def test_a_spec_without_a_channel_speaks_for_itself():
         ([[0.5, 0.5], [1.0]], {}, "two rows"),
         (KRR(3, 1.0).build(), {}, "max_words"),
         (KRR(3, 1.0).build(8), {"max_words": 0}, "max_words"),
+        (KRR(3, 1.0).build(8), {}, "inputs"),
         (BinaryResponse(1.0).build(8), {}, "inputs"),
-        (object(), {}, "from_bits"),
     ],
 )
 def test_refusals(randomizer, options, message):
     with pytest.raises(ValueError, match=message):
         exact_epsilon(randomizer, **options)
+
+
+def test_refuses_what_is_no_randomizer():
+    with pytest.raises(TypeError, match="randomizer must be"):
+        exact_epsilon(object())  # pyright: ignore[reportArgumentType]

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from jaxdp._contract import Independent
 from jaxdp.random import Count
 from jaxdp.randomizers._discrete_laplace import DiscreteLaplace, _scores, _worst_ratio
 from jaxdp.randomizers._exact import exp_lower, log_upper
@@ -87,11 +88,15 @@ def test_tallies_of_a_trillion_users(iid, key):
     values = np.zeros(300, np.int64)
     values[[0, 7, 150, 299]] = [n // 2, n // 4, n // 8, n // 8]
     params = spec.build()
-    if iid:
-        args = params.sample_tally_iid, Count.of(np.int64(n)), Count.of(values // 2**12)
-    else:
-        args = params.sample_tally, Count.of(values)
-    draw = jax.jit(jax.vmap(lambda k: args[0](k, *args[1:])))
+    users = Independent(Count.of(np.int64(n)), Count.of(values // 2**12))
+
+    @jax.jit
+    @jax.vmap
+    def draw(key):
+        if iid:
+            return params.law.independent(key, users)
+        return params.sample_tally(key, Count.of(values))
+
     tally = draw(key[None])[0].numpy()
     assert tally.sum() == n
     expected = values @ channel

@@ -153,7 +153,7 @@ def test_law_of_a_report(spec, value, key):
     draws, x = 50_000, np.array(value)
     sample = jax.jit(jax.vmap(spec.build().privatize, in_axes=(0, None)))
     reports = np.asarray(sample(jax.random.split(key, draws), jnp.float32(value)), np.float64)
-    y, kept = reports[:, :2] * spec.gain, reports[:, 2]
+    y, kept = reports[:, :2] * float(spec.build().unit), reports[:, 2]
     law = spec.kept_law(float(np.linalg.norm(x)))
     stats.check_proportion(kept.sum(), draws, law.probability)
     assert np.all(y[kept == 0] == 0)

@@ -49,7 +49,7 @@ def test_channel_spends_what_a_word_allows(k, epsilon):
     assert p / q <= exp_lower(epsilon)
     assert m == 1 or (2**32 - (k - 1) * (m - 1)) / (m - 1) > exp_lower(epsilon)
     assert krr.exact_epsilon() <= epsilon
-    assert krr.build().keep == 2**32 - (k - 1) * m
+    assert krr.build().threshold == 2**32 - (k - 1) * m
 
 
 @pytest.mark.parametrize("k", [2, 3, 1000, 2**16, 2**20])
@@ -77,7 +77,7 @@ def test_loss_to_the_granularity_of_a_word():
 def test_borders_of_the_words(k, epsilon):
     """The words on both sides of the border of the truth, and the last ones, in order."""
     params = KRR(k, epsilon).build()
-    keep = int(params.keep)
+    keep = int(params.threshold)
     words = np.array([0, keep - 1, keep, keep + 1, keep + k - 2, keep + k - 1, 2**32 - 1])
     report = jax.vmap(jax.vmap(params.from_bits, in_axes=(0, None)), in_axes=(None, 0))
     values = np.array([0, 1, k - 1], np.int32)

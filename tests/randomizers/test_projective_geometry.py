@@ -9,8 +9,7 @@ import pytest
 
 from jaxdp.random import Count
 from jaxdp.randomizers import _projective_geometry_points as points
-from jaxdp.randomizers._projective_geometry import ProjectiveGeometryResponse
-from jaxdp.randomizers._projective_geometry_words import divide, divisor
+from jaxdp.randomizers._projective_geometry import ProjectiveGeometryResponse, divide, divisor
 from tests import stats
 
 

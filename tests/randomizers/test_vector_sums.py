@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 import jaxdp
+from jaxdp._contract import Work
 from jaxdp.random import Count
 from jaxdp.randomizers._chi_square import chi_square, chi_square_words
 from jaxdp.randomizers._l2_ball import L2Ball
@@ -135,5 +136,5 @@ def test_given_users_have_a_tally_too(make, key):
     stats.check_mean(trials.estimates, x.mean(axis=0), variance=variance)
     shifted = trials.estimates + np.sqrt(variance)
     stats.must_fail(stats.check_mean, shifted, x.mean(axis=0), variance=variance)
-    params = spec.build()
-    assert params.tally_cost(300, 300) > params.tally_cost(300, 3)
+    cost = spec.build().law.cost
+    assert cost(Work(300, 300)) > cost(Work(300, 3))

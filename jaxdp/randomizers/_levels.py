@@ -1,0 +1,182 @@
+"""Inputs on a grid of levels, rounded at random, and integer noise from a table.
+
+An input in [-bound, bound], or a vector in the L1 ball, becomes one of the integer levels
+-J, .., J by unbiased random rounding. A report depends on the level and on an integer that is drawn
+from a table of exact masses. So the law of a report given a level is a row of rational numbers, and
+that given an input is a mixture of rows: privacy holds for whatever the floats do.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32, Int32, UInt32
+
+from .._contract import params
+from ..random import AliasTable, Count, alias_table, multinomial
+
+FRACTION = 2**16
+"""Parts of a level that inputs are resolved to, and values of the dither that rounds them away."""
+
+_FAR = np.float32(1e15)  # levels; more is cut to it before a norm is taken
+
+
+@params
+class NoiseTable:
+    """The law of an integer, shifted to start at 0: what draws it, and its exact masses.
+
+    Attributes:
+      alias: draws it from one word, or two.
+      masses: the masses in units of 2**-64, as upper and lower halves.
+    """
+
+    alias: AliasTable
+    masses: UInt32[Array | np.ndarray, "2 cells"]
+
+    @classmethod
+    def of(cls, masses: tuple[int, ...]) -> "NoiseTable":
+        """The table of masses that add up to 2**64, padded by zeros to a power of two."""
+        alias = alias_table(masses, 64)
+        padded = [*masses, *[0] * (alias.packed.size - len(masses))]
+        halves = [[m >> 32 for m in padded], [m & (2**32 - 1) for m in padded]]
+        return cls(alias, np.array(halves, np.uint32))
+
+    def probabilities(self) -> Float[Array, " cells"]:
+        """The probabilities of the cells; inside an x64 block."""
+        upper, lower = jnp.asarray(self.masses).astype(jnp.float64)[jnp.arange(2)]
+        return upper * 2.0**-32 + lower * 2.0**-64
+
+
+class Steps(NamedTuple):
+    """Vectors in units of 1 / 2**16 levels.
+
+    Attributes:
+      ends: the cumulative sums of the absolute values, int32[.., d], at most 2**16 J.
+      signs: the signs of the entries, int32[.., d].
+    """
+
+    ends: jax.Array
+    signs: jax.Array
+
+    def before(self) -> jax.Array:
+        """The cumulative sums before each entry."""
+        first = jnp.zeros((*self.ends.shape[:-1], 1), self.ends.dtype)
+        return jnp.concatenate([first, self.ends[..., :-1]], axis=-1)
+
+    def levels(self, dither: jax.Array) -> jax.Array:
+        """The integer levels for dithers in [0, 2**16), uniform; unbiased, of L1 norm at most J."""
+        last, first = ((at + dither) >> np.int32(16) for at in (self.ends, self.before()))
+        return self.signs * (last - first)
+
+
+def steps_of(
+    values: Float[Array | np.ndarray, "*k d"], scale: Float32[Array, ""], num_levels: int
+) -> Steps:
+    """Vectors, projected to the L1 ball; NaN counts as 0.
+
+    Args:
+      values: the vectors; numbers have d = 1.
+      scale: float32[], 2**16 J over the largest norm.
+      num_levels: J.
+    """
+    most = np.float32(num_levels * FRACTION)
+    scaled = jnp.nan_to_num(jnp.asarray(values, jnp.float32)) * scale
+    sizes = jnp.minimum(jnp.abs(scaled), _FAR)
+    norm = jnp.sum(sizes, axis=-1, keepdims=True)
+    sizes = jnp.rint(sizes * (most / jnp.maximum(norm, most)))
+    ends = _running_sums(sizes.astype(jnp.int32))
+    # Floats may leave the sum a little above the bound: what is beyond is cut.
+    ends = jnp.minimum(ends, np.int32(num_levels * FRACTION))
+    return Steps(ends, jnp.where(scaled < 0, np.int32(-1), np.int32(1)))
+
+
+def _running_sums(numbers: Int32[Array, "*k d"]) -> Int32[Array, "*k d"]:
+    """Cumulative sums, an entry after the other: on CPU 10 times as fast as `jnp.cumsum`."""
+    if numbers.shape[-1] == 1:
+        return numbers
+
+    def step(total: jax.Array, entry: jax.Array) -> tuple[jax.Array, jax.Array]:
+        total = total + entry
+        return total, total
+
+    start = jnp.zeros(numbers.shape[:-1], numbers.dtype)
+    return jnp.moveaxis(jax.lax.scan(step, start, jnp.moveaxis(numbers, -1, 0))[1], 0, -1)
+
+
+def count_levels(
+    key: jax.Array, counts: Count, steps: Steps
+) -> tuple[Int32[Array, "m d"], Float[Array, "m d"]]:
+    """The levels of given users, drawn at once: for each entry levels and how many have them.
+
+    One dither moves all entries of a user. Sorted, the dithers at which a cumulative sum crosses a
+    level cut [0, 2**16) into d + 1 pieces, and the users of an input are split between them.
+
+    Args:
+      key: a stream key, used for draws.
+      counts: Count[k], the users of each input.
+      steps: of k inputs.
+
+    Returns:
+      Levels and numbers of users, of m = 2 k cells for each entry; float64, exact.
+    """
+    ends = steps.ends
+    crossing = FRACTION - (ends & np.int32(FRACTION - 1))  # the first dither that crosses a level
+    order = jnp.argsort(crossing, axis=-1)
+    starts = jnp.take_along_axis(crossing, order, axis=-1)
+    edges = jnp.pad(starts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, FRACTION)))
+    pieces = multinomial(key, counts, jnp.diff(edges, axis=-1).astype(jnp.float64)).f64()
+    beyond = jnp.cumsum(pieces[:, :0:-1], axis=-1)[:, ::-1]  # users whose dither crosses
+    crossed = jnp.put_along_axis(jnp.zeros_like(beyond), order, beyond, axis=-1, inplace=False)
+    before = jnp.pad(crossed[:, :-1], ((0, 0), (1, 0)))
+    moved = crossed - before  # an entry moves up or down, by one level
+    low = (ends >> np.int32(16)) - (steps.before() >> np.int32(16))
+    other = low + jnp.sign(moved).astype(jnp.int32)
+    levels = jnp.concatenate([steps.signs * low, steps.signs * other])
+    users = counts.f64()[:, None]
+    return levels, jnp.concatenate([users - jnp.abs(moved), jnp.abs(moved)])
+
+
+def sum_reports(
+    key: jax.Array,
+    levels: Int32[Array, "m d"],
+    users: Float[Array, "m d"],
+    num_levels: int,
+    row: Callable[[jax.Array], jax.Array],
+    values: jax.Array,
+) -> Count:
+    """Sums of functions of the reports of users with given levels, exact in law.
+
+    Args:
+      key: a key; it is folded.
+      levels: in [-J, J].
+      users: how many have each.
+      num_levels: J.
+      row: from a level to the float64[r] probabilities of the reports.
+      values: int32[f, r], what is added up of each report.
+
+    Returns:
+      Count[f, d].
+    """
+    size = 2 * num_levels + 1
+    if levels.shape[0] > size:
+        add = functools.partial(jax.ops.segment_sum, num_segments=size)
+        users = jax.vmap(add, (1, 1), 1)(users, levels + num_levels)
+        all_levels = jnp.arange(-num_levels, num_levels + 1, dtype=jnp.int32)
+        levels = jnp.broadcast_to(all_levels[:, None], users.shape)
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(levels.shape[1]))
+
+    def entry(each: tuple[jax.Array, jax.Array, jax.Array]) -> Count:
+        key, levels, users = each
+        drawn = multinomial(key, Count.from_float(users), jax.vmap(row)(levels)).sum(0)
+        sizes = drawn[None, :].times(jnp.abs(values).astype(jnp.uint32))
+        return _signed(sizes, values < 0).sum(1)
+
+    sums: Count = jax.lax.map(entry, (keys, levels.T, users.T))
+    return jax.tree.map(jnp.transpose, sums)
+
+
+def _signed(count: Count, negative: jax.Array) -> Count:
+    return jax.tree.map(lambda x, y: jnp.where(negative, y, x), count, -count)
