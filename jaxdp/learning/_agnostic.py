@@ -1,22 +1,22 @@
 """Agnostic learning by the local approximate factorization mechanism."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from .._spec import check_epsilon, check_real
-from ..linear._factorized_queries import FactorizedQueries
-from ..linear._tails import Tail, tail_of
-from ..randomizers._mean import MeanRandomizer
-from ..randomizers._priv_unit_g import PrivUnitG
-from ._examples import check_concepts, loss_matrix
+from .._checks import Epsilon, Optional, Real
+from .._contract import field, spec
+from ..linear import AnswerRound, FactorizedQueries
+from ..population import Population
+from ..randomizers import MeanRandomizer, PrivUnitG, Tail
+from ._examples import CONCEPTS, loss_matrix
 from ._learner import Learner
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class AgnosticLearner(Learner):
     """Estimates the losses of all concepts from one private report of every user.
 
@@ -26,7 +26,7 @@ class AgnosticLearner(Learner):
     gamma_2(D; alpha) where a bias of alpha / 2 is worth it.
 
     Formal guarantees:
-      * Privacy: that of the randomizer, pure epsilon-LDP for `PrivUnitG`.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`.
       * Bias: none for alpha = 0; at most `bias` otherwise.
       * Mean squared errors of the losses: exact in `variance` and the other predictions.
       * Learning: `deviation`, `excess_risk_bound` and `min_users` are proven, with
@@ -72,27 +72,26 @@ class AgnosticLearner(Learner):
       differential privacy, Section 4, Theorem 24.
     """
 
-    concepts: Any  # a FrozenArray, once constructed
-    epsilon: float
+    concepts: Any = field(CONCEPTS)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
     num_users: int | None = None
-    tolerance: float | None = None
-    factorization: Any = None  # None or a tuple of three FrozenArrays, once constructed
+    tolerance: float | None = field(Optional(Real(0.0, closed=True)), default=None)
+    factorization: Any = None  # stored as a tuple of three FrozenArrays
     randomizer: Callable[..., MeanRandomizer] = PrivUnitG
 
-    def __post_init__(self):
-        object.__setattr__(self, "concepts", check_concepts(self.concepts))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        if self.tolerance is not None:
-            check_real("tolerance", self.tolerance, low=0.0, open_ends=False)
-            if self.num_users is not None:
-                raise ValueError(
-                    f"tolerance must be None where num_users is given, got {self.tolerance!r}: "
-                    "the best one for that many users is chosen."
-                )
+    def validate(self) -> None:
+        """Raises unless the arguments suit `FactorizedQueries`; stores them as it does."""
+        if self.tolerance is not None and self.num_users is not None:
+            raise ValueError(
+                f"tolerance must be None where num_users is given, got {self.tolerance!r}: "
+                "the best one for that many users is chosen."
+            )
         queries = self._correlations()
-        for name in ("num_users", "factorization"):
-            object.__setattr__(self, name, getattr(queries, name))
-        object.__setattr__(self, "tolerance", queries.alpha)
+        self._settle(
+            num_users=queries.num_users,
+            factorization=queries.factorization,
+            tolerance=queries.alpha,
+        )
 
     def _correlations(self) -> FactorizedQueries:
         """The queries E[c(x)] on unlabelled points, which have the factors that are wanted."""
@@ -115,48 +114,50 @@ class AgnosticLearner(Learner):
     def bias(self) -> float:
         return self.queries.bias if self.tolerance or self.num_users is not None else 0.0
 
-    def build(self, word_bits: int = 32):
-        """The params: those of `queries`."""
+    def build(self, word_bits: int = 32) -> AnswerRound:
+        """The params of `queries`."""
         return self.queries.build(word_bits)
 
     def exact_epsilon(self) -> float:
-        """The realised privacy parameter: that of the randomizer."""
+        """The realised privacy parameter of the randomizer."""
         return self.queries.exact_epsilon()
 
     def exact_delta(self) -> float:
         """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
         return self.queries.exact_delta()
 
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
+    def contributions(self) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
         return self.queries.contributions()
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are labelled examples, and few enough to be added."""
         Learner.check_population(self, population)
         self.queries.check_population(population)
 
     def tail(self) -> Tail:
-        """That of the report in the direction of the concept's decoder, and of the user's draw.
+        """The report's tail in the direction of the concept's decoder, and the user's draw.
 
         Raises:
           ValueError: it is not known of the randomizer.
         """
-        code = self.queries.code()
-        report = tail_of(code.randomizer)
+        encoding = self.queries.encoding()
+        report = encoding.randomizer.tail()
         if report is None:
             raise ValueError(
                 "randomizer must be one with a known tail, such as PrivUnitG, PrivUnit or L2Ball, "
-                f"for a proven guarantee, got {type(code.randomizer).__name__}."
+                f"for a proven guarantee, got {type(encoding.randomizer).__name__}."
             )
-        assert code.decoder is not None
-        size = float(np.linalg.norm(code.decoder, axis=1).max())
+        assert encoding.decoder is not None
+        size = float(np.linalg.norm(encoding.decoder, axis=1).max())
         mean, _ = self.contributions()
-        span = float(np.ptp(mean, axis=1).max())
+        span = float(np.ptp(mean, axis=1).max())  # Hoeffding's lemma for the draw: span**2 / 4
+        # Independent noises: variances add up. The draw is bounded, so it has no scale.
         return Tail(report.variance * size**2 + span**2 / 4, report.scale * size)
 
 
 @functools.lru_cache(maxsize=64)
 def _queries(learner: AgnosticLearner) -> FactorizedQueries:
+    # 1/2 - E[c(x) y] / 2: the factors of D, with both labels of each point, halved and negated
     left, right, _ = learner._correlations().factors()
     workload = loss_matrix(learner.concepts)
     factors = (-left / 2, np.concatenate([right, -right], axis=1), np.full(len(left.T), 0.5))

@@ -1,16 +1,18 @@
 """Labelled examples as values of a domain: (x, +1) is the value x, (x, -1) the value k + x."""
 
 import functools
-from typing import Any
 
 import numpy as np
+from jaxtyping import Int32, Int64
+from numpy.typing import ArrayLike
 
+from .._checks import By
 from .._queries import check_workload
 from .._spec import FrozenArray, check_counts, check_int
-from ..workloads import signed_examples
+from ..workloads import Operator, signed_examples
 
 
-def labelled(points: Any, labels: Any, num_points: int) -> np.ndarray:
+def labelled(points: ArrayLike, labels: ArrayLike, num_points: int) -> Int32[np.ndarray, " n"]:
     """The values of users who hold labelled examples, for `Population.from_values`.
 
     Args:
@@ -19,7 +21,7 @@ def labelled(points: Any, labels: Any, num_points: int) -> np.ndarray:
       num_points: k.
 
     Returns:
-      int32[n] in [0, 2 k): x for (x, +1) and k + x for (x, -1).
+      Values in [0, 2 k): x for (x, +1) and k + x for (x, -1).
 
     Raises:
       ValueError, TypeError: points or labels are out of range, or their shapes differ.
@@ -47,15 +49,12 @@ def labelled(points: Any, labels: Any, num_points: int) -> np.ndarray:
     return (points + k * (labels < 0)).astype(np.int32)
 
 
-def labelled_histogram(positive: Any, negative: Any) -> np.ndarray:
+def labelled_histogram(positive: ArrayLike, negative: ArrayLike) -> Int64[np.ndarray, " 2k"]:
     """The histogram of labelled examples, for `Population.from_histogram`.
 
     Args:
       positive: int[k], the number of examples (x, +1).
       negative: int[k], the number of examples (x, -1).
-
-    Returns:
-      int64[2 k].
 
     Raises:
       ValueError, TypeError: they are not counts, or of different lengths.
@@ -74,9 +73,9 @@ def labelled_histogram(positive: Any, negative: Any) -> np.ndarray:
     return check_counts(np.concatenate([positive, negative]), "positive and negative")
 
 
-def check_concepts(value: Any) -> FrozenArray:
+def check_concepts(value: ArrayLike | Operator | FrozenArray) -> FrozenArray:
     """Returns a concept matrix as float64[m, k], or raises unless all its entries are +1 or -1."""
-    try:
+    try:  # the same checks, under the name of this argument
         concepts = check_workload(value)
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("workload", "concepts")) from None
@@ -89,7 +88,14 @@ def check_concepts(value: Any) -> FrozenArray:
     return concepts
 
 
+CONCEPTS = By(
+    lambda _, value: check_concepts(value), ("D", [1.0], [[0.0, 1.0]], [[float("nan")]], [[]])
+)
+"""The check of a field that holds a concept matrix."""
+
+
 @functools.lru_cache(maxsize=64)
 def loss_matrix(concepts: FrozenArray) -> FrozenArray:
-    """The losses as linear queries, float64[m, 2 k]: 1 where c(x) differs from y."""
+    """The losses as linear queries, [m, 2 k]: 1 where c(x) differs from y."""
+    # c(x) y is 1 where they agree and -1 elsewhere.
     return FrozenArray((1 - signed_examples(concepts.values)) / 2)

@@ -5,15 +5,19 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int64
+from numpy.typing import ArrayLike
 
+from .._contract import Params
 from .._queries import AdditiveProtocol
 from .._spec import FrozenArray, check_int, check_real
-from ..linear._tails import Tail
+from ..population import Population
+from ..randomizers import Tail
 from ._examples import loss_matrix
 
 
-class Learner(AdditiveProtocol):
-    """Base class of the specs that estimate the losses of all concepts of a class.
+class Learner(AdditiveProtocol[Params[Any]]):
+    """Base of the specs that estimate the losses of all concepts of a class.
 
     A user holds a labelled example (x, y), see `labelled`; the loss of a concept c is the share of
     the users with c(x) != y, a linear query. The estimate is float[m], the estimates of all losses,
@@ -36,10 +40,10 @@ class Learner(AdditiveProtocol):
     def tail(self) -> Tail:
         """How far a user's contribution may be from its mean.
 
-        A `Tail` of both signs of it, for every concept and every distribution of the users.
+        It holds for both signs, every concept and every distribution of the users.
         """
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises unless the users' values are labelled examples of the domain."""
         population.require_bins(self.num_values, "twice the number of columns of the concepts")
 
@@ -48,8 +52,8 @@ class Learner(AdditiveProtocol):
         """The largest bias of an estimated loss over all distributions."""
         return 0.0
 
-    def excess_risk(self, losses: Any, probabilities: Any) -> np.ndarray:
-        """How much more the selected concept loses than the best one, float64[...].
+    def excess_risk(self, losses: ArrayLike, probabilities: ArrayLike) -> Float[np.ndarray, "*n"]:
+        """How much more the selected concept loses than the best one.
 
         Args:
           losses: float[..., m], estimates.
@@ -72,6 +76,7 @@ class Learner(AdditiveProtocol):
           beta: in (0, 1).
         """
         n, (variance, scale), log = self._setting(num_users, beta)
+        # Boucheron, Lugosi, Massart (2013), Section 2.4, for sub-gamma averages
         return self.bias + math.sqrt(2 * variance * log / n) + scale * log / n
 
     def excess_risk_bound(self, num_users: int, beta: float) -> float:
@@ -82,8 +87,8 @@ class Learner(AdditiveProtocol):
         """`2 bias + sqrt(2 v ln(m) / n) + b ln(m) / n`, a proven bound on the mean excess risk.
 
         With e the errors of the estimates about their means, c the selected concept and c* the best
-        one, the excess is at most `2 bias + e_{c*} - e_c`; the mean of e_{c*} is 0, and that of
-        -e_c at most that of the largest of m sub-gamma variables.
+        one, the excess is at most `2 bias + e_{c*} - e_c`; e_{c*} has mean 0, and -e_c at most the
+        mean of the largest of m sub-gamma variables.
 
         Args:
           num_users: n.
@@ -114,6 +119,7 @@ class Learner(AdditiveProtocol):
                 f"min(alpha / 2, beta) must be above {self.bias:.3g}, the bias of the approximate "
                 f"factorization, got alpha = {alpha!r} and beta = {beta!r}; lower the tolerance."
             )
+        # With x = sqrt(n): spread / x + scale log / x**2 <= room is a quadratic in x.
         spread = math.sqrt(2 * variance * log)
         root = (spread + math.sqrt(spread**2 + 4 * room * scale * log)) / (2 * room)
         return max(math.ceil(root**2), 1)
@@ -121,17 +127,18 @@ class Learner(AdditiveProtocol):
     def _setting(self, num_users: int, beta: float) -> tuple[int, Tail, float]:
         n = check_int("num_users", num_users, low=1)
         beta = check_real("beta", beta, low=0.0, high=1.0)
+        # Both signs of the errors of all m concepts
         return n, self.tail(), math.log(2 * self.num_queries / beta)
 
 
-def select(losses: Any) -> np.ndarray:
+def select(losses: ArrayLike) -> Int64[np.ndarray, "*n"]:
     """The concept of the least estimated loss; the first of several.
 
     Args:
       losses: float[..., m], estimates such as `Trials.estimates`.
 
     Returns:
-      int64[...], rows of the concept matrix.
+      Rows of the concept matrix.
 
     Raises:
       ValueError: there are no concepts, or a loss is NaN.

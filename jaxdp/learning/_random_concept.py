@@ -1,24 +1,25 @@
 """The statistical-query baseline: every user answers for one concept, drawn at random."""
 
-import dataclasses
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int32, UInt8
 
-from .._spec import check_epsilon
+from .._bits import mul_32x32
+from .._checks import Epsilon
+from .._contract import Tree, Words, Work, field, params, spec
 from .._x64 import compiled_in_float64
-from ..linear._tails import Tail
-from ..random import Count, binomial, merge, mul_32x32, multinomial, part_of
-from ..randomizers import KRR, KRRParams
-from ..randomizers._params import IndependentUsersParams
-from ._examples import check_concepts
+from ..random import Count, binomial, merge, multinomial, part_of
+from ..randomizers import KRR, Tail
+from ..randomizers._params import DrawnCountsRound
+from ._examples import CONCEPTS
 from ._learner import Learner
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class RandomConcept(Learner):
     """Losses from randomized response, one bit on one random concept from every user.
 
@@ -32,7 +33,7 @@ class RandomConcept(Learner):
     1/m, and its inverse replaces the m above.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, exactly; that of `KRR(2, epsilon)`.
+      * Privacy: pure epsilon-LDP, exactly, by `KRR(2, epsilon)`.
       * Bias: none.
       * Variance, exact and the same for all data sets: `(1/(w_c (2 p - 1)**2) - 1) / (4 n)` for the
         loss of concept c.
@@ -65,19 +66,17 @@ class RandomConcept(Learner):
       Section 5.
     """
 
-    concepts: Any  # a FrozenArray, once constructed
-    epsilon: float
+    concepts: Any = field(CONCEPTS)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
 
-    def __post_init__(self):
-        concepts = check_concepts(self.concepts)
-        if len(concepts.values) > 2**24:
+    def validate(self) -> None:
+        """Raises ValueError where words cannot realise epsilon, or draw so many concepts."""
+        if len(self.concepts.values) > 2**24:
             raise ValueError(
                 f"concepts must be at most 2**24 for one word to draw them, got "
-                f"{len(concepts.values)}."
+                f"{len(self.concepts.values)}."
             )
-        object.__setattr__(self, "concepts", concepts)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        self.bit.exact_epsilon()
+        self.bit.validate()
 
     @property
     def bit(self) -> KRR:
@@ -107,12 +106,7 @@ class RandomConcept(Learner):
             for row in np.asarray(params.right)
         ]
 
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean of one user's contribution to each loss, and its variance; exact.
-
-        Returns:
-          float64[m, 2 k] and float64[m, 2 k].
-        """
+    def contributions(self) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
         p, q = self.bit.probabilities()
         square = 2.0**32 / _shares(self.num_queries, 32) / float((p - q) ** 2)  # of 1 - 2 loss
         variance = np.broadcast_to(((square - 1) / 4)[:, None], self.workload.values.shape)
@@ -122,31 +116,32 @@ class RandomConcept(Learner):
         """By Bernstein: the second moment of a contribution about 1/2, and a third of its range."""
         p, q = self.bit.probabilities()
         most = 2.0**32 / float(_shares(self.num_queries, 32).min())
+        # A contribution is 1/2 -+ 1 / (2 w_c (2 p - 1)) with probability w_c, and else 1/2.
         largest = most / float(p - q) / 2
         return Tail(most / float((p - q) ** 2) / 4, (largest + 0.5) / 3)
 
 
-def _shares(num_concepts: int, word_bits: int) -> np.ndarray:
-    """How many words draw each concept: those with floor(word m / 2**bits) = c, float64[m]."""
+def _shares(num_concepts: int, word_bits: int) -> Float[np.ndarray, " m"]:
+    """How many words draw each concept c: those with floor(word m / 2**bits) = c."""
     space = 1 << word_bits
+    # The first word of each concept: ceil(c 2**bits / m)
     edges = -(-np.arange(num_concepts + 1, dtype=np.int64) * space // num_concepts)
     return np.diff(edges).astype(np.float64)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class RandomConceptParams(IndependentUsersParams):
+@params
+class RandomConceptParams(DrawnCountsRound):
     """The params of `RandomConcept`: a pytree.
 
     Attributes:
       right: uint8[2 k, m], whether each concept is right on each example.
-      bit: the randomized response.
+      bit: the params of `KRR(2, epsilon)`, which randomizes the response.
     """
 
-    right: jax.Array | np.ndarray
-    bit: KRRParams
+    right: UInt8[Array | np.ndarray, "k m"]
+    bit: Any
 
-    iid_stream: ClassVar[int] = 3
+    independent_stream: ClassVar[int] = 3
 
     @property
     def num_words(self) -> int:
@@ -155,82 +150,65 @@ class RandomConceptParams(IndependentUsersParams):
 
     @property
     def num_concepts(self) -> int:
-        """M."""
+        """Number of concepts, m."""
         return self.right.shape[-1]
 
     @property
     def num_reports(self) -> int:
-        """2 m."""
+        """Number of distinct reports, 2 m."""
         return 2 * self.num_concepts
 
-    def from_bits(self, words, value):
-        """One user's report.
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
+        """One user's report in [0, 2 m): twice the concept, plus 1 if it is said to be right.
 
-        Args:
-          words: uint32[2].
-          value: int32[] in [0, 2 k); clamped into it.
-
-        Returns:
-          int32[] in [0, 2 m): twice the concept, plus 1 if it is said to be right.
+        A value outside the domain is clamped into it.
         """
         word = words[0] << np.uint32(32 - self.bit.word_bits)
-        high, _ = mul_32x32(word, jnp.uint32(self.num_concepts))
+        high, _ = mul_32x32(word, jnp.uint32(self.num_concepts))  # floor(word m / 2**32)
         concept = high.astype(jnp.int32)
         value = jnp.clip(value.astype(jnp.int32), 0, self.right.shape[-2] - 1)
         right = jnp.asarray(self.right)[value, concept].astype(jnp.int32)
         return 2 * concept + self.bit.from_bits(part_of(words, 1, 1), right)
 
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """Unbiased losses, float[m].
-
-        Args:
-          tally: Count[2 m], the number of each report.
-        """
+    def estimate(self, outcome: Count, /) -> Float[Array, " m"]:
+        """Unbiased losses, from the number of each report."""
         p, q = self.bit.probabilities()
-        reports = tally.f64().reshape(-1, 2)
+        reports = outcome.f64().reshape(-1, 2)  # by concept, and whether it is said to be right
         excess = (reports[:, 1] - reports[:, 0]) / (p - q) / self._share()
         return 0.5 - excess / (2 * jnp.sum(reports))
 
-    def _share(self):
-        """The probability of each concept, float64[m]; inside an x64 block."""
+    def _share(self) -> Float[Array, " m"]:
+        """The probability of each concept; inside an x64 block."""
         bits = self.bit.word_bits
         return jnp.asarray(_shares(self.num_concepts, bits)) / 2.0**bits
 
     @compiled_in_float64
-    def sample_tally(self, key, counts: Count, inputs=None) -> Count:
-        """A tally drawn at once, exact in law.
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        """With probability 2 q a user's bit is a coin, otherwise it is the truth.
 
-        With probability 2 q a user's bit is a coin, otherwise it is the truth. Coins say nothing of
-        the examples; the others split over the concepts, one multinomial for each kind of example.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[2 k], the users' examples.
-          inputs: unused; values are bins.
-
-        Returns:
-          Count[2 m].
+        Coins say nothing of the examples; the others split over the concepts, one multinomial for
+        each kind of example.
         """
         del inputs
         p, q = self.bit.probabilities()
         share = self._share()
         honest = binomial(jax.random.fold_in(key, 0), counts, p - q)
         coins = counts.sum() - honest.sum()
+        # A coin shows either side of every concept with the same probability.
         random = multinomial(jax.random.fold_in(key, 1), coins, jnp.repeat(share, 2))
         drawn = multinomial(jax.random.fold_in(key, 2), honest, share).f64()
         right = jnp.asarray(self.right).astype(jnp.float64)
         true = jnp.stack([jnp.sum(drawn * (1 - right), axis=0), jnp.sum(drawn * right, axis=0)])
         return merge(random, Count.from_float(true.T.reshape(-1)))
 
-    def report_law(self, law):
+    def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:
         p, q = self.bit.probabilities()
         right = jnp.sum(jnp.asarray(self.right).astype(jnp.float64) * law[:, None], axis=0)
         says = q + (p - q) * right
         cells = jnp.stack([1 - says, says], axis=1) * self._share()[:, None]
         return cells.reshape(-1)
 
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly: a binomial for each concept and example."""
-        del num_users
-        return 200.0 * (num_bins + 2) * self.num_concepts
+    def _cost(self, work: Work) -> float:
+        # A binomial for each concept and example.
+        return work.draws((work.num_bins + 2.0) * self.num_concepts)

@@ -2,24 +2,18 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._contract import Params
 from .._queries import LinearProtocol, check_workload
-from .._ranking import build_all, table, whole_users
-from .._spec import check_choice, check_epsilon, check_int, check_real
-from ..randomizers import (
-    KRR,
-    HadamardBit,
-    HadamardResponse,
-    LocalHashing,
-    PrivUnit,
-    PrivUnitG,
-    ProjectiveGeometryResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from .._ranking import build_all, named, table, whole_users
+from .._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real
+from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
+from ..workloads import Operator
 from ._factorized_queries import FactorizedQueries
 from ._gaussian_queries import GaussianQueries
 from ._hierarchical import HierarchicalQueries
@@ -29,16 +23,9 @@ from ._optimized_strategy import OptimizedStrategy
 from ._oracle_queries import OracleQueries
 from ._rejection_queries import RejectionQueries
 
-ORACLES: dict[str, Callable] = {
-    "KRR": KRR,
-    "SubsetSelection": SubsetSelection,
-    "ProjectiveGeometryResponse": ProjectiveGeometryResponse,
-    "HadamardResponse": HadamardResponse,
-    "HadamardBit": HadamardBit,
-    "LocalHashing": LocalHashing,
-    "UnaryEncoding, optimal": UnaryEncoding,
-    "UnaryEncoding, symmetric": functools.partial(UnaryEncoding, kind="symmetric"),
-}
+Linear = LinearProtocol[Params[Any]]
+Candidate = Linear | FrequencyOracle | Callable[[FrozenArray, float], Linear | FrequencyOracle]
+"""What may compete: a protocol, an oracle, or a function of (workload, epsilon) that makes one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +40,7 @@ class RankedProtocol:
     """
 
     name: str
-    protocol: LinearProtocol
+    protocol: Linear
     max_error: float
     mean_error: float
 
@@ -75,7 +62,7 @@ class Ranking:
     num_users: int
 
     @property
-    def protocol(self) -> LinearProtocol:
+    def protocol(self) -> Linear:
         """The best one."""
         return self.entries[0].protocol
 
@@ -100,27 +87,32 @@ def _error(entry: RankedProtocol, objective: str) -> float:
 
 
 def best(
-    workload,
+    workload: ArrayLike | Operator,
     num_users: int,
     epsilon: float,
-    histogram=None,
+    histogram: ArrayLike | None = None,
     delta: float | None = None,
     *,
     objective: str = "max",
     optimize: bool = False,
+    candidates: Mapping[str, Candidate] | Sequence[Linear | FrequencyOracle] | None = None,
+    defaults: bool = True,
 ) -> Ranking:
     """Ranks the protocols for linear queries by their predicted errors, without any simulation.
 
-    Candidates are every frequency oracle followed by the queries, a hierarchy of intervals,
-    Laplace noise, rejection sampling and factorizations with two randomizers of vectors; with
-    `delta` also Gaussian noise, with `optimize` also a channel optimized for the queries. For as
-    few users that noise is as large as the answers, the approximate factorization competes as well.
+    By default these compete: every oracle of `jaxdp.randomizers.FREQUENCY_ORACLES` followed by the
+    queries, a hierarchy of intervals, Laplace noise, rejection sampling and factorizations with two
+    randomizers of vectors; with `delta` also Gaussian noise, with `optimize` also a channel
+    optimized for the queries. For so few users that noise is as large as the answers, the
+    approximate factorization competes as well. `candidates` join them, and replace those of the
+    same name; with `defaults=False` they compete alone.
 
-    All errors are exact: that of the worst data set of this size, or, with `histogram`, that for
-    these users. Estimates are compared as they are: `Projected` around the winner never makes the
-    sum of the squared errors larger, but may that of one answer, and its errors have no closed
-    form. So it, `ProjectionMechanism` and `ProjectedHadamard` are not ranked. Candidates that were
-    not tried, or cannot be built, are in `refused` with the reason.
+    All errors are exact, for the worst data set of this size, or, with `histogram`, for these
+    users; those of a candidate are what it predicts itself. Estimates are compared as they are:
+    `Projected` around the winner never raises the sum of the squared errors, but may raise the
+    error of one answer, and its errors have no closed form. So it, `ProjectionMechanism` and
+    `ProjectedHadamard` are not ranked. Protocols that were not tried, or cannot be built, are in
+    `refused` with the reason.
 
     Args:
       workload: W, float[q, k], a row for each query; or an `Operator`.
@@ -131,6 +123,11 @@ def best(
       delta: in (0, 1), to let mechanisms compete that are private but for this; None for pure ones.
       objective: "max", the error of the worst answer, or "mean", the mean error of the answers.
       optimize: whether to search for a channel, which takes from seconds to minutes.
+      candidates: protocols for these queries, and frequency oracles, whose counts are then queried:
+        the specs of this package or of another one, in a sequence or by name. By name also
+        functions of (workload, epsilon) that make one. A candidate is refused where it answers
+        other queries, is less private than asked for, or raises ValueError.
+      defaults: whether the protocols of this package compete.
 
     Returns:
       A `Ranking`, whose `protocol` is the best one.
@@ -146,6 +143,15 @@ def best(
       'FactorizedQueries, PrivUnit'
       >>> ranking.protocol.worst_case_variance(10_000) == ranking.entries[0].max_error
       True
+
+      An oracle of your making, here with a subset size that is not the default one, alone:
+
+      >>> mine = jaxdp.randomizers.SubsetSelection(16, 1.0, subset_size=2)
+      >>> ranking = jaxdp.linear.best(
+      ...     jaxdp.workloads.identity(16), 10_000, 1.0, candidates=[mine], defaults=False
+      ... )
+      >>> [entry.name for entry in ranking.entries]
+      ['SubsetSelection, candidate 1']
     """
     workload = check_workload(workload)
     num_users = check_int("num_users", num_users, low=1)
@@ -156,24 +162,34 @@ def best(
     counts = None
     if histogram is not None:
         counts = whole_users(histogram, num_users, workload.values.shape[1])
-    makers = _candidates(workload, num_users, epsilon, delta, objective)
-    if optimize:
+    makers = _defaults(workload, num_users, epsilon, objective) if defaults else {}
+    skipped: dict[str, str] = {}
+    if defaults and delta is not None:
+        makers["GaussianQueries"] = functools.partial(GaussianQueries, workload, epsilon, delta)
+    elif defaults:
+        skipped["GaussianQueries"] = "needs a delta in (0, 1)."
+    if defaults and not optimize:
+        skipped["OptimizedStrategy"] = "takes from seconds to minutes; pass optimize=True."
+    elif defaults:
         aim = "worst" if counts is None else counts
         makers["OptimizedStrategy"] = lambda: OptimizedStrategy(workload, epsilon, objective=aim)
+    for name, candidate in named(candidates).items():
+        makers[name] = functools.partial(_made, candidate, workload, epsilon, delta or 0.0)
+        skipped.pop(name, None)
 
-    def measure(name, protocol):
+    def measure(name: str, protocol: Linear) -> RankedProtocol:
         return RankedProtocol(name, protocol, *_errors(protocol, num_users, counts))
 
     entries, refused = build_all(makers, measure)
-    if delta is None:
-        refused.append(("GaussianQueries", "needs a delta in (0, 1)."))
-    if not optimize:
-        refused.append(("OptimizedStrategy", "takes from seconds to minutes; pass optimize=True."))
+    if not entries:
+        reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
+        raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
+    # Stable: of equal errors the protocol that is named first
     entries.sort(key=lambda entry: _error(entry, objective))
-    return Ranking(tuple(entries), tuple(refused), objective, num_users)
+    return Ranking(tuple(entries), (*refused, *skipped.items()), objective, num_users)
 
 
-def _errors(protocol: LinearProtocol, num_users: int, counts) -> tuple[float, float]:
+def _errors(protocol: Linear, num_users: int, counts: np.ndarray | None) -> tuple[float, float]:
     """The largest and the mean error over the answers."""
     if counts is not None:
         errors = protocol.variance(counts)
@@ -182,18 +198,40 @@ def _errors(protocol: LinearProtocol, num_users: int, counts) -> tuple[float, fl
     return protocol.worst_case_variance(num_users), total / protocol.num_queries
 
 
-def _candidates(workload, num_users, epsilon, delta, objective) -> dict[str, Callable]:
-    """How to make each protocol, by name."""
+def _answered(workload: FrozenArray, oracle: FrequencyOracle) -> Linear:
+    """The queries answered through an oracle; the identity is not stored."""
+    identity = np.array_equal(workload.values, np.eye(workload.values.shape[1]))
+    return HistogramQuery(oracle) if identity else OracleQueries(workload, oracle)
+
+
+def _made(candidate: Candidate, workload: FrozenArray, epsilon: float, delta: float) -> Linear:
+    """The protocol of a candidate, or raises ValueError unless it may be compared."""
+    spec = candidate(workload, epsilon) if callable(candidate) else candidate
+    protocol = spec if isinstance(spec, LinearProtocol) else _answered(workload, spec)
+    values = workload.values
+    if protocol.num_values != values.shape[1]:
+        raise ValueError(f"it is for {protocol.num_values} values, not {values.shape[1]}.")
+    # A protocol answers these queries if it does for some histogram of no special form.
+    probe = np.random.default_rng(0).dirichlet(np.ones(values.shape[1]))
+    answers, expected = protocol.answers(probe), values @ probe
+    if answers.shape != expected.shape or not np.allclose(answers, expected):
+        raise ValueError("it answers other queries.")
+    if protocol.exact_epsilon() > epsilon or protocol.exact_delta() > delta:
+        raise ValueError(
+            f"it is private for epsilon = {protocol.exact_epsilon():.6g} and delta = "
+            f"{protocol.exact_delta():.3g}, not for {epsilon:g} and {delta:g}."
+        )
+    return protocol
+
+
+def _defaults(
+    workload: FrozenArray, num_users: int, epsilon: float, objective: str
+) -> dict[str, Callable[[], Linear]]:
+    """How to make each pure protocol that is quickly made, by name."""
     size = workload.values.shape[1]
-    identity = np.array_equal(workload.values, np.eye(size))
-
-    def answered(oracle):
-        made = oracle(size, epsilon)
-        return HistogramQuery(made) if identity else OracleQueries(workload, made)
-
-    makers: dict[str, Callable] = {
-        name: functools.partial(answered, oracle) for name, oracle in ORACLES.items() if size > 1
-    }
+    makers: dict[str, Callable[[], Linear]] = {}
+    for name, oracle in FREQUENCY_ORACLES.items() if size > 1 else ():
+        makers[name] = lambda oracle=oracle: _answered(workload, oracle(size, epsilon))
     makers["HierarchicalQueries"] = lambda: HierarchicalQueries(workload, epsilon)
     makers["LaplaceQueries"] = lambda: LaplaceQueries(workload, epsilon)
     makers["RejectionQueries"] = lambda: RejectionQueries(workload, epsilon)
@@ -202,15 +240,14 @@ def _candidates(workload, num_users, epsilon, delta, objective) -> dict[str, Cal
             FactorizedQueries, workload, epsilon, randomizer=randomizer, norm=objective
         )
     makers["FactorizedQueries, approximate"] = lambda: _approximate(workload, num_users, epsilon)
-    if delta is not None:
-        makers["GaussianQueries"] = lambda: GaussianQueries(workload, epsilon, delta)
     return makers
 
 
-def _approximate(workload, num_users: int, epsilon: float) -> FactorizedQueries:
+def _approximate(workload: FrozenArray, num_users: int, epsilon: float) -> FactorizedQueries:
     """A biased factorization, unless the noise of the exact one is too small for it to help."""
     values = workload.values
     exact = FactorizedQueries(workload, epsilon)
+    # Answering the middle of each range has a mean squared error of at most half**2.
     half = (values.max(axis=1) - values.min(axis=1)).max() / 2
     if exact.worst_case_variance(num_users) < half**2 / 10:
         raise ValueError("so many users that the exact factorization is as good.")

@@ -1,62 +1,248 @@
-"""Queries on vectors: a user randomizes the vector of the own value, and vectors are averaged."""
+"""Linear queries from vector reports.
+
+Each user privatizes a vector that stands for its value; the analyst averages and decodes.
+"""
 
 import abc
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float32, Int32
 
-from .._queries import AdditiveProtocol
-from .._x64 import compiled_in_float64, dot
+from .._checks import Maker
+from .._contract import Draft, Independent, Kernels, TallyLaw, Through, Tree, Words, params
+from .._queries import AdditiveProtocol, Encoding, R_co, Width
+from .._x64 import as_float64, compiled_in_float64, dot
+from ..population import Population
 from ..random import Count
-from ..randomizers._gaussian import Gaussian
-from ..randomizers._gaussian_rejection import GaussianRejection
-from ..randomizers._laplace import Laplace
-from ..randomizers._mean import MeanRandomizer
-from ..randomizers._vector import VectorRandomizer
+from ..randomizers import MeanRandomizer, MeanRound
+
+T = TypeVar("T")
+
+VectorMaker = Callable[..., MeanRandomizer]
+"""Makes the spec of a randomizer of vectors in a ball from the keywords dim, epsilon, radius."""
+
+RANDOMIZER = Maker("a callable such as PrivUnitG")
+"""The check of a field that holds a `VectorMaker`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Code:
-    """How values become vectors, and a mean of vectors becomes answers.
+class EncodedRound(Through[T]):
+    """Base of rounds in which users run an inner round on an encoding of their value."""
+
+    @abc.abstractmethod
+    def encode(self, values: Tree) -> Tree:
+        """The inner round's values for one user's value, or for many along a leading axis."""
+
+    def from_bits(self, words: Words, value: Tree, /) -> Tree:
+        """One user's report, the inner round's on the encoded value."""
+        return self.inner.from_bits(words, self.encode(value))
+
+    @property
+    def draft(self) -> Draft | None:
+        """The draft of the inner round, of encoded values."""
+        draft = self.inner.draft
+        if draft is None:
+            return None
+        return Draft(draft.num_words, lambda words, held: draft.reports(words, self.encode(held)))
+
+    @property
+    def law(self) -> TallyLaw[T] | None:
+        """The law of the inner round, whose bins stand for the encoded values."""
+        law = self.inner.law
+        if law is None:
+            return None
+
+        def draw(key: jax.Array, counts: Count, inputs: Tree) -> T:
+            return law.draw(key, counts, self._encoded(counts, inputs))
+
+        def draw_independent(key: jax.Array, users: Independent) -> T:
+            encoded = self._encoded(users.weights, users.inputs)
+            return law.independent(key, dataclasses.replace(users, inputs=encoded))
+
+        independent = None if law.independent is None else draw_independent
+        return TallyLaw(draw, law.cost, independent, law.distance)
+
+    def _encoded(self, counts: Count, inputs: Tree) -> Tree:
+        """What the bins stand for, encoded; values are the bins where there are no inputs."""
+        bins = jnp.arange(counts.shape[0], dtype=jnp.int32) if inputs is None else inputs
+        return self.encode(bins)
+
+    @property
+    def kernels(self) -> Kernels[T]:
+        """None: those of the inner round take encoded values."""
+        return Kernels()
+
+
+class EmbeddedRound(EncodedRound[dict[str, Count]]):
+    """Base of rounds in which users report a vector that stands for their value.
+
+    A subclass has the leaves `inner`, the round of a randomizer of vectors, and `embedding`,
+    float32[k, l], the vector of each value.
+    """
+
+    inner: MeanRound
+    embedding: Any  # Float32[Array, "k l"]
+
+    @property
+    def value(self) -> Tree:
+        """A bin."""
+        return jax.ShapeDtypeStruct((), jnp.int32)
+
+    def encode(self, values: Int32[Array, "*n"]) -> Float32[Array, "*n l"]:
+        """The vectors of values."""
+        return jnp.asarray(self.embedding)[values]
+
+
+@params
+class AnswerRound(EmbeddedRound):
+    """The round of an `EncodedProtocol`: the mean of the reports is decoded to answers.
 
     Attributes:
-      columns: float32[k, l], the vector of each value.
+      inner: the params of the randomizer of vectors.
+      embedding: float32[k, l], the vector of each value.
       decoder: float64[m, l]; None for the identity.
-      offset: float64[m].
-      randomizer: the `MeanRandomizer` of the vectors.
-
-    A user with value v contributes `decoder y + offset`, y the report's vector.
+      offset: float64[m], added to the decoded mean.
     """
 
-    columns: np.ndarray
-    decoder: np.ndarray | None
-    offset: np.ndarray
-    randomizer: Any
+    inner: MeanRound
+    embedding: Float32[Array | np.ndarray, "k l"]
+    decoder: Float[Array | np.ndarray, "m l"] | None
+    offset: Float[Array | np.ndarray, " m"]
+
+    @compiled_in_float64
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, " m"]:
+        """The estimated answers."""
+        mean, (offset,) = self.inner.estimate(outcome), as_float64(self.offset)
+        if self.decoder is not None:
+            (decoder,) = as_float64(self.decoder)
+            mean = dot(decoder, mean)
+        return mean + offset
 
 
-def column_code(workload: np.ndarray, offset, norm: float, randomizer) -> Code:
-    """The code of a protocol whose users report the column of their value, less an offset.
+class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
+    """Base of the protocols whose users report vectors by a randomizer of class R."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def _encode(self) -> Encoding[R_co]:
+        """What `encoding` keeps."""
+
+    def encoding(self) -> Encoding[R_co]:
+        """How values become vectors, and a mean of vectors becomes answers; cached."""
+        return _encoding(self)
+
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter of the randomizer."""
+        return self.encoding().randomizer.exact_epsilon()
+
+    def exact_delta(self) -> float:
+        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
+        return self.encoding().randomizer.exact_delta()
+
+    def build(self, word_bits: int = 32) -> AnswerRound:
+        """The params."""
+        encoding = self.encoding()
+        inner = encoding.randomizer.build(word_bits)
+        return AnswerRound(inner, encoding.embedding, encoding.decoder, encoding.offset)
+
+    def contributions(self) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
+        return _contributions(self)
+
+    @property
+    def counts_all_users(self) -> bool:
+        return self.encoding().randomizer.always_reports
+
+    def width(self, symmetric: bool) -> Width | None:
+        return _width(self, symmetric)
+
+    def check_population(self, population: Population) -> None:
+        """Raises unless the users' values are bins of the domain, and few enough to be added."""
+        AdditiveProtocol.check_population(self, population)
+        self.encoding().randomizer.check_total(population)
+
+
+@functools.lru_cache(maxsize=64)
+def _encoding(protocol: EncodedProtocol[R_co]) -> Encoding[R_co]:
+    return protocol._encode()
+
+
+@functools.lru_cache(maxsize=64)
+def _contributions(protocol: EncodedProtocol) -> tuple[np.ndarray, np.ndarray]:
+    encoding = protocol.encoding()
+    vectors, decoder = encoding.embedding.astype(np.float64), encoding.decoder
+    form = encoding.randomizer.covariance_form()
+    if form is not None:
+        # w^T (a I + b x x^T) w for each row w of the decoder and each vector x.
+        isotropic, along = form
+        decoded = vectors.T if decoder is None else decoder @ vectors.T
+        squares = 1.0 if decoder is None else np.sum(decoder**2, axis=1)[:, None]
+        return decoded + encoding.offset[:, None], isotropic * squares + along * decoded**2
+    pairs = [_moments(encoding.randomizer, vector, decoder) for vector in vectors]
+    means, variances = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+    return means + encoding.offset[:, None], variances
+
+
+def _moments(
+    randomizer: MeanRandomizer, vector: np.ndarray, decoder: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the variance of each entry of a decoded report, float64[m]."""
+    if decoder is None and randomizer.always_reports:  # no covariances are needed
+        return vector, randomizer.variance([1], vector[None])
+    mean, covariance = randomizer.moments(vector)
+    if decoder is None:
+        return mean, np.diagonal(covariance)
+    return decoder @ mean, np.sum((decoder @ covariance) * decoder, axis=1)  # w^T S w by row
+
+
+@functools.lru_cache(maxsize=64)
+def _width(protocol: EncodedProtocol, symmetric: bool) -> Width | None:
+    encoding, columns = protocol.encoding(), protocol.matrix()
+    tail = encoding.randomizer.tail()
+    if tail is None:
+        return None
+    # The noise has mean 0, so any centre may be taken off the columns: <z, c> adds nothing.
+    centres = [np.zeros(len(columns))]
+    if not symmetric:
+        centres += [columns.mean(axis=1), encoding.offset]
+
+    def norms(centre: np.ndarray) -> tuple[float, float]:
+        moved = columns - centre[:, None]
+        # <z, moved_v> for z = decoder y is the product of y with the decoder's transpose of it.
+        seen = moved if encoding.decoder is None else encoding.decoder.T @ moved
+        norm, radius = (float(np.linalg.norm(x, axis=0).max()) for x in (seen, moved))
+        return norm, radius
+
+    return Width(tail, *min(map(norms, centres)), protocol.contributions()[0] - columns)
+
+
+def column_encoding(
+    workload: Float[np.ndarray, "m k"],
+    offset: Float[np.ndarray, " m"] | float,
+    norm: float,
+    randomizer: Callable[[float], R_co],
+) -> Encoding[R_co]:
+    """The encoding of a protocol whose users report the column of their value.
 
     Args:
-      workload: float64[m, k].
-      offset: float64[m] or 0.
+      workload: W.
+      offset: subtracted from the columns.
       norm: the order of the norm of the columns that the randomizer bounds, 1 or 2.
-      randomizer: maps that bound to the randomizer.
+      randomizer: from that bound to the randomizer.
     """
+    # Users hold float32: the bound is that of the rounded columns.
     offset = np.broadcast_to(np.asarray(offset, np.float64), workload.shape[:1])
-    columns = (workload - offset[:, None]).T.astype(np.float32)
-    return Code(columns, None, offset, randomizer(radius_of(columns, norm)))
+    embedding = (workload - offset[:, None]).T.astype(np.float32)
+    return Encoding(embedding, None, offset, randomizer(radius_of(embedding, norm)))
 
 
-def make_randomizer(
-    maker: Callable[..., MeanRandomizer], dim: int, epsilon: float, radius: float
-) -> MeanRandomizer:
+def make_randomizer(maker: VectorMaker, dim: int, epsilon: float, radius: float) -> MeanRandomizer:
     """The randomizer that a callable makes of vectors in a ball.
 
     Raises:
@@ -66,7 +252,7 @@ def make_randomizer(
     try:
         inspect.signature(maker).bind(**sizes)
     except TypeError as error:
-        name = getattr(maker, "__name__", repr(maker))
+        name = maker.__name__ if isinstance(maker, type) else repr(maker)
         raise TypeError(
             f"randomizer must be made from the keywords dim, epsilon and radius alone, got {name}: "
             f"{error}; give other arguments first, as functools.partial(Gaussian, delta=1e-6) does."
@@ -74,192 +260,10 @@ def make_randomizer(
     return maker(**sizes)
 
 
-def radius_of(columns: np.ndarray, norm: float = 2) -> float:
+def radius_of(vectors: Float[np.ndarray, "k l"], norm: float = 2) -> float:
     """The largest norm of the rows of a float32 array, rounded up; 1 if all are 0."""
-    largest = float(np.linalg.norm(columns.astype(np.float64), norm, axis=1).max())
-    nearest = np.float32(largest)
+    largest = float(np.linalg.norm(vectors.astype(np.float64), norm, axis=1).max())
+    nearest = np.float32(largest)  # rounded up, so that no vector is scaled into the ball
     if nearest < largest:
         nearest = np.nextafter(nearest, np.float32(np.inf))
     return float(nearest) or 1.0
-
-
-class EncodedProtocol(AdditiveProtocol):
-    """Base class of the protocols whose users report vectors."""
-
-    __slots__ = ()
-
-    @abc.abstractmethod
-    def code(self) -> Code:
-        """How values become vectors, and a mean of vectors becomes answers; cached."""
-
-    def exact_epsilon(self) -> float:
-        """The realised privacy parameter: that of the randomizer."""
-        return self.code().randomizer.exact_epsilon()
-
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
-        return getattr(self.code().randomizer, "exact_delta", float)()
-
-    def build(self, word_bits: int = 32) -> "EncodedParams":
-        """The params."""
-        code = self.code()
-        vector = code.randomizer.build(word_bits)
-        kind = EncodedLawParams if hasattr(vector, "sample_tally") else EncodedParams
-        return kind(vector, code.columns, code.decoder, code.offset)
-
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the variance of one user's contribution to each answer; exact.
-
-        Returns:
-          float64[m, k] and float64[m, k]: column v for a user who holds v.
-        """
-        return _contributions(self)
-
-    def check_population(self, population) -> None:
-        """Raises unless the users' values are bins of the domain, and few enough to be added."""
-        super().check_population(population)
-        self.code().randomizer.check_total(population)
-
-
-@functools.lru_cache(maxsize=64)
-def _contributions(protocol: EncodedProtocol) -> tuple[np.ndarray, np.ndarray]:
-    code = protocol.code()
-    columns = code.columns.astype(np.float64)
-    symmetric = covariance_form(code.randomizer)
-    if symmetric is not None:
-        isotropic, along = symmetric
-        seen = columns.T if code.decoder is None else code.decoder @ columns.T
-        squares = 1.0 if code.decoder is None else np.sum(code.decoder**2, axis=1)[:, None]
-        return seen + code.offset[:, None], isotropic * squares + along * seen**2
-    decoder = np.eye(columns.shape[1]) if code.decoder is None else code.decoder
-    means, variances = [], []
-    for column in columns:
-        mean, covariance = code.randomizer.moments(column)
-        means.append(decoder @ mean + code.offset)
-        variances.append(np.sum((decoder @ covariance) * decoder, axis=1))
-    return np.stack(means, axis=1), np.stack(variances, axis=1)
-
-
-def covariance_form(randomizer: MeanRandomizer) -> tuple[float, float] | None:
-    """The (a, b) for which an unbiased report of x has covariance `a I + b x x^T`, if there are."""
-    if isinstance(randomizer, VectorRandomizer):
-        along, across = randomizer.second_moments()
-        return across * randomizer.radius**2, along - across - 1
-    if isinstance(randomizer, Gaussian | Laplace):
-        return randomizer.worst_case_variance(1), 0.0
-    if isinstance(randomizer, GaussianRejection) and randomizer.variant == "repaired":
-        kept = randomizer.kept_law(randomizer.radius)
-        square, mass = randomizer.sigma**2, kept.probability
-        scale = mass / (mass * kept.mean) ** 2  # of E[y y^T] over kept reports, for radius 1
-        isotropic = square * scale
-        return isotropic * randomizer.radius**2, (
-            kept.variance + kept.mean**2
-        ) * scale - isotropic - 1
-    return None
-
-
-class VectorParams:
-    """Base class of the params of users whose reports are vectors.
-
-    Attributes:
-      vector: the params of the randomizer of vectors.
-    """
-
-    vector: Any
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return getattr(self.vector, "lazy_words", False)
-
-    @property
-    def fixed_bits(self) -> int:
-        """The grid of the sum of reports."""
-        return self.vector.fixed_bits
-
-
-class VectorCodeParams(VectorParams):
-    """Base class of the params of users who report the vector of their value.
-
-    Attributes:
-      vector: the params of the randomizer of vectors.
-      columns: float32[k, l], the vector of each value.
-    """
-
-    columns: jax.Array | np.ndarray
-
-    @property
-    def num_words(self) -> int:
-        """Those of the randomizer."""
-        return self.vector.num_words
-
-    def from_bits(self, words, value):
-        """One user's report.
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k).
-        """
-        return self.vector.from_bits(words, jnp.asarray(self.columns)[value])
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
-        return self.vector.privatize(key, jnp.asarray(self.columns)[jnp.asarray(value, jnp.int32)])
-
-
-class VectorCodeLawParams(VectorCodeParams):
-    """`VectorCodeParams` whose tally is that of the randomizer, where its law is known."""
-
-    def sample_tally(self, key, counts: Count, inputs=None):
-        """A tally drawn at once, exact in law: a few scalars for a user, vectors for a value.
-
-        Args:
-          key: a key; it is folded.
-          counts: Count[k], the number of users with each value.
-          inputs: unused; values are bins.
-
-        Returns:
-          As `tally`, of Fixed and Count.
-        """
-        del inputs
-        return self.vector.sample_tally(key, counts, jnp.asarray(self.columns))
-
-    def tally_cost(self, num_users: int, num_bins: int) -> float:
-        """Nanoseconds of `sample_tally`, roughly."""
-        return self.vector.tally_cost(num_users, num_bins)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class EncodedParams(VectorCodeParams):
-    """The params of the protocols whose users report vectors: a pytree.
-
-    Attributes:
-      vector: the params of the randomizer of vectors.
-      columns: float32[k, l], the vector of each value.
-      decoder: float64[m, l]; None for the identity.
-      offset: float64[m].
-    """
-
-    vector: Any
-    columns: jax.Array | np.ndarray
-    decoder: jax.Array | np.ndarray | None
-    offset: jax.Array | np.ndarray
-
-    def tally(self, reports, mask):
-        """The sum of the masked reports and the number of users; as the randomizer's."""
-        return self.vector.tally(reports, mask)
-
-    @compiled_in_float64
-    def estimate(self, tally):
-        """The estimated answers, float[m]."""
-        mean = self.vector.estimate(tally)
-        if self.decoder is not None:
-            mean = dot(jnp.asarray(self.decoder).astype(jnp.float64), mean)
-        return mean + jnp.asarray(self.offset).astype(jnp.float64)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class EncodedLawParams(VectorCodeLawParams, EncodedParams):
-    """`EncodedParams` where the law of a sum of the randomizer's reports is known."""

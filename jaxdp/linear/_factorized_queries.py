@@ -1,20 +1,21 @@
 """Linear queries by the approximate factorization mechanism."""
 
-import dataclasses
 import functools
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
-from .._queries import check_workload
-from .._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real
+from .._checks import Choice, Epsilon, Integer, Optional, Real
+from .._contract import field, spec
+from .._given_factors import check_product, given_factors
+from .._queries import WORKLOAD
+from .._spec import FrozenArray
 from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f
-from ..randomizers._mean import MeanRandomizer
-from ..randomizers._priv_unit_g import PrivUnitG
-from ._encoded import Code, EncodedProtocol, make_randomizer, radius_of
+from ..randomizers import MeanRandomizer, PrivUnitG
+from ._encoded import RANDOMIZER, EncodedProtocol, Encoding, VectorMaker, make_randomizer, radius_of
 
 _TOL = 1e-3  # of approximate factorizations: their errors are of second order in it
 _ROUNDS = 8
@@ -30,13 +31,13 @@ class Factors(NamedTuple):
       shift: float64[m].
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    shift: np.ndarray
+    left: Float[np.ndarray, "l m"]
+    right: Float[np.ndarray, "l k"]
+    shift: Float[np.ndarray, " m"]
 
     @property
-    def matrix(self) -> np.ndarray:
-        """float64[m, k]."""
+    def matrix(self) -> Float[np.ndarray, "m k"]:
+        """The product of the factors, shifted."""
         return self.left.T @ self.right + self.shift[:, None]
 
     @property
@@ -45,8 +46,8 @@ class Factors(NamedTuple):
         return float(np.prod([np.linalg.norm(side, axis=0).max() for side in self[:2]]))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FactorizedQueries(EncodedProtocol):
+@spec
+class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
     """The approximate factorization mechanism: `W ~ L^T R + u 1^T`, users report columns of R.
 
     A user with value v sends a randomized `R_v`, and the answers are `L^T (mean of reports) + u`.
@@ -61,7 +62,7 @@ class FactorizedQueries(EncodedProtocol):
     range of each query, whichever is better.
 
     Formal guarantees:
-      * Privacy: that of the randomizer, pure epsilon-LDP for `PrivUnitG`.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`.
       * Bias of an answer: at most `bias` on every data set; 0, up to rounding, unless `num_users`
         or `alpha` is given.
       * Mean squared errors: exact in `variance` and the other predictions, for the factors as
@@ -114,28 +115,17 @@ class FactorizedQueries(EncodedProtocol):
       differential privacy, Theorem 10; Ghazi et al. (2023), Theorem 4. The shift is derived here.
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
-    num_users: int | None = None
-    alpha: float | None = None
-    factorization: Any = None  # None or a tuple of three FrozenArrays, once constructed
-    randomizer: Callable[..., MeanRandomizer] = PrivUnitG
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
+    num_users: int | None = field(Optional(Integer(1)), default=None)
+    alpha: float | None = field(Optional(Real(0.0, closed=True)), default=None)
+    factorization: Any = None  # stored as a tuple of three FrozenArrays
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
     shift: bool = True
-    norm: str = "max"
+    norm: str = field(Choice("max", "mean"), default="max")
 
-    def __post_init__(self):
-        object.__setattr__(self, "workload", check_workload(self.workload))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        check_choice("norm", self.norm, ("max", "mean"))
-        if not callable(self.randomizer):
-            raise TypeError(
-                f"randomizer must be a callable such as PrivUnitG, got {self.randomizer!r}."
-            )
-        if self.num_users is not None:
-            object.__setattr__(self, "num_users", check_int("num_users", self.num_users, low=1))
-        if self.alpha is not None:
-            alpha = check_real("alpha", self.alpha, low=0.0, open_ends=False)
-            object.__setattr__(self, "alpha", alpha)
+    def validate(self) -> None:
+        """Raises unless the arguments fit together; stores a given factorization."""
         if self.num_users is not None and (self.alpha is not None or self.factorization):
             raise ValueError(
                 f"num_users must be None where alpha or factorization is given, got "
@@ -151,19 +141,10 @@ class FactorizedQueries(EncodedProtocol):
         dim = min(self.num_queries, self.num_values)
         make_randomizer(self.randomizer, dim, self.epsilon, 1.0)
 
-    def _accept(self, given) -> None:
+    def _accept(self, given: object) -> None:
         """Stores a given factorization as (left, right, shift), or raises unless it fits."""
-        alpha = self.alpha
-        if isinstance(given, Factorization):
-            shift = 0.0 if given.shift is None else given.shift
-            alpha = float(given.alpha) if alpha is None else alpha
-            given = (given.left, given.right, shift)
-        if not (isinstance(given, tuple) and len(given) in (2, 3)):
-            raise TypeError(
-                "factorization must be a Factorization or a tuple (left, right) or "
-                f"(left, right, shift), got {type(given).__name__}."
-            )
-        left, right, shift = (np.asarray(x, np.float64) for x in (*given, 0.0)[:3])
+        left, right, shift, alpha = given_factors(given)
+        alpha = alpha if self.alpha is None else self.alpha
         sizes = (("left", left, self.num_queries, "m"), ("right", right, self.num_values, "k"))
         for name, side, size, letter in sizes:
             if side.ndim != 2 or side.shape[1] != size:
@@ -177,16 +158,8 @@ class FactorizedQueries(EncodedProtocol):
                 f"each query, got shapes {left.shape}, {right.shape} and {shift.shape}."
             )
         factors = Factors(left, right, np.broadcast_to(shift, left.shape[1:]))
-        error = np.abs(factors.matrix - self.workload.values).max()
-        allowed = (alpha or 0.0) + 1e-6 * np.abs(self.workload.values).max()
-        if not error <= allowed:
-            raise ValueError(
-                f"factorization must be within alpha = {alpha or 0.0:g} of the workload, but an "
-                f"entry of left.T @ right + shift is off by {error:g}; allow it by "
-                "alpha (the tolerance of a learner), or give closer factors."
-            )
-        object.__setattr__(self, "alpha", alpha)
-        object.__setattr__(self, "factorization", tuple(FrozenArray(x) for x in factors))
+        check_product(factors.matrix, self.workload.values, alpha, "the workload")
+        self._settle(alpha=alpha, factorization=tuple(FrozenArray(x) for x in factors))
 
     def factors(self) -> Factors:
         """The factors in use; the largest column norm of `right` is 1."""
@@ -197,19 +170,13 @@ class FactorizedQueries(EncodedProtocol):
         """The largest bias of an answer over all data sets."""
         return float(np.abs(self.contributions()[0] - self.workload.values).max())
 
-    def code(self) -> Code:
+    def _encode(self) -> Encoding[MeanRandomizer]:
         """A value's vector is its column of `right`."""
-        return _code(self)
-
-
-@functools.lru_cache(maxsize=64)
-def _code(protocol: FactorizedQueries) -> Code:
-    left, right, shift = protocol.factors()
-    columns = right.T.astype(np.float32)
-    randomizer = make_randomizer(
-        protocol.randomizer, right.shape[0], protocol.epsilon, radius_of(columns)
-    )
-    return Code(columns, left.T, shift, randomizer)
+        left, right, shift = self.factors()
+        vectors = right.T.astype(np.float32)
+        size, radius = right.shape[0], radius_of(vectors)
+        randomizer = make_randomizer(self.randomizer, size, self.epsilon, radius)
+        return Encoding(vectors, left.T, shift, randomizer)
 
 
 @functools.lru_cache(maxsize=64)
@@ -217,30 +184,31 @@ def _factors(protocol: FactorizedQueries) -> Factors:
     if protocol.factorization is not None:
         left, right, shift = (x.values for x in protocol.factorization)
     else:
-        found, shift = _solve(protocol)
-        left, right = found.left, found.right
+        solution, shift = _solve(protocol)
+        left, right = solution.left, solution.right
     left, right = _without_null_directions(left, right)
     size = float(np.linalg.norm(right, axis=0).max())
     return Factors(left * size, right / (size or 1.0), shift)
 
 
 def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
-    """The factorization of the workload less a shift, and the shift."""
+    """The factorization of the workload minus a shift, and the shift."""
     workload = protocol.workload.values
     solver = gamma2 if protocol.norm == "max" else gamma_f
     exact = solver(workload, shift=protocol.shift)
     shifts = [np.zeros(len(workload)) if exact.shift is None else exact.shift]
-    if protocol.shift:
+    if protocol.shift:  # for large alpha the middle of the range is the better constant
         shifts.append((workload.min(axis=1) + workload.max(axis=1)) / 2)
     if protocol.alpha:
-        rests = [workload - shift[:, None] for shift in shifts]
-        found = [gamma2_approx(rest, protocol.alpha, tol=_TOL) for rest in rests]
-        return min(zip(found, shifts, strict=True), key=lambda pair: float(pair[0].upper))
+        shifted = [workload - shift[:, None] for shift in shifts]
+        solutions = [gamma2_approx(matrix, protocol.alpha, tol=_TOL) for matrix in shifted]
+        return min(zip(solutions, shifts, strict=True), key=lambda pair: float(pair[0].upper))
     if protocol.num_users is None:
         return exact, shifts[0]
     unit = make_randomizer(protocol.randomizer, exact.rank, protocol.epsilon, 1.0)
-    noise = unit.worst_case_variance(protocol.num_users)
-    found, shift, error = _trade(workload, exact, shifts, noise)
+    noise = unit.worst_case_variance(protocol.num_users)  # sigma**2 / n
+    solution, shift, error = _trade(workload, exact, shifts, noise)
+    # What answering the shift alone costs: half of the largest range, squared
     blind = min(np.abs(workload - shift[:, None]).max() for shift in shifts) ** 2
     if error * _ENOUGH > blind > 0:
         warnings.warn(
@@ -249,10 +217,15 @@ def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
             f"{math.sqrt(blind):.3g}.",
             stacklevel=2,
         )
-    return found, shift
+    return solution, shift
 
 
-def _trade(workload: np.ndarray, exact: Factorization, shifts: list[np.ndarray], noise: float):
+def _trade(
+    workload: Float[np.ndarray, "m k"],
+    exact: Factorization,
+    shifts: list[Float[np.ndarray, " m"]],
+    noise: float,
+) -> tuple[Factorization, Float[np.ndarray, " m"], float]:
     """The factorization with the least `gamma_2(W; alpha)**2 noise + alpha**2` over alpha.
 
     gamma_2(W; alpha) is convex in alpha. The witness U of a solution at one alpha proves a lower
@@ -261,7 +234,7 @@ def _trade(workload: np.ndarray, exact: Factorization, shifts: list[np.ndarray],
     see shifts, so that its line holds for all of them.
 
     Args:
-      workload: float64[m, k].
+      workload: W.
       exact: its factorization for alpha = 0, with the first shift.
       shifts: of which the best is taken.
       noise: the variance of the mean of reports in one direction.
@@ -276,29 +249,32 @@ def _trade(workload: np.ndarray, exact: Factorization, shifts: list[np.ndarray],
             alpha, bound = _lowest(lines, noise)
             if error <= _ENOUGH * bound:
                 break
-            found = gamma2_approx(workload - shift[:, None], alpha, tol=_TOL)
-            value = float(found.upper) ** 2 * noise + alpha**2
+            solution = gamma2_approx(workload - shift[:, None], alpha, tol=_TOL)
+            value = float(solution.upper) ** 2 * noise + alpha**2
             if value < error:
-                best, error = (found, shift), value
-            lines.append(_line(found))
+                best, error = (solution, shift), value
+            lines.append(_line(solution))
     return *best, error
 
 
-def _line(found: Factorization) -> tuple[float, float]:
+def _line(solution: Factorization) -> tuple[float, float]:
     """(value at alpha = 0, -slope) of the lower bound on gamma_2(W; .) that a solution proves."""
-    slope = float(np.abs(found.dual).sum())
-    return float(found.lower) + slope * float(found.alpha), slope
+    # gamma_2(W; alpha) >= <U, W> - alpha |U|_1 for a dual witness U of gamma_2* at most 1
+    slope = float(np.abs(solution.dual).sum())
+    return float(solution.lower) + slope * float(solution.alpha), slope
 
 
 def _lowest(lines: list[tuple[float, float]], noise: float) -> tuple[float, float]:
     """The alpha with the least `max(lines, 0)**2 noise + alpha**2`, and that."""
 
-    def value(alpha):
+    def value(alpha: float) -> float:
         height = max(0.0, *(start - slope * alpha for start, slope in lines))
         return height**2 * noise + alpha**2
 
+    # The minimum is at 0, at that of one line, or where two lines cross.
     alphas = [0.0]
     for i, (start, slope) in enumerate(lines):
+        # (start - slope alpha)**2 noise + alpha**2 is least at
         alphas.append(start * slope * noise / (1 + slope**2 * noise))
         alphas += [
             (start - other) / (slope - fall)
@@ -309,12 +285,12 @@ def _lowest(lines: list[tuple[float, float]], noise: float) -> tuple[float, floa
     return alpha, value(alpha)
 
 
-def _without_null_directions(left: np.ndarray, right: np.ndarray):
+def _without_null_directions(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same product with fewer rows, where a factor does not have full rank."""
-    for _ in range(2):
+    for _ in range(2):  # the null directions of right, then those of left
         rotation, values, _ = np.linalg.svd(right, full_matrices=False)
-        kept = rotation[:, values > 1e-9 * values[0]]
-        if 0 < kept.shape[1] < len(right):
-            left, right = kept.T @ left, kept.T @ right
+        span = rotation[:, values > 1e-9 * values[0]]
+        if 0 < span.shape[1] < len(right):
+            left, right = span.T @ left, span.T @ right
         left, right = right, left
     return left, right

@@ -1,23 +1,23 @@
 """Linear queries by Gaussian noise on the columns of the workload."""
 
-import dataclasses
-import functools
 import math
 from typing import Any
 
-from .._queries import check_workload
-from .._spec import check_choice, check_epsilon, check_real
-from ..randomizers._gaussian import Gaussian
-from ._encoded import Code, EncodedProtocol, column_code
+from .._checks import Choice, Epsilon, Real
+from .._contract import field, spec
+from .._queries import WORKLOAD
+from ..randomizers import Gaussian
+from ._encoded import EncodedProtocol, Encoding, column_encoding
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GaussianQueries(EncodedProtocol):
-    """Every user sends the own column of the workload with Gaussian noise; reports are averaged.
+@spec
+class GaussianQueries(EncodedProtocol[Gaussian]):
+    """Every user sends its column of the workload with Gaussian noise; reports are averaged.
 
-    `report = W_v + sigma z`, z ~ N(0, I). In the local model any two columns are neighbours, so the
-    sensitivity is 2 r, r the largest L2 norm of a column. `calibration="as_printed"` keeps the
-    paper's sigma, which is too small, for study; see `Gaussian`.
+    A report is `W_v + sigma z`, z ~ N(0, I), on the grid of `Gaussian`. In the local model any two
+    columns are neighbours, so the sensitivity is 2 r, r the largest L2 norm of a column.
+    `calibration="as_printed"` keeps the paper's sigma, which is too small, for study; see
+    `Gaussian`.
 
     The paper projects the estimate onto the polytope of the columns where users are few
     (`projection_threshold`). That never hurts, so wrap the protocol in `Projected` always; or, for
@@ -25,9 +25,10 @@ class GaussianQueries(EncodedProtocol):
     `Projected(protocol, "polytope", below=protocol.projection_threshold())`.
 
     Formal guarantees:
-      * Privacy: (epsilon, delta)-LDP in real arithmetic; as printed it is NOT, see `exact_delta`.
+      * Privacy: (epsilon, delta)-LDP; as printed it is NOT, see `exact_delta`.
       * Bias: none, up to the rounding of the columns to float32.
-      * Variance of each answer, exact and the same for all users: `sigma**2 / n`.
+      * Variance of each answer, the same for all users: `sigma**2 / n`, and the rounding to the
+        grid, up to 1 % of it.
 
     Edge cases:
       ==================================  ====================================================
@@ -51,7 +52,7 @@ class GaussianQueries(EncodedProtocol):
       >>> from jaxdp.linear import GaussianQueries
       >>> protocol = GaussianQueries(jaxdp.workloads.prefix(4), epsilon=1.0, delta=1e-6)
       >>> round(protocol.sigma, 3)  # the largest column has norm 2
-      16.899
+      16.913
       >>> population = jaxdp.Population.from_histogram([10**6] * 4)
       >>> jaxdp.run(protocol, population, jax.random.key(0)).round(1).tolist()
       [0.2, 0.5, 0.7, 1.0]
@@ -61,26 +62,27 @@ class GaussianQueries(EncodedProtocol):
       Errata: the sensitivity is 2 r; the projection is onto the polytope of the columns.
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
-    delta: float
-    calibration: str = "analytic"
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
+    delta: float = field(Real(0.0, 1.0))
+    calibration: str = field(Choice("analytic", "as_printed"), default="analytic")
 
-    def __post_init__(self):
-        object.__setattr__(self, "workload", check_workload(self.workload))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", check_real("delta", self.delta, low=0.0, high=1.0))
-        check_choice("calibration", self.calibration, ("analytic", "as_printed"))
-        self.code()
+    def validate(self) -> None:
+        """Raises ValueError where no noise serves epsilon and delta."""
+        self.encoding()
 
-    def code(self) -> Code:
+    def _encode(self) -> Encoding[Gaussian]:
         """A value's vector is its column."""
-        return _code(self)
+
+        def randomizer(radius: float) -> Gaussian:
+            return Gaussian(self.num_queries, self.epsilon, self.delta, radius, self.calibration)
+
+        return column_encoding(self.workload.values, 0.0, 2, randomizer)
 
     @property
     def sigma(self) -> float:
         """The standard deviation of the noise in each coordinate of a report."""
-        return self.code().randomizer.sigma
+        return self.encoding().randomizer.sigma
 
     def projection_threshold(self) -> float:
         """The number of users below which Algorithm 2 projects.
@@ -91,13 +93,3 @@ class GaussianQueries(EncodedProtocol):
             return math.inf
         dims = self.num_queries**2 * math.log(2 / self.delta)
         return dims / (8 * self.epsilon**2 * math.log(self.num_values))
-
-
-@functools.lru_cache(maxsize=64)
-def _code(protocol: GaussianQueries) -> Code:
-    def randomizer(radius):
-        return Gaussian(
-            protocol.num_queries, protocol.epsilon, protocol.delta, radius, protocol.calibration
-        )
-
-    return column_code(protocol.workload.values, 0.0, 2, randomizer)

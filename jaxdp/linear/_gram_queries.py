@@ -1,19 +1,26 @@
 """Gram matrices of the users' features, from vector reports."""
 
-import dataclasses
 import functools
 import math
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
+from .._checks import Integer
+from .._contract import Tree, field, spec
 from .._features import check_rows
-from .._spec import check_int
 from ._encoded import radius_of
-from ._product_means import ProductCode, ProductMeans
+from ._product_means import (
+    EPSILON,
+    ONTO,
+    TOLERANCE,
+    ProductEncoding,
+    ProductMeans,
+    ProjectionSet,
+)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class GramQueries(ProductMeans):
     """The mean of x x^T over the users: inner products of all pairs of n items.
 
@@ -26,7 +33,7 @@ class GramQueries(ProductMeans):
     version of `jaxdp.central.CosineSimilarity`.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, that of `PrivUnitG`: `exact_epsilon() <= epsilon`.
+      * Privacy: pure epsilon-LDP, by `PrivUnitG`: `exact_epsilon() <= epsilon`.
       * Raw estimate: unbiased up to float32 rounding of products; `raw_variance` is exact, the same
         for every data set: `n (n - 1) / (gamma**2 m)` on the diagonal for m users and the gamma of
         `PrivUnitG`, half of it elsewhere. `n (n - 1) = max |x x^T - I|**2`, and no other multiple
@@ -46,8 +53,9 @@ class GramQueries(ProductMeans):
     Args:
       num_items: n >= 2.
       epsilon: privacy parameter, in [1e-4, 30].
-      onto: None for the raw estimate; or a convex set of points of shape (n, n), an object that is
-        hashable and has `shape` and `project(x, tol=)`, as `jaxdp.central.ConvexSet` describes it.
+      onto: None for the raw estimate; or a convex set of points of shape (n, n): a
+        `jaxdp.central.ConvexSet`, or any hashable object with its `shape`, `radius`,
+        `complexity_bound()` and `project(x, tol=)`.
       tol: relative accuracy of the projection.
 
     Raises:
@@ -73,14 +81,15 @@ class GramQueries(ProductMeans):
       Feldman, Talwar (2022) for the reports.
     """
 
-    num_items: int
-    epsilon: float
-    onto: Any = None
-    tol: float = 1e-6
+    num_items: int = field(Integer(2))
+    epsilon: float = field(EPSILON)
+    onto: ProjectionSet | None = field(ONTO, default=None)
+    tol: float = field(TOLERANCE, default=1e-6)
 
-    def __post_init__(self):
-        n = check_int("num_items", self.num_items, low=2)
-        self._check("num_items", n * (n + 1) // 2)
+    def validate(self) -> None:
+        """Raises ValueError unless the arguments fit together."""
+        n = self.num_items
+        self._check_products("num_items", n, n * (n + 1) // 2)
 
     @property
     def kind(self) -> str:
@@ -98,15 +107,16 @@ class GramQueries(ProductMeans):
         return (self.num_items, self.num_items)
 
     @property
-    def _num_features(self) -> int:
+    def num_features(self) -> int:
+        """Number of items, n."""
         return self.num_items
 
-    def code(self) -> ProductCode:
+    def encoding(self) -> ProductEncoding:
         """The upper triangle, rows first."""
-        return _code(self.num_items)
+        return _encoding(self.num_items)
 
-    def factors(self, inputs) -> np.ndarray:
-        """The users' numbers, float64[rows, n]."""
+    def factors(self, inputs: Tree) -> Float[np.ndarray, "rows n"]:
+        """The users' numbers."""
         rows = check_rows(inputs, self.num_items).astype(np.float64)
         wrong = np.flatnonzero(~np.all(np.abs(rows) <= 1, axis=1))
         if wrong.size:
@@ -117,11 +127,15 @@ class GramQueries(ProductMeans):
 
 
 @functools.lru_cache(maxsize=16)
-def _code(n: int) -> ProductCode:
+def _encoding(n: int) -> ProductEncoding:
     i, j = np.triu_indices(n)
     place = np.zeros((n, n), np.int32)
     place[i, j] = place[j, i] = np.arange(len(i))
+    # x_i x_j off the diagonal has weight sqrt(2), so that the vector has the Frobenius norm.
     diagonal = (i == j).astype(np.float32)
     weight = np.where(i == j, np.float32(1), np.sqrt(np.float32(2)))
+    # |x x^T - I|**2 = (sum x_i**2)**2 - 2 sum x_i**2 + n is at most n (n - 1) for signs.
     radius = radius_of(np.array([[math.sqrt(n * (n - 1))]]))
-    return ProductCode(np.stack([i, j], axis=1).astype(np.int32), diagonal, weight, place, radius)
+    return ProductEncoding(
+        np.stack([i, j], axis=1).astype(np.int32), diagonal, weight, place, radius
+    )

@@ -2,27 +2,50 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int32, UInt32
 
-from .._queries import AdditiveProtocol, check_workload
-from .._spec import check_choice, check_epsilon, check_int, check_real
-from ..randomizers import KRR, HadamardResponse, ProjectiveGeometryResponse
-from ..randomizers._params import CountedParams
-from ..randomizers._support import FrequencyOracle
-from ._hierarchical_params import HierarchicalParams
-from ._oracle_moments import expected_variances, query_variances
+from .._checks import Choice, Epsilon, Instance, Maker, Optional
+from .._contract import (
+    Independent,
+    Round,
+    TallyLaw,
+    Tree,
+    Words,
+    Work,
+    field,
+    params,
+    spec,
+    static,
+)
+from .._queries import WORKLOAD, AdditiveProtocol, num_counted_reports, users_of
+from .._spec import check_int, check_real
+from .._x64 import as_float64, compiled_in_float64, dot
+from ..random import Count, everyone, histogram, multinomial, part_of
+from ..randomizers import KRR, FrequencyOracle, HadamardResponse, ProjectiveGeometryResponse
 from ._tree import consistent_parts, interval_parts, level_widths, node_shares, num_nodes
+
+OracleMaker = Callable[[int, float], FrequencyOracle]
+"""A function of (num_values, epsilon)."""
 
 _BRANCHINGS = (2, 3, 4, 5, 6, 8, 12, 16)
 _ROUNDS = 6  # of a descent that halves its distance each time; its aim is a rule of thumb
 _LEAST_CHANCE = 1e-6
+_ORACLE = (
+    "a function of (num_values, epsilon) that makes a frequency oracle, such as KRR, "
+    "HadamardResponse, HadamardBit or ProjectiveGeometryResponse"
+)
+_MADE = Instance(FrequencyOracle, _ORACLE)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HierarchicalQueries(AdditiveProtocol):
+@spec
+class HierarchicalQueries(AdditiveProtocol["HierarchicalParams"]):
     """Linear queries on intervals: estimated counts of the nodes of a tree, added up.
 
     The domain is cut into intervals, level by level, each into `branching` smaller ones. A user's
@@ -53,7 +76,9 @@ class HierarchicalQueries(AdditiveProtocol):
       branching of k                       one level: the oracle, its shares adding up to 1
       a query that is constant             answered exactly
       level_weights without branching      ValueError: the number of levels is not given
-      oracle whose reports are not counts  TypeError
+      oracle whose reports are not counts  each level has a tally of its own; a report has one part
+                                           a level, of which all but one are zeros
+      oracle without a tally's law         per-user simulation only, as for `LocalHashing`
       value outside the domain             ValueError from a Population; clamped inside jit
       ===================================  ======================================================
 
@@ -63,10 +88,10 @@ class HierarchicalQueries(AdditiveProtocol):
       branching: intervals that an interval is cut into, 2 to k. None for the one out of
         {2, 3, 4, 5, 6, 8, 12, 16, k} with the least predicted error: summed over the queries, for
         uniform users, the covariances of nodes left out.
-      oracle: a function of (num_values, epsilon) that makes the oracle of a level, such as `KRR`,
-        `HadamardResponse`, `HadamardBit` or `ProjectiveGeometryResponse`. None for the one out of
-        the first, second and last with the least variance on that level; on a level of thousands of
-        nodes the last takes long to simulate many users with, the second does not.
+      oracle: a function of (num_values, epsilon) that makes the oracle of a level: any frequency
+        oracle, such as `KRR`, `HadamardResponse` or `ProjectiveGeometryResponse`. None for the one
+        out of these three with the least variance on that level; on a level of thousands of nodes
+        the last takes long to simulate many users with, the second does not.
       consistency: whether to combine all levels by least squares.
       level_weights: proportional to the probabilities of the levels, coarse to fine, H numbers > 0.
         None for those with the least predicted error.
@@ -90,25 +115,18 @@ class HierarchicalQueries(AdditiveProtocol):
       differential privacy; Bell, Bellet, Gascón, Kulkarni (2020), section 5.
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
     branching: int | None = None
-    oracle: Callable[[int, float], FrequencyOracle] | None = None
-    consistency: bool = True
+    oracle: OracleMaker | None = field(Optional(Maker(_ORACLE)), default=None)
+    consistency: bool = field(Choice(True, False), default=True)
     level_weights: tuple[float, ...] | None = None
 
-    def __post_init__(self):
-        def keep(name, value):
-            object.__setattr__(self, name, value)
-
-        keep("workload", check_workload(self.workload))
-        keep("epsilon", check_epsilon(self.epsilon))
-        check_choice("consistency", self.consistency, (True, False))
+    def validate(self) -> None:
+        """Raises unless the tree can be built; settles its branching and the levels' weights."""
         k = self.num_values
         if k < 2:
             raise ValueError("workload must have at least 2 columns: with one value there is none.")
-        if self.oracle is not None and not callable(self.oracle):
-            raise TypeError(f"oracle must be {_ORACLE}, got {self.oracle!r}.")
         branching, weights = self.branching, self.level_weights
         if branching is not None:
             branchings = (check_int("branching", branching, low=2, high=k),)
@@ -120,13 +138,14 @@ class HierarchicalQueries(AdditiveProtocol):
             fits = {b: _fit(self, b) for b in branchings}
             branching = min(fits, key=lambda b: fits[b][0])
             weights = fits[branching][1]
-        keep("branching", branching)
+        self._settle(branching=branching)
         if np.ndim(weights) != 1 or len(weights) != len(self.widths):
             raise ValueError(
                 f"level_weights must be {len(self.widths)} numbers, one for each level of "
                 f"branching = {branching} on {k} values, got {weights!r}."
             )
-        keep("level_weights", tuple(check_real("level_weights", w, low=0.0) for w in weights))
+        weights = tuple(check_real("level_weights", w, low=0.0) for w in weights)
+        self._settle(level_weights=weights)
         _oracles(self.oracle, k, self.widths, self.epsilon)  # raises where a level has none
 
     @property
@@ -141,28 +160,31 @@ class HierarchicalQueries(AdditiveProtocol):
         return _oracles(self.oracle, self.num_values, self.widths, self.epsilon)
 
     def _words(self, word_bits: int) -> list[int]:
-        """Of the 2**word_bits first words, how many lead to each level; at least one."""
+        """How many of the 2**word_bits first words lead to each level; at least one."""
         weights = np.array(self.level_weights, np.float64)
-        rest = 2**word_bits - weights.size
-        words = [1 + int(rest * w) for w in weights / weights.sum()]
+        shared = 2**word_bits - weights.size  # what is left over goes to the largest
+        words = [1 + int(shared * w) for w in weights / weights.sum()]
         words[int(np.argmax(weights))] += 2**word_bits - sum(words)
         return words
 
-    def level_probabilities(self, word_bits: int = 32) -> np.ndarray:
-        """The realised probability of each level, coarse to fine, float64[H]."""
+    def level_probabilities(self, word_bits: int = 32) -> Float[np.ndarray, " levels"]:
+        """The realised probability of each level, coarse to fine."""
         return np.array(self._words(word_bits)) / 2.0**word_bits
 
-    def build(self, word_bits: int = 32) -> HierarchicalParams:
+    def build(self, word_bits: int = 32) -> "HierarchicalParams":
         """The params; `word_bits=8` makes a twin with words of 8 bits."""
         parts, shifts, offset = _reconstruction(self)
         chances = self.level_probabilities(word_bits)
         columns = [part / chance for part, chance in zip(parts, chances, strict=True)]
+        levels = tuple(oracle.build(word_bits) for oracle in self.oracles)
+        sizes = tuple(size for size in map(num_counted_reports, levels) if size is not None)
         return HierarchicalParams(
-            levels=tuple(oracle.build(word_bits) for oracle in self.oracles),
+            levels=levels,
             borders=np.cumsum(self._words(word_bits))[:-1].astype(np.uint32),
             decoder=np.concatenate([*columns, shifts / chances], axis=1),
             offset=offset,
             widths=self.widths,
+            sizes=sizes if len(sizes) == len(levels) else None,
             num_values=self.num_values,
             word_bits=word_bits,
         )
@@ -171,57 +193,55 @@ class HierarchicalQueries(AdditiveProtocol):
         """The realised privacy parameter: the largest of the levels' oracles."""
         return max(oracle.exact_epsilon() for oracle in self.oracles)
 
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the variance of one user's contribution to each answer; exact.
-
-        Returns:
-          float64[m, k], the workload itself, and float64[m, k]: column v for a user who holds v.
-        """
+    def contributions(self) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
         return self.workload.values, _variances(self)
 
 
-_ORACLE = (
-    "a function of (num_values, epsilon) that makes a frequency oracle whose reports are counted, "
-    "such as KRR, HadamardResponse, HadamardBit or ProjectiveGeometryResponse"
-)
-
-
 @functools.lru_cache(maxsize=256)
-def _oracles(make, num_values: int, widths: tuple[int, ...], epsilon: float):
-    oracles = tuple((make or _best)(num_nodes(num_values, width), epsilon) for width in widths)
-    for oracle in oracles if make is not None else ():
-        params = oracle.build() if isinstance(oracle, FrequencyOracle) else None
-        if not (isinstance(params, CountedParams) and hasattr(params, "sample_tally")):
-            raise TypeError(f"oracle must be {_ORACLE}; it made {oracle!r}.")
-    return oracles
+def _oracles(
+    make: OracleMaker | None, num_values: int, widths: tuple[int, ...], epsilon: float
+) -> tuple[FrequencyOracle, ...]:
+    sizes = (num_nodes(num_values, width) for width in widths)
+    if make is None:
+        return tuple(_best(size, epsilon) for size in sizes)
+    return tuple(_MADE("oracle", make(size, epsilon)) for size in sizes)
 
 
 @functools.lru_cache(maxsize=1024)
 def _best(num_values: int, epsilon: float) -> FrequencyOracle:
-    """The oracle of counted reports with the least sum of variances for uniform users."""
-    found, refused = [], None
+    """The oracle of short reports with the least sum of variances for uniform users."""
+    made, refused = [], None
     for make in (KRR, HadamardResponse, ProjectiveGeometryResponse):
         try:
-            found.append(make(num_values, epsilon))
+            made.append(make(num_values, epsilon))
         except ValueError as error:  # epsilon is too large or too small for its words
             refused = error
-    if not found:
+    if not made:
         assert refused is not None
         raise refused
-    return min(found, key=lambda oracle: oracle.variance(np.ones(num_values, np.int64)).sum())
+    return min(made, key=lambda oracle: oracle.variance(np.ones(num_values, np.int64)).sum())
 
 
-def _mean_squares(protocol: HierarchicalQueries, oracles, widths) -> list[np.ndarray]:
+def _mean_squares(
+    protocol: HierarchicalQueries, oracles: Sequence[FrequencyOracle], widths: Sequence[int]
+) -> list[np.ndarray]:
     """The mean square of each node's estimate by one user on its level, for uniform users."""
     shares = [node_shares(protocol.num_values, width) for width in widths]
+    # Estimates are taken about their mean for uniform users, unless parts are intervals.
     about = [share if protocol.consistency else 0.0 for share in shares]
     return [
-        expected_variances(oracle, share) + share * (1 - centre)
+        oracle.expected_variances(share) + share * (1 - centre)
         for oracle, share, centre in zip(oracles, shares, about, strict=True)
     ]
 
 
-def _parts(protocol: HierarchicalQueries, queries, branching: int, squares, chances):
+def _parts(
+    protocol: HierarchicalQueries,
+    queries: np.ndarray,
+    branching: int,
+    squares: Sequence[np.ndarray],
+    chances: np.ndarray,
+) -> tuple[list[np.ndarray], np.ndarray]:
     if not protocol.consistency:
         return interval_parts(queries, branching, len(squares))
     costs = [square / chance for square, chance in zip(squares, chances, strict=True)]
@@ -236,11 +256,13 @@ def _fit(protocol: HierarchicalQueries, branching: int) -> tuple[float, tuple[fl
     queries, widths = protocol.workload.values, tuple(level_widths(protocol.num_values, branching))
     oracles = _oracles(protocol.oracle, protocol.num_values, widths, protocol.epsilon)
     if protocol.consistency and len(queries) > protocol.num_values:
-        queries = np.linalg.qr(queries, mode="r")  # the same sums over queries, of fewer rows
+        # The error is a function of W^T W, which R of W = Q R has too.
+        queries = np.asarray(np.linalg.qr(queries, "r"))
     squares = _mean_squares(protocol, oracles, widths)
     chances, loads = np.full(len(widths), 1 / len(widths)), np.zeros(len(widths))
     for _ in range(_ROUNDS if protocol.consistency else 1):
         parts, _ = _parts(protocol, queries, branching, squares, chances)
+        # For given R the best pi_l is proportional to the root of the sum of level l.
         loads = np.sqrt([np.sum(s * r**2) for s, r in zip(squares, parts, strict=True)])
         if not loads.any():
             break
@@ -249,7 +271,13 @@ def _fit(protocol: HierarchicalQueries, branching: int) -> tuple[float, tuple[fl
 
 
 class _Reconstruction(NamedTuple):
-    """The parts of each level, float64[m, nodes]; what a user of each level adds; a constant."""
+    """How nodes make answers.
+
+    Attributes:
+      parts: R_l, float64[m, nodes] for each level.
+      shifts: float64[m, levels], what a user of each level adds.
+      offset: float64[m].
+    """
 
     parts: list[np.ndarray]
     shifts: np.ndarray
@@ -266,13 +294,14 @@ def _reconstruction(protocol: HierarchicalQueries) -> _Reconstruction:
     if not protocol.consistency:
         return _Reconstruction(parts, np.zeros((len(queries), len(parts))), constant)
     shares = [node_shares(protocol.num_values, width) for width in protocol.widths]
+    # A user of level l adds (R_l of its estimate - R_l of the shares) / pi_l: about the mean.
     means = [part @ share for part, share in zip(parts, shares, strict=True)]
     shifts = -np.stack(means, axis=1)
     return _Reconstruction(parts, shifts, constant - shifts.sum(axis=1))
 
 
 @functools.lru_cache(maxsize=16)
-def _variances(protocol: HierarchicalQueries) -> np.ndarray:
+def _variances(protocol: HierarchicalQueries) -> Float[np.ndarray, "m k"]:
     parts, shifts, offset = _reconstruction(protocol)
     values = np.arange(protocol.num_values)
     second = np.zeros(protocol.workload.values.shape)
@@ -284,6 +313,154 @@ def _variances(protocol: HierarchicalQueries) -> np.ndarray:
         shifts.T,
         strict=True,
     ):
-        square = query_variances(oracle, part) + (part + shift[:, None]) ** 2
+        # sum_l (V_l + r_l**2) / pi_l - (sum_l r_l)**2, r_l the mean on level l; see the class.
+        square = oracle.query_variances(part) + (part + shift[:, None]) ** 2
         second += square[:, values // width] / chance
     return np.maximum(second - (protocol.workload.values - offset[:, None]) ** 2, 0.0)
+
+
+@params
+class HierarchicalParams(Round[Tree]):
+    """The params of `HierarchicalQueries`: a pytree.
+
+    Where the tallies of all levels count reports, the reports of the levels are numbered one after
+    the other, and the tally is one Count of them. Else a report is the level and, for every level,
+    the report there, zeros but for one; and the tally is that of each level.
+
+    Attributes:
+      levels: the params of each level's frequency oracle.
+      borders: uint32[H - 1], the first word of each level but the first.
+      decoder: float64[m, N + H], what each node's estimated count, and each level's number of
+        users, adds to the answers; N nodes in all.
+      offset: float64[m].
+      widths: values in a node of each level, static.
+      sizes: the number of reports of each level; None where they are not counted; static.
+      num_values: k, static.
+      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+    """
+
+    levels: tuple[Round[Any], ...]
+    borders: UInt32[Array | np.ndarray, " levels-1"]
+    decoder: Float[Array | np.ndarray, "m nodes+levels"]
+    offset: Float[Array | np.ndarray, " m"]
+    widths: tuple[int, ...] = static()
+    sizes: tuple[int, ...] | None = static()
+    num_values: int = static()
+    word_bits: int = static(default=32)
+
+    @property
+    def num_words(self) -> int:
+        """One word for the level, and as many as the oracle that takes the most."""
+        return 1 + max(level.num_words for level in self.levels)
+
+    def user_cost(self, work: Work) -> float:
+        """A user computes the reports of all levels."""
+        return sum(level.user_cost(work) for level in self.levels)
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Tree:
+        """One user's report; a value outside the domain is clamped into it."""
+        value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
+        chosen = jnp.sum(words[0] >= jnp.asarray(self.borders), dtype=jnp.int32)
+        reports = [
+            level.from_bits(part_of(words, 1, level.num_words), value // width)
+            for level, width in zip(self.levels, self.widths, strict=True)
+        ]
+        if self.sizes is None:
+            # All levels read the same words, and have all of epsilon: one report may be sent.
+            def sent(i: int, report: Tree) -> Tree:
+                return jax.tree.map(lambda x: jnp.where(chosen == i, x, jnp.zeros_like(x)), report)
+
+            return chosen, tuple(sent(i, report) for i, report in enumerate(reports))
+        numbered = jnp.int32(0)
+        for i, (report, first) in enumerate(zip(reports, self._firsts(), strict=True)):
+            numbered = jnp.where(chosen == i, first + report, numbered)
+        return numbered
+
+    def _firsts(self) -> list[int]:
+        """The number of the first report of each level."""
+        return [0, *itertools.accumulate(self.sizes or ())][:-1]
+
+    def tally(self, reports: Tree, mask: jax.Array | None = None, /) -> Tree:
+        """The number of each report, Count[sum of sizes]; or a tally for each level."""
+        if self.sizes is not None:
+            return histogram(reports, sum(self.sizes), mask)
+        chosen, each = reports
+        counted = everyone(chosen, mask)
+        return tuple(
+            level.tally(report, counted & (chosen == i))
+            for i, (level, report) in enumerate(zip(self.levels, each, strict=True))
+        )
+
+    def _split(self, outcome: Tree) -> list[Tree]:
+        """The tally of each level."""
+        if self.sizes is None:
+            return list(outcome)
+        starts = self._firsts()
+        return [outcome[a : a + size] for a, size in zip(starts, self.sizes, strict=True)]
+
+    @compiled_in_float64
+    def estimate(self, outcome: Tree, /) -> Float[Array, " m"]:
+        """The estimated answers."""
+        tallies = self._split(outcome)
+        counts = [level.estimate(x) for level, x in zip(self.levels, tallies, strict=True)]
+        users = [users_of(x) for x in tallies]
+        seen = jnp.concatenate([*counts, jnp.stack(users)])
+        decoder, offset = as_float64(self.decoder, self.offset)
+        return dot(decoder, seen) / sum(users) + offset
+
+    @property
+    def law(self) -> TallyLaw[Tree] | None:
+        """The users of each value split over the levels, and each level's law; if all have one."""
+        laws = [level.law for level in self.levels if level.law is not None]
+        if len(laws) < len(self.levels):
+            return None
+        short = all(law.independent is not None for law in laws)
+        distance = sum(law.distance for law in laws)
+        return TallyLaw(self._draw, self._cost, self._draw_independent if short else None, distance)
+
+    def _chances(self) -> Float[Array, " levels"]:
+        """The realised probability of each level; only inside an x64 block."""
+        borders = jnp.asarray(self.borders).astype(jnp.float64) / 2.0**self.word_bits
+        return jnp.diff(borders, prepend=0.0, append=1.0)
+
+    def _nodes(self, counts: Count, width: int) -> Count:
+        """The number of users in each node of a level, from that of each value."""
+        pad = (0, -self.num_values % width)
+        whole: Count = jax.tree.map(lambda limb: jnp.pad(limb, pad), counts)
+        return whole.reshape(-1, width).sum(1)
+
+    def _joined(self, tallies: list[Tree]) -> Tree:
+        if self.sizes is None:
+            return tuple(tallies)
+        return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *tallies)
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Tree:
+        del inputs
+        split = multinomial(jax.random.fold_in(key, 0), counts, self._chances())
+        tallies = [
+            level.sample_tally(jax.random.fold_in(key, 1 + i), self._nodes(split[:, i], width))
+            for i, (level, width) in enumerate(zip(self.levels, self.widths, strict=True))
+        ]
+        return self._joined(tallies)
+
+    @compiled_in_float64
+    def _draw_independent(self, key: jax.Array, users: Independent) -> Tree:
+        split = multinomial(jax.random.fold_in(key, 0), users.size, self._chances())
+        tallies = []
+        for i, (level, width) in enumerate(zip(self.levels, self.widths, strict=True)):
+            law = level.law
+            assert law is not None
+            assert law.independent is not None
+            nodes = Independent(split[i], self._nodes(users.weights, width))
+            tallies.append(law.independent(jax.random.fold_in(key, 1 + i), nodes))
+        return self._joined(tallies)
+
+    def _cost(self, work: Work) -> float:
+        levels = zip(self.levels, self.widths, strict=True)
+        works = [
+            (level.law, dataclasses.replace(work, num_bins=num_nodes(self.num_values, width)))
+            for level, width in levels
+        ]
+        drawn = sum(law.cost(part) for law, part in works if law is not None)
+        return work.draws(work.num_bins * len(self.levels)) + drawn

@@ -1,28 +1,28 @@
 """The whole histogram, through any frequency oracle."""
 
-import dataclasses
 from typing import Any
 
-import jax.tree_util
 import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
-from .._queries import LinearProtocol
+from .._contract import Params, Round, Through, Tree, field, params, spec
+from .._queries import ORACLE, LinearProtocol, users_of
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count
-from ..randomizers._support import FrequencyOracle
-from ._oracle_moments import expected_variances, worst_total
+from ..population import Population
+from ..randomizers import FrequencyOracle
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HistogramQuery(LinearProtocol):
+@spec
+class HistogramQuery(LinearProtocol[Params[Any]]):
     """The share of the users who hold each value: a frequency oracle, normalised.
 
     The workload is the identity, `W h = h`, and is never stored: nothing here takes more than the
     oracle's own O(k) or O(K log K), for domains as large as the oracle can have.
 
     Formal guarantees:
-      * Privacy: that of the oracle, `oracle.exact_epsilon()`.
+      * Privacy: the oracle's, `oracle.exact_epsilon()`.
       * Estimate: without bias, the oracle's estimated counts over the number of users. It is not a
         distribution: shares may be negative, and need not add up to 1. `Projected` makes it one.
       * Variance, exact for a fixed data set: the oracle's over n**2. About the distribution p of
@@ -52,10 +52,7 @@ class HistogramQuery(LinearProtocol):
       True
     """
 
-    oracle: FrequencyOracle
-
-    def __post_init__(self):
-        check_oracle(self.oracle)
+    oracle: FrequencyOracle = field(ORACLE)
 
     @property
     def num_queries(self) -> int:
@@ -72,20 +69,22 @@ class HistogramQuery(LinearProtocol):
         return HistogramParams(self.oracle.build(word_bits))
 
     def exact_epsilon(self) -> float:
-        """The realised privacy parameter: that of the oracle."""
+        """The realised privacy parameter of the oracle."""
         return self.oracle.exact_epsilon()
 
-    def answers(self, histograms: np.ndarray) -> np.ndarray:
-        """The histograms themselves, float64[..., k]."""
+    def answers(self, histograms: Float[np.ndarray, "*n k"]) -> Float[np.ndarray, "*n k"]:
+        """The histograms themselves."""
         return np.asarray(histograms, np.float64)
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The exact variance of each estimated share for given users, float64[k]."""
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " k"]:
+        """The exact variance of each estimated share for given users."""
         counts = self.check_histogram(counts, inputs)
         return self.oracle.variance(counts) / counts.sum() ** 2
 
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
-        """The exact mean squared error about p for independent users, float64[k].
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int
+    ) -> Float[np.ndarray, " k"]:
+        """The exact mean squared error about p for independent users.
 
         Args:
           probabilities: float[k], of each value; rounded to multiples of 2**-52.
@@ -93,101 +92,37 @@ class HistogramQuery(LinearProtocol):
         """
         p = self.check_distribution(probabilities)
         n = check_int("num_users", num_users, low=1)
-        return (expected_variances(self.oracle, p) + p * (1 - p)) / n
+        # p_v (1 - p_v) is the variance of the indicator of one random user's value.
+        return (self.oracle.expected_variances(p) + p * (1 - p)) / n
 
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of one share over all data sets of a size; exact."""
         return self.oracle.worst_case_variance(num_users) / num_users**2
 
     def worst_case_total_variance(self, num_users: int) -> float:
-        """The largest sum of the variances over all data sets of a size; exact.
+        """The largest sum of the variances over all data sets of a size; exact."""
+        return self.oracle.worst_case_total_variance(num_users) / num_users**2
 
-        The sum is linear in the histogram, so users who all hold one value attain it.
-        """
-        n = check_int("num_users", num_users, low=1)
-        return worst_total(self.oracle) / n
-
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins of the oracle's domain."""
         self.oracle.check_population(population)
 
 
-def check_oracle(oracle: Any) -> None:
-    """Raises TypeError unless `oracle` is the spec of a frequency oracle."""
-    if not isinstance(oracle, FrequencyOracle):
-        raise TypeError(
-            "oracle must be the spec of a frequency oracle, which counts the users with each value,"
-            f" such as jaxdp.randomizers.HadamardResponse(num_values, epsilon), got {oracle!r}."
-        )
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class HistogramParams:
+@params
+class HistogramParams(Through[Tree]):
     """The params of `HistogramQuery`: a pytree.
 
-    Users do what the oracle says. What the oracle's params lack, such as `sample_tally`, these lack
-    too.
-
     Attributes:
-      oracle: the params of the frequency oracle.
+      inner: the params of the frequency oracle.
     """
 
-    oracle: Any
+    inner: Round[Tree]
 
-    @property
-    def num_words(self) -> int:
-        """Those of the oracle."""
-        return self.oracle.num_words
-
-    @property
-    def lazy_words(self) -> bool:
-        """Whether `from_bits` reads words one by one."""
-        return getattr(self.oracle, "lazy_words", False)
-
-    def from_bits(self, words, value):
-        """One user's report, the oracle's.
-
-        Args:
-          words: uint32[num_words].
-          value: int32[] in [0, k).
-        """
-        return self.oracle.from_bits(words, value)
-
-    def privatize(self, key, value):
-        """One user's report, its words drawn from `key`; see `from_bits`."""
-        return self.oracle.privatize(key, value)
-
-    def tally(self, reports, mask):
-        """The oracle's tally of the masked reports."""
-        return self.oracle.tally(reports, mask)
-
-    @property
-    def sample_tally(self):
-        """The oracle's: a tally drawn at once from the users' counts."""
-        return self.oracle.sample_tally
-
-    @property
-    def sample_tally_iid(self):
-        """The oracle's: a tally of independent users."""
-        return self.oracle.sample_tally_iid
-
-    @property
-    def tally_cost(self):
-        """The oracle's: nanoseconds of `sample_tally`, roughly."""
-        return self.oracle.tally_cost
-
-    def raw(self, tally):
+    def raw(self, outcome: Tree) -> Float[Array, " k"]:
         """The estimate: nothing is done to it afterwards."""
-        return self.estimate(tally)
+        return self.estimate(outcome)
 
     @compiled_in_float64
-    def estimate(self, tally):
-        """The estimated shares of the values, float[k]."""
-        return self.oracle.estimate(tally) / count_users(tally)
-
-
-def count_users(tally):
-    """The number of users of an oracle's tally, as float64; only inside an x64 block."""
-    users = tally if isinstance(tally, Count) else tally["users"]
-    return users.sum().f64()
+    def estimate(self, outcome: Tree, /) -> Float[Array, " k"]:
+        """The estimated shares of the values."""
+        return self.inner.estimate(outcome) / users_of(outcome)

@@ -1,32 +1,41 @@
 """Marginals and parities of binary features, from vector reports."""
 
-import dataclasses
 import functools
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
 
+from .._checks import Choice, Integer, Optional
+from .._contract import Tree, field, spec
 from .._features import check_binary_rows
-from .._spec import check_choice, check_int
+from .._spec import check_int
 from .._subsets import num_subsets, subsets
 from ._encoded import radius_of
-from ._product_means import ProductCode, ProductMeans
+from ._product_means import (
+    EPSILON,
+    ONTO,
+    TOLERANCE,
+    ProductEncoding,
+    ProductMeans,
+    ProjectionSet,
+)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class MarginalQueries(ProductMeans):
-    """Marginals of at most k of n binary features: users report all of their own by `PrivUnitG`.
+    """Marginals of at most k of n binary features: users report all of theirs by `PrivUnitG`.
 
     Users hold x in {0, 1}^n. The answers are the shares y_U of users who have all the features in U
     ("marginals"), or the means p_U of the products of `1 - 2 x_i` over U ("parities"), for
-    `1 <= |U| <= k`. A user's vector holds the N products of the own features, less 1/2 each for
+    `1 <= |U| <= k`. A user's vector holds the N products of its features, minus 1/2 each for
     marginals, and is reported by `PrivUnitG`; the estimate is the mean of the reports, which may be
     projected: with `onto=jaxdp.central.MomentSet(n, k, basis)` it is the local version of
     `jaxdp.central.Marginals`. No matrix with a column for each of the 2**n values is needed.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, that of `PrivUnitG`: `exact_epsilon() <= epsilon`.
+      * Privacy: pure epsilon-LDP, by `PrivUnitG`: `exact_epsilon() <= epsilon`.
       * Raw estimate: unbiased; `raw_variance` is exact, the same for every data set and answer:
         `r**2 / (gamma**2 n)` with the gamma of `PrivUnitG`, and the radius r of a ball that all
         users' vectors lie in: `r**2 = N` for parities, N / 4 for marginals, or f(t), the number of
@@ -47,8 +56,9 @@ class MarginalQueries(ProductMeans):
       num_features: n >= 1.
       order: k in [1, n].
       epsilon: privacy parameter, in [1e-4, 30].
-      onto: None for the raw estimate; or a convex set of points of shape (N,), an object that is
-        hashable and has `shape` and `project(x, tol=)`, as `jaxdp.central.ConvexSet` describes it.
+      onto: None for the raw estimate; or a convex set of points of shape (N,): a
+        `jaxdp.central.ConvexSet`, or any hashable object with its `shape`, `radius`,
+        `complexity_bound()` and `project(x, tol=)`.
       basis: "marginals" or "parities".
       sparsity: None, or t in [1, n]: no user has more than t features. Only for marginals.
       tol: relative accuracy of the projection.
@@ -75,28 +85,30 @@ class MarginalQueries(ProductMeans):
       Feldman, Talwar (2022) for the reports.
     """
 
-    num_features: int
-    order: int
-    epsilon: float
-    onto: Any = None
-    basis: Literal["marginals", "parities"] = "marginals"
-    sparsity: int | None = None
-    tol: float = 1e-3
+    num_features: int = field(Integer(1))  # pyright: ignore[reportIncompatibleMethodOverride]
+    order: int = field(Integer(1))
+    epsilon: float = field(EPSILON)
+    onto: ProjectionSet | None = field(ONTO, default=None)
+    basis: Literal["marginals", "parities"] = field(
+        Choice("marginals", "parities"), default="marginals"
+    )
+    sparsity: int | None = field(Optional(Integer(1)), default=None)
+    tol: float = field(TOLERANCE, default=1e-3)
 
-    def __post_init__(self):
-        n = check_int("num_features", self.num_features, low=1)
-        check_int("order", self.order, low=1, high=n)
-        check_choice("basis", self.basis, ("marginals", "parities"))
+    def validate(self) -> None:
+        """Raises ValueError unless the arguments fit together."""
+        check_int("order", self.order, low=1, high=self.num_features)
         if self.sparsity is not None:
-            check_int("sparsity", self.sparsity, low=1, high=n)
+            check_int("sparsity", self.sparsity, low=1, high=self.num_features)
             if self.basis == "parities":
                 raise ValueError(
                     "sparsity must be None with basis='parities': all of a sparse user's parities "
                     "are 1 or -1; use basis='marginals'."
                 )
-        if getattr(self.onto, "basis", self.basis) != self.basis:
-            raise ValueError(f"onto must be a set of {self.basis}, got {self.onto!r}.")
-        self._check("order", self.num_queries)
+        match self.onto:
+            case object(basis=basis) if basis != self.basis:  # a `MomentSet`
+                raise ValueError(f"onto must be a set of {self.basis}, got {self.onto!r}.")
+        self._check_products("order", self.order, self.num_queries)
 
     @property
     def kind(self) -> str:
@@ -118,27 +130,25 @@ class MarginalQueries(ProductMeans):
         """N, the number of nonempty sets of at most k features: by size, then lexicographically."""
         return num_subsets(self.num_features, self.order) - 1
 
-    @property
-    def _num_features(self) -> int:
-        return self.num_features
-
-    def code(self) -> ProductCode:
+    def encoding(self) -> ProductEncoding:
         """Products over sets of features, about the centre of a ball."""
-        return _code(self.num_features, self.order, self.basis, self.sparsity)
+        return _encoding(self.num_features, self.order, self.basis, self.sparsity)
 
-    def factors(self, inputs) -> np.ndarray:
-        """The features, or 1 - 2 times them, float64[rows, n]."""
+    def factors(self, inputs: Tree) -> Float[np.ndarray, "rows n"]:
+        """The features, or 1 - 2 times them."""
         rows = check_binary_rows(inputs, self.num_features, self.sparsity).astype(np.float64)
         return rows if self.basis == "marginals" else 1 - 2 * rows
 
 
 @functools.lru_cache(maxsize=16)
-def _code(n: int, order: int, basis: str, sparsity: int | None) -> ProductCode:
+def _encoding(n: int, order: int, basis: str, sparsity: int | None) -> ProductEncoding:
     sets = subsets(n, order)[1:]
     ones = np.ones(len(sets), np.float32)
     square, shift = float(len(sets)), 0.0
     if basis == "marginals":
+        # Users with t features have at most as many products of 1: a ball around 0 may be smaller
+        # than the one around (1/2, .., 1/2) that holds all users.
         sparse = num_subsets(n if sparsity is None else sparsity, order) - 1
         square, shift = min((square / 4, 0.5), (sparse, 0.0))
     radius = radius_of(np.array([[math.sqrt(square)]]))
-    return ProductCode(sets, np.float32(shift) * ones, ones, None, radius)
+    return ProductEncoding(sets, np.float32(shift) * ones, ones, None, radius)

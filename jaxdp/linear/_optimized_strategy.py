@@ -4,23 +4,24 @@ import dataclasses
 import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from .._queries import AdditiveProtocol, check_workload
-from .._spec import FrozenArray, check_epsilon, check_int
-from .._x64 import compiled_in_float64, dot
+from .._checks import Epsilon, Integer
+from .._contract import Round, Through, field, params, spec
+from .._queries import WORKLOAD, AdditiveProtocol
+from .._spec import FrozenArray, check_int
+from .._x64 import compiled_in_float64
 from ..random import Count
-from ..randomizers._finite_channel import MAX_ENTRIES, FiniteChannel, left_inverse, thresholds
-from ..randomizers._finite_channel_params import FiniteChannelParams, joined, split
+from ..randomizers import FiniteChannel
+from ..randomizers._finite_channel import MAX_ENTRIES, left_inverse, split
 from ._strategy_descent import optimize, worst_prior
 
 _MAX_BIAS = 1e-6  # of the largest answer: beyond, the channel does not determine the answers
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OptimizedStrategy(AdditiveProtocol):
+@spec
+class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
     """Users send one of a few hundred reports through a channel made for these queries.
 
     A search over all channels with m reports, none of them fixed in advance, for the least variance
@@ -34,8 +35,8 @@ class OptimizedStrategy(AdditiveProtocol):
     compared.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, exactly: that of the `FiniteChannel`, whose probabilities are
-        integers over 2**32, whatever the search found.
+      * Privacy: pure epsilon-LDP, exactly, by a `FiniteChannel`, whose probabilities are integers
+        over 2**32, whatever the search returns.
       * Estimate: `sum_y N_y V_y / n`, with the decoder `V = W (Q^T D^-1 Q)^+ Q^T D^-1` in float64,
         Q the realised channel, and D the law of a report of users with the law `prior()`. Without
         bias: no mean differs from the truth by more than rounding, about 1e-12 of it.
@@ -80,24 +81,21 @@ class OptimizedStrategy(AdditiveProtocol):
       under local differential privacy.
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
     num_outputs: int | None = None
-    objective: Any = "worst"  # a str or a FrozenArray, once constructed
-    num_steps: int = 3000
-    seed: int = 0
-    channel: Any = None  # None or a FrozenArray, once constructed
+    objective: Any = "worst"  # a str, or stored as a FrozenArray
+    num_steps: int = field(Integer(1), default=3000)
+    seed: int = field(Integer(0, 2**32 - 1), default=0)
+    channel: Any = None  # stored as a FrozenArray
     progress: bool = dataclasses.field(default=False, compare=False)
 
-    def __post_init__(self):
-        object.__setattr__(self, "workload", check_workload(self.workload))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+    def validate(self) -> None:
+        """Raises unless the arguments fit together; settles the number of reports."""
         k = self.num_values
         if k < 2:
             raise ValueError("workload must have at least 2 columns: of one value all is known.")
-        check_int("num_steps", self.num_steps, low=1)
-        check_int("seed", self.seed, low=0, high=2**32 - 1)
-        object.__setattr__(self, "objective", _check_objective(self.objective, k))
+        self._settle(objective=_check_objective(self.objective, k))
         if self.channel is not None:
             given = FiniteChannel(self.channel, self.epsilon)
             if given.num_values != k:
@@ -110,30 +108,27 @@ class OptimizedStrategy(AdditiveProtocol):
                     f"num_outputs = {self.num_outputs!r} must be left out or be the number of "
                     f"columns of channel, {given.num_reports}."
                 )
-            object.__setattr__(self, "channel", given.table)
-            object.__setattr__(self, "num_outputs", given.num_reports)
+            self._settle(channel=given.table, num_outputs=given.num_reports)
             _solution(self)
         else:
             outputs = 4 * k if self.num_outputs is None else self.num_outputs
             high = max(2, MAX_ENTRIES // k)
-            object.__setattr__(
-                self, "num_outputs", check_int("num_outputs", outputs, low=2, high=high)
-            )
+            self._settle(num_outputs=check_int("num_outputs", outputs, low=2, high=high))
 
     @property
     def randomizer(self) -> FiniteChannel:
         """What a user runs; it is searched for at first use."""
         return _solution(self)[0]
 
-    def prior(self) -> np.ndarray:
-        """The law of users for which the decoder has the least variance, float64[k].
+    def prior(self) -> Float[np.ndarray, " k"]:
+        """The law of users for which the decoder has the least variance.
 
         For the worst case it is the one whose users are the hardest; otherwise the objective's.
         """
         return _solution(self)[1]
 
-    def decoder(self) -> np.ndarray:
-        """V, what each report contributes to the answers, float64[q, m]."""
+    def decoder(self) -> Float[np.ndarray, "q m"]:
+        """V, what each report contributes to the answers."""
         return _solution(self)[2]
 
     def optimized(self) -> "OptimizedStrategy":
@@ -142,23 +137,18 @@ class OptimizedStrategy(AdditiveProtocol):
 
     def build(self, word_bits: int = 32) -> "OptimizedStrategyParams":
         """The params."""
-        cumulative = thresholds(self.randomizer, word_bits)
-        return OptimizedStrategyParams(cumulative, split(self.decoder()), word_bits)
+        channel = self.randomizer.build(word_bits)
+        return OptimizedStrategyParams(dataclasses.replace(channel, decoder=split(self.decoder())))
 
     def exact_epsilon(self) -> float:
-        """The realised privacy parameter: that of `randomizer`."""
+        """The realised privacy parameter of `randomizer`."""
         return self.randomizer.exact_epsilon()
 
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the variance of one user's contribution to each answer; exact.
-
-        Returns:
-          float64[q, k] and float64[q, k]: column v for a user who holds v.
-        """
+    def contributions(self) -> tuple[Float[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
         return _moments(self)
 
 
-def _check_objective(objective: Any, num_values: int) -> Any:
+def _check_objective(objective: object, num_values: int) -> str | FrozenArray:
     """The objective: a name, or a law as a FrozenArray."""
     names = ("worst", "mean")
     if isinstance(objective, str):
@@ -166,8 +156,7 @@ def _check_objective(objective: Any, num_values: int) -> Any:
             return objective
         law = np.zeros(0)
     else:
-        values = objective.values if isinstance(objective, FrozenArray) else objective
-        law = np.asarray(values)
+        law = np.asarray(objective)
         law = law.astype(np.float64).ravel() if law.dtype.kind in "biuf" else np.zeros(0)
     if law.size != num_values or not np.all(np.isfinite(law) & (law >= 0)) or law.sum() <= 0:
         raise ValueError(
@@ -177,11 +166,9 @@ def _check_objective(objective: Any, num_values: int) -> Any:
     return FrozenArray(law / law.sum())
 
 
-def _law(objective: Any, num_values: int) -> np.ndarray | None:
-    if objective == "worst":
-        return None
-    if objective == "mean":
-        return np.full(num_values, 1 / num_values)
+def _law(objective: str | FrozenArray, num_values: int) -> Float[np.ndarray, " k"] | None:
+    if isinstance(objective, str):
+        return None if objective == "worst" else np.full(num_values, 1 / num_values)
     return objective.values
 
 
@@ -212,7 +199,9 @@ def _solution(protocol: OptimizedStrategy) -> tuple[FiniteChannel, np.ndarray, n
     return channel, prior, decoder
 
 
-def _searched(gram: np.ndarray, settings: tuple, progress: bool) -> np.ndarray:
+def _searched(
+    gram: Float[np.ndarray, "k k"], settings: tuple[Any, ...], progress: bool
+) -> Float[np.ndarray, "k m"]:
     num_steps = settings[3]
     if not progress:
         return optimize(gram, *settings, report=lambda steps: None)
@@ -230,24 +219,22 @@ def _moments(protocol: OptimizedStrategy) -> tuple[np.ndarray, np.ndarray]:
     law = protocol.randomizer.weights().T / 2.0**32
     decoder = protocol.decoder()
     mean = decoder @ law
+    # Var = E c**2 - (E c)**2; about the mean over the reports, which leaves less to cancel
     centred = decoder - decoder.mean(axis=1, keepdims=True)
     return mean, np.square(centred) @ law - np.square(centred @ law)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class OptimizedStrategyParams(FiniteChannelParams):
-    """The params of `OptimizedStrategy`: those of its channel, whose decoder gives answers.
+@params
+class OptimizedStrategyParams(Through[Count]):
+    """The params of `OptimizedStrategy`: a pytree.
 
     Attributes:
-      thresholds: uint32[k, m - 1], the cumulative weights of each row but for the last.
-      decoder: float32[2, q, m], the sum of which makes answers of the reports' shares.
-      word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
+      inner: the params of its channel, whose decoder makes answers instead of counts.
     """
 
+    inner: Round[Count]
+
     @compiled_in_float64
-    def estimate(self, tally: Count):
-        """The estimated answers, float[q]."""
-        assert self.decoder is not None
-        reports = tally.f64()
-        return dot(joined(self.decoder), reports) / jnp.sum(reports)
+    def estimate(self, outcome: Count, /) -> Float[Array, " q"]:
+        """The estimated answers."""
+        return self.inner.estimate(outcome) / outcome.sum().f64()

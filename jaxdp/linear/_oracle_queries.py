@@ -1,22 +1,20 @@
 """Linear queries answered from the counts of a frequency oracle."""
 
-import dataclasses
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from .._queries import AdditiveProtocol, check_workload
+from .._contract import Params, Round, Through, Tree, field, params, spec
+from .._queries import ORACLE, WORKLOAD, AdditiveProtocol, users_of
 from .._x64 import compiled_in_float64, dot
-from ..randomizers._support import FrequencyOracle
-from ._histogram_query import HistogramParams, check_oracle
-from ._oracle_moments import query_variances
+from ..randomizers import FrequencyOracle
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OracleQueries(AdditiveProtocol):
+@spec
+class OracleQueries(AdditiveProtocol[Params[Any]]):
     """Linear queries by post-processing: a frequency oracle estimates h, and W is applied to it.
 
     The baseline for workloads of few or sparse queries. A query of many values adds up the noise of
@@ -24,12 +22,12 @@ class OracleQueries(AdditiveProtocol):
     j is `s**2 |w_j|**2`.
 
     Formal guarantees:
-      * Privacy: that of the oracle, `oracle.exact_epsilon()`.
+      * Privacy: the oracle's, `oracle.exact_epsilon()`.
       * Estimate: `W h` without bias, `W c / n` of the oracle's estimated counts c.
       * Variance, exact for a fixed data set with counts c_v: `sum_v c_v w_j^T S_v w_j / n**2`, S_v
         being the covariance of the oracle's estimate of one user of value v. `contributions()` has
         the terms, in O(m k) or O(m K log K) steps and without a k x k matrix for the oracles of
-        this package; for another one that has `covariance(value)`, in O(m k**3).
+        this package; for another one that gives only `covariance(value)`, in O(m k**3).
 
     Edge cases:
       ============================  ============================================================
@@ -56,12 +54,11 @@ class OracleQueries(AdditiveProtocol):
       0.433
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    oracle: FrequencyOracle
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    oracle: FrequencyOracle = field(ORACLE)
 
-    def __post_init__(self):
-        object.__setattr__(self, "workload", check_workload(self.workload))
-        check_oracle(self.oracle)
+    def validate(self) -> None:
+        """Raises ValueError unless the workload and the oracle have one domain."""
         if self.oracle.num_values != self.num_values:
             raise ValueError(
                 f"oracle has num_values = {self.oracle.num_values}, but the workload has "
@@ -73,37 +70,32 @@ class OracleQueries(AdditiveProtocol):
         return OracleQueriesParams(self.oracle.build(word_bits), self.workload.values)
 
     def exact_epsilon(self) -> float:
-        """The realised privacy parameter: that of the oracle."""
+        """The realised privacy parameter of the oracle."""
         return self.oracle.exact_epsilon()
 
-    def contributions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the variance of one user's contribution to each answer; exact.
-
-        Returns:
-          float64[m, k], the workload itself, and float64[m, k]: column v for a user who holds v.
-        """
+    def contributions(self) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
         return self.workload.values, _variances(self)
 
 
 @functools.lru_cache(maxsize=64)
-def _variances(protocol: OracleQueries) -> np.ndarray:
-    return query_variances(protocol.oracle, protocol.workload.values)
+def _variances(protocol: OracleQueries) -> Float[np.ndarray, "m k"]:
+    return protocol.oracle.query_variances(protocol.workload.values)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class OracleQueriesParams(HistogramParams):
+@params
+class OracleQueriesParams(Through[Tree]):
     """The params of `OracleQueries`: a pytree.
 
     Attributes:
-      oracle: the params of the frequency oracle.
+      inner: the params of the frequency oracle.
       workload: float64[m, k].
     """
 
-    workload: jax.Array | np.ndarray
+    inner: Round[Tree]
+    workload: Float[Array | np.ndarray, "m k"]
 
     @compiled_in_float64
-    def estimate(self, tally):
-        """The estimated answers, float[m]."""
-        shares = HistogramParams.estimate(self, tally)
+    def estimate(self, outcome: Tree, /) -> Float[Array, " m"]:
+        """The estimated answers."""
+        shares = self.inner.estimate(outcome) / users_of(outcome)
         return dot(jnp.asarray(self.workload).astype(jnp.float64), shares)

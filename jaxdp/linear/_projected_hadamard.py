@@ -1,12 +1,13 @@
 """The whole histogram by Hadamard response, projected onto the simplex."""
 
-import dataclasses
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
-from .._spec import check_choice
+from .._checks import Choice, Epsilon, Integer
+from .._contract import Params, field, spec
 from ..randomizers import HadamardResponse
 from ._histogram_query import HistogramQuery
 from ._projected import ProjectedProtocol
@@ -14,7 +15,7 @@ from ._projected import ProjectedProtocol
 POSTPROCESS = ("simplex", "norm_sub", "clip", "none")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class ProjectedHadamard(ProjectedProtocol):
     """Projected Hadamard response: the share of the users who hold each value, for any domain.
 
@@ -24,7 +25,7 @@ class ProjectedHadamard(ProjectedProtocol):
     O(log k) steps, the analyst O(n + K log K).
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, that of `HadamardResponse`.
+      * Privacy: pure epsilon-LDP, by `HadamardResponse`.
       * Raw estimate: params have `raw(tally)`, without bias; its variances are
         `(n c**2 - c_v) / n**2` with `c = (e**epsilon + 1) / (e**epsilon - 1)`. With
         `postprocess="none"` it is the estimate, and all predictions are exact.
@@ -73,20 +74,26 @@ class ProjectedHadamard(ProjectedProtocol):
       projection onto the L1 ball is further away than that onto the simplex is not needed.
     """
 
-    num_values: int = dataclasses.field()  # not the property of the base class
-    epsilon: float
-    postprocess: str = "simplex"
+    num_values: int = field(Integer(2))  # pyright: ignore[reportIncompatibleMethodOverride]
+    epsilon: float = field(Epsilon())
+    postprocess: str = field(Choice(*POSTPROCESS), default="simplex")
 
-    def __post_init__(self):
-        oracle = HadamardResponse(self.num_values, self.epsilon, num_blocks=1)
-        object.__setattr__(self, "num_values", oracle.num_values)
-        object.__setattr__(self, "epsilon", oracle.epsilon)
-        check_choice("postprocess", self.postprocess, POSTPROCESS)
+    below = None
+    tol = 1e-6  # not used: these projections are exact
+
+    def validate(self) -> None:
+        """Raises ValueError where the oracle cannot be built."""
+        self.oracle.validate()
+
+    @property
+    def oracle(self) -> HadamardResponse:
+        """What users run."""
+        return HadamardResponse(self.num_values, self.epsilon, num_blocks=1)
 
     @property
     def histogram(self) -> HistogramQuery:
         """The protocol without the projection."""
-        return HistogramQuery(HadamardResponse(self.num_values, self.epsilon, num_blocks=1))
+        return HistogramQuery(self.oracle)
 
     @property
     def protocol(self) -> HistogramQuery:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -98,21 +105,11 @@ class ProjectedHadamard(ProjectedProtocol):
         """What the raw estimate is projected onto; see `postprocess`."""
         return self.postprocess
 
-    @property
-    def below(self) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """None: the number of users does not matter."""
-        return None
-
-    @property
-    def tol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Not used: these projections are exact."""
-        return 1e-6
-
-    def build(self, word_bits: int = 32):
-        """The params: those of the histogram, or of its `Projected`."""
+    def build(self, word_bits: int = 32) -> Params[Any]:
+        """The params of the histogram, or of its projection."""
         if self.postprocess == "none":
             return self.histogram.build(word_bits)
-        return super(ProjectedHadamard, self).build(word_bits)
+        return ProjectedProtocol.build(self, word_bits)
 
     def _is_raw(self, num_users: float) -> bool:
         del num_users
@@ -123,15 +120,15 @@ class ProjectedHadamard(ProjectedProtocol):
         del histogram
         if self.postprocess == "clip":
             return np.inf
-        return min(_largest_entry(self.histogram, num_users), 2.0)
+        return min(_largest_entry(self.oracle, num_users), 2.0)
 
     def _drawn_width_bound(self, num_users: float) -> float:
         return self._width_bound(num_users)
 
 
 @functools.lru_cache(maxsize=1024)
-def _largest_entry(histogram: HistogramQuery, num_users: float) -> float:
+def _largest_entry(oracle: HadamardResponse, num_users: float) -> float:
     """`c sqrt(2 log(k) / n)`, at least the mean of the largest entry of the noise."""
-    own, other = histogram.oracle.probabilities()  # pyright: ignore[reportAttributeAccessIssue]
-    gain = float((own + other) / (own - other))
-    return gain * math.sqrt(2 * math.log(histogram.num_values) / num_users)
+    inside, outside = oracle.probabilities()
+    gain = float((inside + outside) / (inside - outside))  # c, as built
+    return gain * math.sqrt(2 * math.log(oracle.num_values) / num_users)

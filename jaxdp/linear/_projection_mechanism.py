@@ -1,23 +1,28 @@
 """The projection mechanism for linear queries."""
 
-import dataclasses
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from .._queries import check_workload
-from .._spec import check_epsilon
-from ..randomizers._mean import MeanRandomizer
-from ..randomizers._priv_unit_g import PrivUnitG
-from ._encoded import Code, EncodedProtocol, column_code, make_randomizer
+from .._checks import Epsilon, Real
+from .._contract import field, spec
+from .._queries import WORKLOAD
+from ..randomizers import MeanRandomizer, PrivUnitG
+from ._encoded import (
+    RANDOMIZER,
+    EncodedProtocol,
+    Encoding,
+    VectorMaker,
+    column_encoding,
+    make_randomizer,
+)
 from ._projected import ProjectedProtocol
 
 _STEPS = 1000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class ProjectionMechanism(ProjectedProtocol):
     """The projection mechanism: users report randomized columns, the mean is projected on the hull.
 
@@ -27,7 +32,7 @@ class ProjectionMechanism(ProjectedProtocol):
     least worst error up to `sqrt(log k)`.
 
     Formal guarantees:
-      * Privacy: that of the randomizer, pure epsilon-LDP for `PrivUnitG`.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`.
       * `E |answers - W h|**2 <= C**2 sqrt(2 s log(k) / n)` on every data set, C the radius of the
         ball and s a little more than the variance of a report of the unit ball in one direction
         (for `PrivUnitG`; others have a term in 1/n). The predictions are this proven bound or that
@@ -66,42 +71,34 @@ class ProjectionMechanism(ProjectedProtocol):
       instance-optimal private query release.
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
-    randomizer: Callable[..., MeanRandomizer] = PrivUnitG
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
     shift: bool = True
-    tol: float = 1e-6
+    tol: float = field(Real(0.0, 1.0), default=1e-6)
 
-    def __post_init__(self):
-        protocol = self.protocol
-        object.__setattr__(self, "workload", protocol.workload)
-        object.__setattr__(self, "epsilon", protocol.epsilon)
+    onto = "hull"
+    below = None
+
+    def validate(self) -> None:
+        """Raises unless the randomizer can be made."""
+        self.protocol.validate()
 
     @property
-    def protocol(self) -> "ColumnQueries":
-        """The protocol whose estimate is projected; its own is unbiased."""
+    def protocol(self) -> "ColumnQueries":  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The protocol whose unbiased estimate is projected."""
         return ColumnQueries(self.workload, self.epsilon, self.randomizer, self.shift)
 
-    @property
-    def onto(self) -> str:
-        """Always "hull"."""
-        return "hull"
 
-    @property
-    def below(self) -> None:
-        """None: the estimate is always projected."""
-        return None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ColumnQueries(EncodedProtocol):
-    """Every user sends the own column of the workload, randomized; reports are averaged.
+@spec
+class ColumnQueries(EncodedProtocol[MeanRandomizer]):
+    """Every user sends its column of the workload, randomized; reports are averaged.
 
     What `ProjectionMechanism` projects, with the same arguments, privacy, edge cases and errors
     raised.
 
     Formal guarantees:
-      * Privacy: that of the randomizer, pure epsilon-LDP for `PrivUnitG`.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`.
       * Bias: none, up to the rounding of the columns to float32.
       * Variance: exact in `variance` and the other predictions; for `PrivUnitG` that of each answer
         is at most `C**2 sigma**2 / n`, sigma**2 the variance of a report of the unit ball and C the
@@ -115,33 +112,27 @@ class ColumnQueries(EncodedProtocol):
       True
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
-    randomizer: Callable[..., MeanRandomizer] = PrivUnitG
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
     shift: bool = True
 
-    def __post_init__(self):
-        object.__setattr__(self, "workload", check_workload(self.workload))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        self.code()
+    def validate(self) -> None:
+        """Raises unless the randomizer can be made."""
+        self.encoding()
 
-    def code(self) -> Code:
-        """A value's vector is its column, less the center of a ball around all columns."""
-        return _code(self)
+    def _encode(self) -> Encoding[MeanRandomizer]:
+        """A value's vector is its column, minus the center of a ball around all columns."""
+        workload = self.workload.values
 
+        def randomizer(radius: float) -> MeanRandomizer:
+            return make_randomizer(self.randomizer, len(workload), self.epsilon, radius)
 
-@functools.lru_cache(maxsize=64)
-def _code(protocol: ColumnQueries) -> Code:
-    workload = protocol.workload.values
-
-    def randomizer(radius):
-        return make_randomizer(protocol.randomizer, len(workload), protocol.epsilon, radius)
-
-    offset = _center(workload) if protocol.shift else 0.0
-    return column_code(workload, offset, 2, randomizer)
+        offset = _center(workload) if self.shift else 0.0
+        return column_encoding(workload, offset, 2, randomizer)
 
 
-def _center(points: np.ndarray) -> np.ndarray:
+def _center(points: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " m"]:
     """Nearly the center of the smallest ball around the columns: Badoiu and Clarkson (2003)."""
     centers = np.mean(points, axis=1), np.zeros(len(points))
     center = points[:, 0]

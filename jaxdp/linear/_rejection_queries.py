@@ -1,27 +1,30 @@
 """Linear queries by Bassily's Gaussian rejection sampling."""
 
-import dataclasses
 import functools
 import math
 import warnings
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from .._queries import check_workload
-from .._spec import check_choice, check_epsilon, check_int
-from ..randomizers._gaussian_rejection import GaussianRejection
+from .._checks import Choice, Epsilon, Integer, Optional
+from .._contract import Tree, field, spec
+from .._queries import WORKLOAD
+from .._spec import check_int
+from ..randomizers import GaussianRejection
 from ..randomizers._gaussian_rejection_law import ratio_error
-from ._encoded import Code, EncodedProtocol, column_code
+from ._encoded import EncodedProtocol, Encoding, column_encoding
 
 _FEWEST = 120  # users for which the paper analyses its algorithm
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RejectionQueries(EncodedProtocol):
-    """Every user keeps or drops a Gaussian vector as the own column tells; kept ones are averaged.
+@spec
+class RejectionQueries(EncodedProtocol[GaussianRejection]):
+    """Users accept or reject a Gaussian vector by their workload column; the analyst averages.
 
-    A report is a normal vector that does not depend on the user, kept with a probability that
+    A report is a normal vector that does not depend on the user, accepted with a probability that
     grows with its likelihood under the user's column; see `GaussianRejection`. `"repaired"` is pure
     and unbiased. `"as_printed"` is the paper's, neither of the two, for study; its estimate is the
     average over the users who did not drop out.
@@ -72,30 +75,34 @@ class RejectionQueries(EncodedProtocol):
       Errata: see `GaussianRejection`.
     """
 
-    workload: Any  # a FrozenArray, once constructed
-    epsilon: float
-    variant: str = "repaired"
-    num_users: int | None = None
+    workload: Any = field(WORKLOAD)  # stored as a FrozenArray
+    epsilon: float = field(Epsilon())
+    variant: str = field(Choice("repaired", "as_printed"), default="repaired")
+    num_users: int | None = field(Optional(Integer(1)), default=None)
 
-    def __post_init__(self):
-        object.__setattr__(self, "workload", check_workload(self.workload))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        check_choice("variant", self.variant, ("repaired", "as_printed"))
-        self.code()
+    def validate(self) -> None:
+        """Raises ValueError where the randomizer does not suit; warns of few users."""
+        self.encoding()
         if not self._pure and (self.num_users or 0) < _FEWEST:
             warnings.warn(
                 f"num_users = {self.num_users}: the analysis of Algorithm 4 needs at least "
                 f"{_FEWEST} users.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     @property
     def _pure(self) -> bool:
         return self.variant == "repaired"
 
-    def code(self) -> Code:
+    def _encode(self) -> Encoding[GaussianRejection]:
         """A value's vector is its column."""
-        return _code(self)
+
+        def randomizer(radius: float) -> GaussianRejection:
+            return GaussianRejection(
+                self.num_queries, self.epsilon, radius, self.variant, self.num_users
+            )
+
+        return column_encoding(self.workload.values, 0.0, 2, randomizer)
 
     def projection_threshold(self, num_users: int) -> float:
         """The number of users below which Algorithm 4 projects.
@@ -112,26 +119,28 @@ class RejectionQueries(EncodedProtocol):
         dims = self.num_queries**2 * math.log(n)
         return dims / (4 * self.epsilon**2 * math.log(self.num_values))
 
-    def variance(self, counts, inputs=None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
         if self._pure:
             return EncodedProtocol.variance(self, counts, inputs)
         counts = self.check_histogram(counts, inputs)
-        held = counts > 0
-        kept, mean, spread = (x[held] for x in _kept(self))
+        present = counts > 0
+        accepted, mean, spread = (x[present] for x in _accepted(self))
         target = self.workload.values @ counts / counts.sum()
-        return ratio_error(counts[held], kept, mean - target, spread, target)
+        return ratio_error(counts[present], accepted, mean - target, spread, target)
 
-    def population_variance(self, probabilities, num_users: int) -> np.ndarray:
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int
+    ) -> Float[np.ndarray, " m"]:
         if self._pure:
             return EncodedProtocol.population_variance(self, probabilities, num_users)
         n = check_int("num_users", num_users, low=1)
         p = self.check_distribution(probabilities)
-        kept, means, spread = _kept(self)
-        share = p * kept / (p @ kept)  # of a kept report, the value it is of
+        accepted, means, spread = _accepted(self)
+        share = p * accepted / (p @ accepted)  # the law of the value, given an accepted report
         mean = share @ means
         spread = share @ spread + share @ (means - mean) ** 2
         target = self.workload.values @ p
-        one = np.array([float(n)]), np.array([p @ kept])
+        one = np.array([float(n)]), np.array([p @ accepted])
         return ratio_error(*one, (mean - target)[None], spread[None], target)
 
     def worst_case_variance(self, num_users: int) -> float:
@@ -141,7 +150,7 @@ class RejectionQueries(EncodedProtocol):
         """
         if self._pure:
             return EncodedProtocol.worst_case_variance(self, num_users)
-        return self.code().randomizer.worst_case_variance(num_users)
+        return self.encoding().randomizer.worst_case_variance(num_users)
 
     def worst_case_total_variance(self, num_users: int) -> float:
         """The largest sum of the mean squared errors over all data sets of a size.
@@ -150,34 +159,25 @@ class RejectionQueries(EncodedProtocol):
         """
         if self._pure:
             return EncodedProtocol.worst_case_total_variance(self, num_users)
-        randomizer = self.code().randomizer
-        kept = randomizer.kept_law(randomizer.radius).probability
-        noise = 2 * randomizer.sigma**2 / ((num_users + 1) * kept)
+        randomizer = self.encoding().randomizer
+        accepted = randomizer.kept_law(randomizer.radius).probability
+        # E[1/M; M >= 1] <= 2 / ((n + 1) p) for the number M of accepted reports
+        noise = 2 * randomizer.sigma**2 / ((num_users + 1) * accepted)
         return randomizer.worst_case_variance(num_users) + (self.num_queries - 1) * noise
 
 
-@functools.lru_cache(maxsize=64)
-def _code(protocol: RejectionQueries) -> Code:
-    def randomizer(radius):
-        return GaussianRejection(
-            protocol.num_queries, protocol.epsilon, radius, protocol.variant, protocol.num_users
-        )
-
-    return column_code(protocol.workload.values, 0.0, 2, randomizer)
-
-
 @functools.lru_cache(maxsize=16)
-def _kept(protocol: RejectionQueries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As printed, of a user of each value: Pr[kept], and a kept report's mean and variance.
-
-    Returns:
-      float64[k], float64[k, m], float64[k, m].
-    """
-    code = protocol.code()
-    columns, sigma = code.columns.astype(np.float64), code.randomizer.sigma
-    norms = np.minimum(np.linalg.norm(columns, axis=1), code.randomizer.radius)
-    laws = {norm: code.randomizer.kept_law(norm) for norm in set(norms.tolist())}
-    kept, mean, variance = np.array([laws[norm] for norm in norms.tolist()]).T
+def _accepted(
+    protocol: RejectionQueries,
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k m"], Float[np.ndarray, "k m"]]:
+    """As printed, for each value: Pr[accepted], and the mean and variance of an accepted report."""
+    encoding = protocol.encoding()
+    randomizer, columns = encoding.randomizer, encoding.embedding.astype(np.float64)
+    norms = np.minimum(np.linalg.norm(columns, axis=1), randomizer.radius)
+    laws = {norm: randomizer.kept_law(norm) for norm in set(norms.tolist())}
+    accepted, mean, variance = np.array([laws[norm] for norm in norms.tolist()]).T
+    # Acceptance depends on the part along the column alone; across it a report is normal.
     unit = columns / np.maximum(norms, 1e-30)[:, None]
-    spread = sigma**2 + (variance - sigma**2)[:, None] * unit**2
-    return kept, mean[:, None] * unit, spread
+    across = randomizer.sigma**2
+    spread = across + (variance - across)[:, None] * unit**2
+    return accepted, mean[:, None] * unit, spread

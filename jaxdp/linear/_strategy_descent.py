@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
 _RIDGE = 1e-7  # of the mean eigenvalue of N: queries may leave some directions of it without use
 _RATE = 0.1  # Adam's, at first; a hundredth in the end
@@ -37,35 +38,35 @@ _PRECISION = functools.partial(jnp.matmul, precision="highest")
 class _State(NamedTuple):
     free: dict[str, jax.Array]  # {"share": u, "size": logits of z, "total": logit of its sum}
     optimizer: Any  # optax.OptState
-    log_prior: jax.Array
-    inverse: jax.Array  # R of the step before
+    log_prior: Float[Array, " k"]
+    inverse: Float[Array, "k k"]  # R of the step before
     best: dict[str, jax.Array]
-    least: jax.Array  # the objective at `best`
-    step: jax.Array
+    least: Float[Array, ""]  # the objective at `best`
+    step: Float[Array, ""]
 
 
 def optimize(
-    gram: np.ndarray,
+    gram: Float[np.ndarray, "k k"],
     epsilon: float,
     num_outputs: int,
-    prior: np.ndarray | None,
+    prior: Float[np.ndarray, " k"] | None,
     num_steps: int,
     seed: int,
     report: Callable[[int], None],
-) -> np.ndarray:
+) -> Float[np.ndarray, "k m"]:
     """A channel of low variance for the queries `W`.
 
     Args:
-      gram: float64[k, k], `W^T W`.
+      gram: `W^T W`.
       epsilon: > 0.
       num_outputs: m.
-      prior: float64[k], the law of the users whose mean variance counts; None for the worst case.
+      prior: the law of the users whose mean variance counts; None for the worst case.
       num_steps: of Adam.
       seed: of the start.
       report: called with numbers of steps that have been made.
 
     Returns:
-      float64[k, m]: rows of sum 1, columns within a factor e**epsilon, both up to 1e-15 or so.
+      Rows of sum 1, columns within a factor e**epsilon, both up to 1e-15 or so.
     """
     scale = math.exp(epsilon)
     with jax.enable_x64(True):
@@ -84,7 +85,13 @@ def optimize(
     return (sizes[:, None] * (1 + (scale - 1) * share)).T
 
 
-def _start(gram, law, scale: float, num_outputs: int, seed: int) -> _State:
+def _start(
+    gram: Float[Array, "k k"],
+    law: Float[Array, " k"] | None,
+    scale: float,
+    num_outputs: int,
+    seed: int,
+) -> _State:
     """Random sets of values that are likely to send each report, of the best size for counting.
 
     Where that is one value, half of the reports start with one. `best` is randomized response, if
@@ -93,6 +100,7 @@ def _start(gram, law, scale: float, num_outputs: int, seed: int) -> _State:
     import optax  # here: it takes a tenth of the time of `import jaxdp`, and only this needs it
 
     num_values = gram.shape[0]
+    # Subset selection is best with sets of about k / (e**epsilon + 1) values.
     likely = max(1 / (scale + 1), 1 / num_values)
     normal = np.random.default_rng(seed).normal(size=(num_outputs, num_values))
     steep = np.clip(3 * (normal - np.quantile(normal, 1 - likely)), -50, 50)
@@ -100,14 +108,14 @@ def _start(gram, law, scale: float, num_outputs: int, seed: int) -> _State:
     single = np.eye(num_values)[np.arange(num_outputs) % num_values]
     if likely * num_values == 1:
         share[: num_outputs // 2] = (0.1 * share + 0.8 * single)[: num_outputs // 2]
-    total = 1 / (1 + (scale - 1) * likely)
+    total = 1 / (1 + (scale - 1) * likely)  # sum_y z_y, so that the columns of Q sum to 1
     free = {
         "size": jnp.zeros(num_outputs),
         "total": jnp.asarray(math.log((total * scale - 1) / (scale - total * scale))),
     }
     sizes = _sizes(free, scale)
-    found = free | {"share": _project(jnp.asarray(share), sizes, scale, reach=1.001, rounds=60)}
-    total = num_values / (scale + num_values - 1)
+    start = free | {"share": _project(jnp.asarray(share), sizes, scale, reach=1.001, rounds=60)}
+    total = num_values / (scale + num_values - 1)  # of randomized response
     best = {
         "share": jnp.asarray(single),
         "size": -jnp.log(jnp.asarray(np.bincount(np.argmax(single, axis=1)))[single.argmax(1)]),
@@ -119,31 +127,38 @@ def _start(gram, law, scale: float, num_outputs: int, seed: int) -> _State:
     variances = _variances(channel, flat, gram, guess)[0]
     least = jnp.max(variances) if law is None else jnp.dot(variances, law)
     return _State(
-        free=found,
-        optimizer=optax.scale_by_adam(0.9, 0.99).init(found),
+        free=start,
+        optimizer=optax.scale_by_adam(0.9, 0.99).init(start),
         log_prior=jnp.zeros(num_values),
         inverse=guess,
-        best=best if num_outputs >= num_values else found,
+        best=best if num_outputs >= num_values else start,
         least=least if num_outputs >= num_values else jnp.asarray(jnp.inf),
         step=jnp.asarray(0.0),
     )
 
 
-def _sizes(free: dict[str, jax.Array], scale) -> jax.Array:
+def _sizes(free: dict[str, jax.Array], scale: Float[Array, ""] | float) -> Float[Array, " m"]:
     """z: positive, of a sum in (1 / e**epsilon, 1)."""
     total = 1 / scale + (1 - 1 / scale) * jax.nn.sigmoid(free["total"])
     return jax.nn.softmax(free["size"]) * total
 
 
-def _project(share, sizes, scale, *, reach, rounds: int = 6):
+def _project(
+    share: Float[Array, "m k"],
+    sizes: Float[Array | np.ndarray, " m"],
+    scale: Float[Array, ""] | float,
+    *,
+    reach: Float[Array, ""] | float,
+    rounds: int = 6,
+) -> Float[Array, "m k"]:
     """Shifts each column of u by at most `reach` and clips it, so that the columns of Q sum to 1.
 
     Newton steps for the shift, or halvings of its bracket where they leave it.
     """
-    need = (1 - jnp.sum(sizes)) / (scale - 1)
+    need = (1 - jnp.sum(sizes)) / (scale - 1)  # sum_y z_y u_yv of a column of Q that sums to 1
 
-    def step(_, found):
-        shift, low, high = found
+    def step(_: int, bracket: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        shift, low, high = bracket
         moved = share + shift[None, :]
         have = _PRECISION(sizes, jnp.clip(moved, 0, 1))
         inside = ((moved > 0) & (moved < 1)).astype(sizes.dtype)
@@ -157,12 +172,13 @@ def _project(share, sizes, scale, *, reach, rounds: int = 6):
     return jnp.clip(share + shift[None, :], 0, 1)
 
 
-def _invert(matrix, guess):
+def _invert(matrix: Float[Array, "k k"], guess: Float[Array, "k k"]) -> Float[Array, "k k"]:
     """The inverse, by products where a guess is near: triangular solves are slow on small CPUs."""
     eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
     error = eye - _PRECISION(matrix, guess)
 
-    def improve():
+    def improve() -> jax.Array:
+        # Neumann: (I - E)^-1 = (I + E + E**2 + E**3)(I + E**4), up to E**8
         square = _PRECISION(error, error)
         series = eye + error + square + _PRECISION(error, square)
         fourth = _PRECISION(square, square)
@@ -172,32 +188,45 @@ def _invert(matrix, guess):
     return jax.lax.cond(near, improve, lambda: jnp.linalg.inv(matrix))
 
 
-def _variances(channel, prior, gram, guess):
-    """T float64[k], the gradient of `prior . T` in Q float64[m, k], and the inverse R."""
+def _variances(
+    channel: Float[Array, "m k"],
+    prior: Float[Array, " k"],
+    gram: Float[Array, "k k"],
+    guess: Float[Array, "k k"],
+) -> tuple[Float[Array, " k"], Float[Array, "m k"], Float[Array, "k k"]]:
+    """T, the gradient of `prior . T` in Q, and the inverse R; see the module."""
     size = gram.shape[0]
     law = _PRECISION(channel, prior)
-    tilt = channel / law[:, None] - 1
-    spread = _PRECISION((tilt * law[:, None]).T, tilt)
+    tilt = channel / law[:, None] - 1  # t_y
+    spread = _PRECISION((tilt * law[:, None]).T, tilt)  # N
     typical = jnp.trace(spread) / size
     ridge = _RIDGE * typical * jnp.eye(size, dtype=gram.dtype)
+    # N p = 0: a multiple of 1 1^T makes it invertible and changes R modulo p alone.
     inverse = _invert(spread + typical / size + ridge, guess)
-    mean = _PRECISION(gram, prior)
+    mean = _PRECISION(gram, prior)  # X^T X from W^T W, X = W - W p 1^T
     centred = gram - mean[:, None] - mean[None, :] + jnp.dot(prior, mean)
-    inner = _PRECISION(_PRECISION(inverse, centred), inverse)
+    inner = _PRECISION(_PRECISION(inverse, centred), inverse)  # P
     pushed = _PRECISION(tilt, inner)
-    squares = jnp.sum(pushed * tilt, axis=1)
+    squares = jnp.sum(pushed * tilt, axis=1)  # n_y
     variances = _PRECISION(squares, channel) - jnp.diagonal(centred)
     return variances, squares[:, None] * prior[None, :] - 2 * pushed, inverse
 
 
 @jax.jit
-def _descend(state: _State, gram, scale, fixed, num_steps, total) -> _State:
+def _descend(
+    state: _State,
+    gram: Float[Array, "k k"],
+    scale: Float[Array, ""],
+    fixed: Float[Array, " k"] | None,
+    num_steps: Int[Array, ""],
+    total: Float[Array, ""],
+) -> _State:
     """Takes `num_steps` of `total` steps; `fixed` is the law of the users, None for the worst."""
     import optax
 
     optimizer = optax.scale_by_adam(0.9, 0.99)
 
-    def step(_, state: _State) -> _State:
+    def step(_: int, state: _State) -> _State:
         free, share = state.free, state.free["share"]
         prior = jax.nn.softmax(state.log_prior) if fixed is None else fixed
         sizes, pull = jax.vjp(
@@ -216,38 +245,41 @@ def _descend(state: _State, gram, scale, fixed, num_steps, total) -> _State:
         slope = gradient - price[None, :]
         slopes = {"share": sizes[:, None] * slope} | pull(jnp.sum(slope * rows, axis=1))[0]
 
-        done = state.step / total
+        done = state.step / total  # the rate falls along a cosine
         rate = _RATE * (0.01 + 0.99 * (1 + jnp.cos(jnp.pi * done)) / 2)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer step
             updates, optimizer_state = optimizer.update(slopes, state.optimizer)
         moved: Any = jax.tree.map(lambda x, step: x - rate * step, free, updates)
         moved["share"] = _project(moved["share"], _sizes(moved, scale), scale, reach=4 * rate)
 
+        # Exponentiated gradient: the derivative of p . T in p is T.
         tilted = state.log_prior + _TILT * (1 - 0.9 * done) * (variances / largest - 1)
         better = objective < state.least
-        keep = functools.partial(jnp.where, better)
+        choose = functools.partial(jnp.where, better)
         return _State(
             moved,
             optimizer_state,
             tilted - jnp.max(tilted),
             inverse,
-            jax.tree.map(keep, free, state.best),
-            keep(objective, state.least),
+            jax.tree.map(choose, free, state.best),
+            choose(objective, state.least),
             state.step + 1,
         )
 
     return jax.lax.fori_loop(0, num_steps, step, state)
 
 
-def worst_prior(channel: np.ndarray, gram: np.ndarray, num_steps: int = 1000) -> np.ndarray:
-    """The law of users for which the best decoder has the least worst case, float64[k].
+def worst_prior(
+    channel: Float[np.ndarray, "k m"], gram: Float[np.ndarray, "k k"], num_steps: int = 1000
+) -> Float[np.ndarray, " k"]:
+    """The law of users for which the best decoder has the least worst case.
 
     Exponentiated gradients until the largest variance is within 1e-5 of the mean one for the law,
     which is a lower bound.
 
     Args:
-      channel: float64[k, m], the probabilities of the reports of each value.
-      gram: float64[k, k], `W^T W`.
+      channel: the probabilities of the reports of each value.
+      gram: `W^T W`.
       num_steps: at most so many.
     """
     with jax.enable_x64(True):
@@ -256,21 +288,24 @@ def worst_prior(channel: np.ndarray, gram: np.ndarray, num_steps: int = 1000) ->
 
 
 @jax.jit
-def _tilt(channel, gram, num_steps):
+def _tilt(
+    channel: Float[Array, "m k"], gram: Float[Array, "k k"], num_steps: Int[Array, ""]
+) -> Float[Array, " k"]:
     size = gram.shape[0]
 
-    def step(state):
+    def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         log_prior, inverse, best, least, _, count = state
         prior = jax.nn.softmax(log_prior)
         variances, _, inverse = _variances(channel, prior, gram, inverse)
         largest = jnp.max(variances)
         better = largest < least
+        # p . T at its own best decoder bounds the worst case of every decoder from below.
         gap = largest / jnp.maximum(jnp.dot(prior, variances), 1e-300) - 1
         best, least = jnp.where(better, prior, best), jnp.minimum(largest, least)
         log_prior = log_prior + (variances / largest - 1)
         return log_prior, inverse, best, least, gap, count + 1
 
-    def unfinished(state):
+    def unfinished(state: tuple[jax.Array, ...]) -> jax.Array:
         return (state[4] > 1e-5) & (state[5] < num_steps)
 
     flat = jnp.zeros(size)

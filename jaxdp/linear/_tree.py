@@ -5,7 +5,10 @@ single values: H levels, coarse to fine, the last interval of each level being s
 decomposition writes each query as `w_v = constant + sum_l R_l[node of v on level l]`.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from jaxtyping import Float
 
 
 def level_widths(num_values: int, branching: int) -> list[int]:
@@ -21,13 +24,21 @@ def num_nodes(num_values: int, width: int) -> int:
     return -(-num_values // width)
 
 
-def node_shares(num_values: int, width: int) -> np.ndarray:
+def node_shares(num_values: int, width: int) -> Float[np.ndarray, " nodes"]:
     """The share of the values that lies in each interval of a level."""
     starts = np.arange(0, num_values, width)
     return np.minimum(width, num_values - starts) / num_values
 
 
-def consistent_parts(queries, branching: int, costs) -> tuple[list[np.ndarray], np.ndarray]:
+Parts = tuple[list[Float[np.ndarray, "m nodes"]], Float[np.ndarray, " m"]]
+"""R_l of each level, coarse to fine, and the constant of each query."""
+
+
+def consistent_parts(
+    queries: Float[np.ndarray, "m k"],
+    branching: int,
+    costs: Sequence[Float[np.ndarray, " nodes"]],
+) -> Parts:
     """The decomposition of least `sum of cost R**2`, the constant being free.
 
     It is that of least squares: the answers are those of one histogram, which fits the estimates of
@@ -35,38 +46,33 @@ def consistent_parts(queries, branching: int, costs) -> tuple[list[np.ndarray], 
     cost below a node is a quadratic function `C (x - mu)**2` of the sum x of the parts above it.
 
     Args:
-      queries: float64[m, k].
+      queries: W.
       branching: b.
-      costs: for each level, float64 of its nodes, > 0.
-
-    Returns:
-      For each level float64[m, nodes], and the constant, float64[m].
+      costs: of the nodes of each level, > 0.
     """
     curvature, centre = costs[-1], queries
     below = []
     for cost in [*costs[-2::-1], np.zeros(1)]:  # the root is the constant, which costs nothing
         starts = np.arange(0, curvature.size, branching)
+        # Children C_i (x - mu_i)**2 add up; the node itself takes a part r at the cost `cost r**2`.
         total = np.add.reduceat(curvature, starts)
         centre = np.add.reduceat(curvature * centre, starts, axis=1) / total
         below.append((total / (cost + total), centre))
         curvature = cost * total / (cost + total)
     above, parts = np.zeros((len(queries), 1)), []
-    for slope, centre in reversed(below):
+    for slope, centre in reversed(below):  # the part that is best given the parts above
         parts.append(slope * (centre - above))
         above = _children(above + parts[-1], branching, costs[len(parts) - 1].size)
     return [*parts[1:], queries - above], parts[0][:, 0]
 
 
-def interval_parts(queries, branching: int, num_levels: int) -> tuple[list[np.ndarray], np.ndarray]:
+def interval_parts(queries: Float[np.ndarray, "m k"], branching: int, num_levels: int) -> Parts:
     """The decomposition into the largest intervals on which a query is constant.
 
     Args:
-      queries: float64[m, k].
+      queries: W.
       branching: b.
       num_levels: H.
-
-    Returns:
-      For each level float64[m, nodes], and the constant, float64[m].
     """
     values, parts = queries, []  # the value of each interval, NaN where there are several
     for _ in range(num_levels):
@@ -74,6 +80,7 @@ def interval_parts(queries, branching: int, num_levels: int) -> tuple[list[np.nd
         starts = np.arange(0, size, branching)
         low = np.minimum.reduceat(values, starts, axis=1)
         parents = np.where(low == np.maximum.reduceat(values, starts, axis=1), low, np.nan)
+        # Constant here, and not on the parent: the interval is as large as it gets.
         alone = np.isnan(_children(parents, branching, size)) & ~np.isnan(values)
         parts.insert(0, np.where(alone, values, 0.0))
         values = parents

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 import jaxdp
-from experiments.adaptive import ATTACKS, EXPERIMENT, FIXED, Contest, Overfitter
-from jaxdp.linear._adaptive_params import QueryError
-from jaxdp.linear._adaptive_queries import AdaptiveQueries
-from jaxdp.linear._group_size import mean_inverse
-from jaxdp.population._rounds import RoundSource
+from jaxdp.linear import AdaptiveQueries, QueryError
+from jaxdp.linear._adaptive_queries import mean_inverse
+from jaxdp.population import RoundSource
 from jaxdp.random import Count
 from jaxdp.sweep._cell import fingerprint
+from jaxdp_experiments.adaptive import ATTACKS, EXPERIMENT, FIXED, Contest, Overfitter
 from tests import stats
 from tests.marks import slow
 

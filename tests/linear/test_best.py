@@ -6,7 +6,16 @@ import pytest
 
 import jaxdp
 from jaxdp._ranking import whole_users
-from jaxdp.linear._best import ORACLES, Ranking, best
+from jaxdp.linear import (
+    FactorizedQueries,
+    HierarchicalQueries,
+    LaplaceQueries,
+    OracleQueries,
+    Ranking,
+    best,
+)
+from jaxdp.randomizers import KRR
+from jaxdp.randomizers._oracles import FREQUENCY_ORACLES
 from jaxdp.workloads import prefix
 from tests import stats
 
@@ -23,7 +32,7 @@ def test_the_best_comes_first_and_all_are_there(ranking):
     assert errors == sorted(errors)
     assert ranking.protocol is ranking.entries[0].protocol
     names = {entry.name for entry in ranking.entries}
-    assert names >= ORACLES.keys() | {
+    assert names >= FREQUENCY_ORACLES.keys() | {
         "HierarchicalQueries",
         "LaplaceQueries",
         "RejectionQueries",
@@ -66,6 +75,56 @@ def test_what_cannot_be_built_is_named_with_the_reason():
     assert "Left out: RejectionQueries: epsilon" in str(ranking)
     assert "optimize=True" in reasons["OptimizedStrategy"]
     assert "delta" in reasons["GaussianQueries"]
+
+
+def test_candidates_join_and_replace():
+    """Protocols, oracles and functions that make them, ranked by what they predict."""
+    mine = {
+        "tree": HierarchicalQueries(prefix(4), 1.0, branching=2),
+        "oracle": KRR(4, 0.9),
+        "made": lambda workload, epsilon: LaplaceQueries(workload, epsilon / 2),
+        "KRR": lambda workload, epsilon: KRR(4, epsilon / 2),
+    }
+    ranking = best(prefix(4), 1000, 1.0, candidates=mine)
+    found = {entry.name: entry for entry in ranking.entries}
+    assert found.keys() >= mine.keys() | FREQUENCY_ORACLES.keys()
+    assert found["oracle"].protocol == OracleQueries(prefix(4), KRR(4, 0.9))
+    assert found["KRR"].protocol.exact_epsilon() <= 0.5
+    for entry in ranking.entries:
+        assert entry.max_error == entry.protocol.worst_case_variance(1000)
+    alone = best(prefix(4), 1000, 1.0, candidates=mine, defaults=False)
+    assert {entry.name for entry in alone.entries} == mine.keys()
+    assert alone.refused == ()
+
+
+def test_candidates_that_cannot_be_compared_are_refused():
+    def unlucky(workload, epsilon):
+        raise ValueError("not today.")
+
+    ranking = best(
+        prefix(4),
+        1000,
+        1.0,
+        candidates={
+            "good": KRR(4, 1.0),
+            "more values": KRR(5, 1.0),
+            "other queries": LaplaceQueries(np.eye(4), 1.0),
+            "less private": KRR(4, 1.1),
+            "unlucky": unlucky,
+            "factors": FactorizedQueries,
+        },
+        defaults=False,
+    )
+    assert {entry.name for entry in ranking.entries} == {"good", "factors"}
+    reasons = dict(ranking.refused)
+    assert "4 columns" in reasons["more values"]
+    assert "other queries" in reasons["other queries"]
+    assert "epsilon = 1.1" in reasons["less private"]
+    assert reasons["unlucky"] == "not today."
+    with pytest.raises(TypeError, match="oracle"):
+        best(prefix(4), 10, 1.0, candidates={"number": lambda workload, epsilon: epsilon})
+    with pytest.raises(ValueError, match="candidates must hold"):
+        best(prefix(4), 10, 1.0, defaults=False)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments.cdf_flights import EXPERIMENT, NUM_QUICK, cells, delays, figure, protocols
 from jaxdp.data import load_flights
+from jaxdp_experiments.cdf_flights import EXPERIMENT, NUM_QUICK, cells, delays, figure, protocols
 
 
 def test_groups_of_delays_hold_every_flight():

@@ -4,7 +4,12 @@ import math
 
 import pytest
 
-from experiments import bassily_table1, learning_military, learning_synthetic, mckenna_comparison
+from jaxdp_experiments import (
+    bassily_table1,
+    learning_military,
+    learning_synthetic,
+    mckenna_comparison,
+)
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT

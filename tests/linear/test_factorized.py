@@ -7,7 +7,7 @@ import pytest
 
 from jaxdp.data import load_flights
 from jaxdp.factorization import explicit, gamma2, gamma2_approx, gamma_f, zeta
-from jaxdp.linear._factorized_queries import FactorizedQueries
+from jaxdp.linear import FactorizedQueries
 from jaxdp.randomizers import Gaussian, L2Ball, PrivUnit, PrivUnitG
 from jaxdp.workloads import prefix
 from tests.linear.measured import check_prediction
@@ -116,7 +116,7 @@ def test_reports_have_as_many_coordinates_as_the_workload_has_rank(rng):
 def test_constant_queries_cost_nothing():
     spec = FactorizedQueries(np.ones((2, 4)) * [[3.0], [-1.0]], 1.0)
     assert spec.worst_case_variance(1) < 1e-12
-    np.testing.assert_allclose(spec.code().offset, [3, -1], atol=1e-6)
+    np.testing.assert_allclose(spec.encoding().offset, [3, -1], atol=1e-6)
     assert not np.any(spec.build().decoder)
 
 

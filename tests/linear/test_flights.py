@@ -6,13 +6,15 @@ import pytest
 
 import jaxdp
 from jaxdp.data import load_flights
-from jaxdp.linear._adaptive_queries import AdaptiveQueries
-from jaxdp.linear._gaussian_queries import GaussianQueries
-from jaxdp.linear._laplace_queries import LaplaceQueries
-from jaxdp.linear._optimized_strategy import OptimizedStrategy
-from jaxdp.linear._oracle_queries import OracleQueries
-from jaxdp.linear._projection_mechanism import ProjectionMechanism
-from jaxdp.linear._rejection_queries import RejectionQueries
+from jaxdp.linear import (
+    AdaptiveQueries,
+    GaussianQueries,
+    LaplaceQueries,
+    OptimizedStrategy,
+    OracleQueries,
+    ProjectionMechanism,
+    RejectionQueries,
+)
 from jaxdp.randomizers import KRR, SubsetSelection
 from jaxdp.workloads import prefix
 from tests import stats

@@ -9,12 +9,19 @@ import pytest
 
 import jaxdp
 from jaxdp.data import load_flights
-from jaxdp.linear._hierarchical import HierarchicalQueries
-from jaxdp.linear._oracle_queries import OracleQueries
+from jaxdp.linear import HierarchicalQueries, OracleQueries
 from jaxdp.linear._tree import consistent_parts, interval_parts, level_widths, num_nodes
-from jaxdp.randomizers import KRR, HadamardBit, HadamardResponse
+from jaxdp.randomizers import (
+    KRR,
+    HadamardBit,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from jaxdp.workloads import identity, prefix
 from tests.linear.measured import check_prediction
+from tests.marks import slow
 
 TREES = [(2, 2), (8, 2), (9, 2), (13, 3), (7, 7), (30, 4)]
 
@@ -68,7 +75,8 @@ def test_contributions_by_enumeration(consistency, oracle, rng):
         queries, 1.0, branching=2, oracle=oracle, consistency=consistency, level_weights=(1, 2, 5)
     )
     params = spec.build()
-    law = np.zeros((5, params.num_reports))
+    num_reports = sum(params.sizes)
+    law = np.zeros((5, num_reports))
     first = 0
     for chance, width in zip(spec.level_probabilities(), spec.widths, strict=True):
         channel = oracle(num_nodes(5, width), 1.0).channel()
@@ -76,13 +84,45 @@ def test_contributions_by_enumeration(consistency, oracle, rng):
         law[:, first : first + channel.shape[1]] = chance * channel[np.arange(5) // width]
         first += channel.shape[1]
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
-    single = jaxdp.random.Count.of(np.eye(params.num_reports, dtype=np.int64))
+    single = jaxdp.random.Count.of(np.eye(num_reports, dtype=np.int64))
     with jax.enable_x64(True):
         answers = np.asarray(jax.vmap(params.estimate)(single))
     mean = law @ answers
     second = law @ answers**2
     np.testing.assert_allclose(mean.T, queries, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(spec.contributions()[1], (second - mean**2).T, rtol=1e-9)
+
+
+def test_reports_that_are_not_counted_one_by_one():
+    """Sets of values: the reports of all levels but the drawn one are zeros."""
+    spec = HierarchicalQueries(
+        prefix(5), 2.0, branching=2, oracle=UnaryEncoding, level_weights=(1, 2, 5)
+    )
+    params = spec.build()
+    words = jax.random.bits(jax.random.key(0), (1000, params.num_words), jnp.uint32)
+    drawn, reports = jax.vmap(params.from_bits)(words, jnp.full(1000, 3, jnp.int32))
+    chances = spec.level_probabilities()
+    assert np.abs(np.bincount(drawn, minlength=3) / 1000 - chances).max() < 0.08
+    for level, report in enumerate(reports):
+        assert not np.any(report[np.asarray(drawn) != level])
+        assert np.any(report[np.asarray(drawn) == level])
+    sizes = [int(tally["users"]) for tally in params.tally((drawn, reports))]
+    np.testing.assert_array_equal(sizes, np.bincount(drawn, minlength=3))
+
+
+@pytest.mark.parametrize("method", ["per_user", slow("tally")])
+@pytest.mark.parametrize("oracle", [UnaryEncoding, slow(SubsetSelection)])
+def test_any_oracle_serves(oracle, method, key):
+    """The predicted errors are those of simulations; a bound on the kurtosis of 2,000 users."""
+    spec = HierarchicalQueries(prefix(5), 2.0, branching=2, oracle=oracle, level_weights=(1, 2, 5))
+    check_prediction(spec, [800, 0, 600, 200, 400], key, num_trials=2000, method=method)
+
+
+def test_levels_without_a_law_run_user_by_user(key):
+    spec = HierarchicalQueries(prefix(5), 1.0, branching=2, oracle=LocalHashing)
+    assert spec.build().law is None
+    users = jaxdp.Population.from_histogram([3, 1, 4, 1, 5])
+    assert jaxdp.run(spec, users, key).shape == (5,)
 
 
 def test_reports_by_enumeration():

@@ -11,8 +11,7 @@ import pytest
 import jaxdp
 from jaxdp import projections
 from jaxdp.data import load_flights, load_military
-from jaxdp.linear._histogram_query import HistogramQuery
-from jaxdp.linear._projected_hadamard import ProjectedHadamard
+from jaxdp.linear import HistogramQuery, ProjectedHadamard
 from jaxdp.randomizers import (
     KRR,
     HadamardBit,
@@ -45,9 +44,10 @@ def test_what_the_oracle_lacks_is_lacking(key):
     """Local hashing has no law of a tally."""
     query = HistogramQuery(LocalHashing(3, 1.0))
     params, users = query.build(), jaxdp.Population.from_histogram([3, 4, 5])
-    assert not hasattr(params, "sample_tally")
-    assert not hasattr(params, "tally_cost")
-    assert hasattr(HistogramQuery(KRR(3, 1.0)).build(), "sample_tally_iid")
+    assert params.law is None
+    law = HistogramQuery(KRR(3, 1.0)).build().law
+    assert law is not None
+    assert law.independent is not None
     with pytest.raises(ValueError, match="per_user"):
         jaxdp.run(query, users, key, method="tally")
     assert jaxdp.run(query, users, key).shape == (3,)

@@ -10,7 +10,7 @@ import pytest
 
 import jaxdp
 from jaxdp._spec import spec_from_json, spec_to_json
-from jaxdp.linear._optimized_strategy import OptimizedStrategy
+from jaxdp.linear import OptimizedStrategy
 from jaxdp.linear._strategy_descent import _project, _variances, optimize, worst_prior
 from jaxdp.randomizers import KRR
 from jaxdp.workloads import prefix

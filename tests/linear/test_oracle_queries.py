@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from jaxdp.data import load_flights
-from jaxdp.linear._histogram_query import HistogramQuery
-from jaxdp.linear._oracle_moments import (
-    by_covariance,
-    expected_variances,
-    query_variances,
-    worst_total,
-)
-from jaxdp.linear._oracle_queries import OracleQueries
+from jaxdp.linear import HistogramQuery, OracleQueries
 from jaxdp.randomizers import (
     KRR,
     HadamardBit,
@@ -20,6 +13,7 @@ from jaxdp.randomizers import (
     ProjectiveGeometryResponse,
     Rappor,
     SubsetSelection,
+    SupportOracle,
     UnaryEncoding,
 )
 from jaxdp.workloads import prefix
@@ -45,19 +39,27 @@ ORACLES = {
 oracles = pytest.mark.parametrize("oracle", ORACLES.values(), ids=ORACLES)
 
 
+def by_covariance(oracle, queries):
+    """The variances of queries from their definition, `w^T S_v w`."""
+    covariances = np.stack([oracle.covariance(v) for v in range(oracle.num_values)])
+    return np.einsum("mi,vij,mj->mv", queries, covariances, queries)
+
+
 @oracles
 def test_query_variances_are_those_of_the_covariances(oracle, rng):
     queries = rng.normal(size=(6, oracle.num_values)) + 2
-    found, expected = query_variances(oracle, queries), by_covariance(oracle, queries)
+    found, expected = oracle.query_variances(queries), by_covariance(oracle, queries)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @oracles
 def test_variances_of_counts(oracle, rng):
-    single = query_variances(oracle, np.eye(oracle.num_values))
+    single = oracle.query_variances(np.eye(oracle.num_values))
     p = rng.dirichlet(np.ones(oracle.num_values))
-    np.testing.assert_allclose(expected_variances(oracle, p), single @ p, rtol=1e-12)
-    np.testing.assert_allclose(worst_total(oracle), single.sum(axis=0).max(), rtol=1e-12)
+    np.testing.assert_allclose(oracle.expected_variances(p), single @ p, rtol=1e-12)
+    np.testing.assert_allclose(
+        oracle.worst_case_total_variance(1), single.sum(axis=0).max(), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,24 +70,31 @@ def test_a_thousand_queries_on_a_thousand_values(make, rng, monkeypatch):
     oracle = make(1024, 1.0)
     queries = rng.normal(size=(1024, 1024))
     covariance = oracle.covariance(1000)
-    monkeypatch.delattr(make, "covariance")
-    found = query_variances(oracle, queries)
+    monkeypatch.setattr(make, "covariance", None)
+    found = oracle.query_variances(queries)
     expected = np.sum((queries[:3] @ covariance) * queries[:3], axis=1)
     np.testing.assert_allclose(found[:3, 1000], expected, rtol=1e-9)
 
 
 def test_an_oracle_of_ones_own(rng):
-    """What is not known here is asked for its covariance."""
+    """An oracle that gives its covariance alone is asked for nothing else."""
 
     class Coarse(KRR):
         __slots__ = ()
 
         def covariance(self, value):
-            return 4 * super().covariance(value)
+            return 4 * KRR(5, 1.0).covariance(value)
+
+        def joint_support(self):
+            return None
+
+        def noise(self):
+            return SupportOracle.noise(self)
 
     queries = rng.normal(size=(3, 5))
-    expected = by_covariance(KRR(5, 1.0), queries)
-    np.testing.assert_allclose(by_covariance(Coarse(5, 1.0), queries), 4 * expected)
+    expected = OracleQueries(queries, KRR(5, 1.0)).contributions()[1]
+    found = OracleQueries(queries, Coarse(5, 1.0)).contributions()[1]
+    np.testing.assert_allclose(found, 4 * expected)
 
 
 @oracles

@@ -10,8 +10,7 @@ import pytest
 import jaxdp
 from jaxdp import workloads
 from jaxdp.central import CosineSet, MomentSet
-from jaxdp.linear._gram_queries import GramQueries
-from jaxdp.linear._marginal_queries import MarginalQueries
+from jaxdp.linear import GramQueries, MarginalQueries
 from tests import stats
 
 N = 4
@@ -60,25 +59,25 @@ def test_vectors_fill_their_ball_and_decode_to_the_answers(name, rng):
     """The radius is attained, so that no noise is wasted; decoding undoes the encoding."""
     spec = SPECS[name]
     rows, counts = users_of(name)
-    params, code = spec.build(), spec.code()
-    vectors = np.asarray(jax.jit(params.vectors)(rows), np.float64)
+    params, encoding = spec.build(), spec.encoding()
+    vectors = np.asarray(jax.jit(params.encode)(rows), np.float64)
     norms = np.linalg.norm(vectors, axis=1)
-    assert norms.max() == pytest.approx(code.radius, rel=1e-6)
-    assert norms.max() <= code.radius * (1 + 1e-7)
-    mean = counts / counts.sum() @ vectors / code.weight + code.shift
-    mean = mean if code.place is None else mean[code.place]
+    assert norms.max() == pytest.approx(encoding.radius, rel=1e-6)
+    assert norms.max() <= encoding.radius * (1 + 1e-7)
+    mean = counts / counts.sum() @ vectors / encoding.weight + encoding.shift
+    mean = mean if encoding.place is None else mean[encoding.place]
     np.testing.assert_allclose(mean, spec.truth(counts, rows), atol=1e-7)
     if name == "gram":
-        inside = np.asarray(jax.jit(params.vectors)(rng.uniform(-1, 1, rows.shape)))
-        assert np.linalg.norm(inside, axis=1).max() <= code.radius
+        inside = np.asarray(jax.jit(params.encode)(rng.uniform(-1, 1, rows.shape)))
+        assert np.linalg.norm(inside, axis=1).max() <= encoding.radius
 
 
 def test_users_out_of_range_are_clamped():
     features, signs = SPECS["marginals"].build(), SPECS["gram"].build()
     odd = np.array([np.nan, 7.0, 0.4, -3.0], np.float32)
     for params, clean in ((features, [0, 1, 0, 0]), (signs, [0, 1, 0.4, -1])):
-        expected = params.vectors(np.array(clean, np.float32))
-        np.testing.assert_allclose(params.vectors(odd), expected, rtol=1e-6)
+        expected = params.encode(np.array(clean, np.float32))
+        np.testing.assert_allclose(params.encode(odd), expected, rtol=1e-6)
 
 
 @pytest.mark.slow

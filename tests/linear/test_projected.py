@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.linear._factorized_queries import FactorizedQueries
-from jaxdp.linear._gaussian_queries import GaussianQueries
-from jaxdp.linear._histogram_query import HistogramQuery
-from jaxdp.linear._laplace_queries import LaplaceQueries
-from jaxdp.linear._projected import Projected
-from jaxdp.linear._projection_mechanism import ProjectionMechanism, _center
-from jaxdp.linear._rejection_queries import RejectionQueries
+from jaxdp.linear import (
+    FactorizedQueries,
+    GaussianQueries,
+    HistogramQuery,
+    LaplaceQueries,
+    Projected,
+    ProjectionMechanism,
+    RejectionQueries,
+)
+from jaxdp.linear._projection_mechanism import _center
 from jaxdp.randomizers import KRR, Gaussian
 from tests import stats
 
@@ -160,6 +163,15 @@ def test_threshold_rule_counts_who_did_not_drop_out(key):
     np.testing.assert_array_equal(repaired.variance(counts), repaired.protocol.variance(counts))
 
 
+@pytest.mark.parametrize("below", [100, 101])
+def test_threshold_rule_of_an_oracle(below, key):
+    """A tally of counted reports tells the number of its users, 100 here."""
+    tally = jaxdp.engine.outcome(HISTOGRAM, USERS, key)
+    found = Projected(HISTOGRAM, below=below).build().estimate(tally)
+    expected = HISTOGRAM if below == 100 else Projected(HISTOGRAM)
+    np.testing.assert_array_equal(found, expected.build().estimate(tally))
+
+
 def test_bad_arguments(key):
     with pytest.raises(TypeError, match="protocol"):
         Projected(KRR(3, 1.0))  # pyright: ignore[reportArgumentType]
@@ -175,8 +187,6 @@ def test_bad_arguments(key):
         Projected(RAW, tol=0)
     with pytest.raises(ValueError, match="projection"):
         Projected(RAW, "clip").build().projection(jaxdp.engine.outcome(RAW, USERS, key))
-    with pytest.raises(TypeError, match="below"):
-        Projected(HISTOGRAM, below=10).build().estimate(jaxdp.engine.outcome(HISTOGRAM, USERS, key))
     for make, name in (
         (lambda: ProjectionMechanism(QUERIES * np.nan, 1.0), "workload"),
         (lambda: ProjectionMechanism(QUERIES, 0.0), "epsilon"),
