@@ -3,32 +3,42 @@
 import abc
 import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
+from .._contract import Params, Spec, Tree
 from .._spec import check_counts, check_probabilities
-from ..population._distribution import DistributionSource
-from ._auc import AUC
+from ..population import DistributionSource, Population
+from .kernels import AUC
+
+Labels = Literal["public", "private", "randomized"]
+
+P_co = TypeVar("P_co", bound=Params[Any], covariant=True)
 
 
-class AUCProtocol(abc.ABC):
-    """Base class of the specs that estimate the area under the ROC curve of users' scores.
+class AUCProtocol(Spec[P_co]):
+    """Base of the specs that estimate the area under the ROC curve of users' scores.
 
     A user's value is a cell of the table labels x scores, row by row: `score` for a negative user,
     `num_scores + score` for a positive one.
 
-    A subclass is a frozen, slotted dataclass with the fields `num_scores` and `epsilon`.
+    A subclass has the fields `num_scores`, `epsilon` and `labels`.
 
     Attributes:
       num_scores: d, scores are 0 .. d-1.
       epsilon: privacy parameter.
+      labels: "public", or how labels are protected.
     """
 
     __slots__ = ()
 
     num_scores: int
     epsilon: float
+    labels: Labels
 
     @property
     @abc.abstractmethod
@@ -41,34 +51,37 @@ class AUCProtocol(abc.ABC):
         return 2, self.num_scores
 
     @abc.abstractmethod
-    def build(self, word_bits: int = 32):
-        """The params: a pytree with the functions that run inside jit."""
-
-    @abc.abstractmethod
-    def exact_epsilon(self) -> float:
-        """The realised privacy parameter, at most `epsilon`."""
-
-    @abc.abstractmethod
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error for given users, float64[].
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
+        """The mean squared error for given users.
 
         Args:
           counts: int[2 d], the number of users with each value.
           inputs: None; values are cells.
         """
 
-    def truth(self, counts, inputs=None) -> np.ndarray:
-        """The target: the area under the users' curve, float64[].
+    @abc.abstractmethod
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, ""]:
+        """The mean squared error about `population_truth` for independent users."""
+
+    @abc.abstractmethod
+    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
+        """The largest mean squared error over all data sets of a size, or a bound on it."""
+
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
+        """The target: the area under the users' curve.
 
         Args:
           counts: int[2 d], the number of users with each value.
           inputs: None; values are cells.
         """
-        counts = self._table(check_counts(counts), inputs)
-        return np.asarray(self.kernel.of_counts(counts))
+        return np.asarray(self.kernel.of_counts(self._table(check_counts(counts), inputs)))
 
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
-        """The target for users drawn from a distribution, float64[]: that of two new users.
+    def population_truth(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, ""]:
+        """The target for users drawn from a distribution: the statistic of two new users.
 
         Args:
           probabilities: float[2 d], of each value.
@@ -78,22 +91,22 @@ class AUCProtocol(abc.ABC):
         del num_users
         p = self._table(check_probabilities(probabilities), inputs)
         negative, positive = p / p.sum(axis=1, keepdims=True)
+        # Pr[negative score < s] for each score s, and `tie` of those with the same
         below = np.cumsum(negative) - negative
-        tie = 0.5 if self.kernel.ties == "half" else 0.0
-        return np.asarray(positive @ (below + tie * negative))
+        return np.asarray(positive @ (below + self.kernel.tie * negative))
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are cells and both labels occur."""
         population.require_bins(2 * self.num_scores, "2 * num_scores")
         masses = expected_users(population)
         if masses is not None:
             self._check_classes(self._table(masses, None).sum(axis=1), population.num_users)
 
-    def _check_classes(self, masses: np.ndarray, num_users: int) -> None:
+    def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         """Hook for what a protocol asks of the sizes of the classes; both are positive."""
         del masses, num_users
 
-    def _table(self, masses: np.ndarray, inputs) -> np.ndarray:
+    def _table(self, masses: np.ndarray, inputs: Tree) -> np.ndarray:
         """Counts or probabilities by label and score, or raises unless they fit the domain."""
         if inputs is not None:
             raise ValueError("inputs must be None: values are cells of the table labels x scores.")
@@ -111,7 +124,7 @@ class AUCProtocol(abc.ABC):
         return table
 
 
-def expected_users(population) -> np.ndarray | None:
+def expected_users(population: Population) -> np.ndarray | None:
     """The number of users with each value, or its mean if they are drawn; None if not known yet."""
     if not population.is_random:
         return population.counts().numpy()
@@ -120,21 +133,42 @@ def expected_users(population) -> np.ndarray | None:
     return None
 
 
-def check_labels(protocol: Any, population, histogram: np.ndarray, inputs: Any = None) -> None:
+class PredictsErrors(Protocol):
+    """A spec that predicts the errors of one or several statistics."""
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "*statistics"]:
+        """The mean squared errors for given users."""
+        ...
+
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, "*statistics"]:
+        """The mean squared errors for independent users."""
+        ...
+
+
+def check_labels(
+    protocol: PredictsErrors,
+    areas: Sequence[bool],
+    population: Population,
+    histogram: Float[np.ndarray, "2 d"],
+    inputs: Tree = None,
+) -> None:
     """What a protocol for an AUC with private labels asks of the users: both labels, not too few.
 
     Warns where the error that is predicted is above that of the answer 1/2.
 
     Args:
-      protocol: the spec, which predicts errors of one or several statistics.
+      protocol: the spec.
+      areas: which of the statistics are areas.
       population: the users.
-      histogram: float64[2, d], how many of them have each label and score.
+      histogram: how many of them have each label and score.
       inputs: what the protocol's values stand for.
 
     Raises:
       ValueError: all users have one label.
     """
-    sizes = histogram.sum(axis=1)
+    sizes = histogram.sum(axis=1)  # of the classes, negative first
     if not np.all(sizes > 0):
         raise ValueError(
             f"the population must hold users of both labels, or the area is undefined, got "
@@ -143,17 +177,15 @@ def check_labels(protocol: Any, population, histogram: np.ndarray, inputs: Any =
         )
     if population.is_random:
         p, n = population.probabilities(), population.num_users
-        errors = protocol.population_variance(p, n, *(() if inputs is None else (inputs,)))
+        errors = protocol.population_variance(p, n, inputs)
     else:
         errors = protocol.variance(population.counts().numpy(), inputs)
-    kernel = protocol.kernel
-    areas = [isinstance(k, AUC) for k in (kernel if isinstance(kernel, tuple) else (kernel,))]
-    warn_of_noise(float(sizes.min()), float(np.max(np.atleast_1d(errors)[areas])))
+    warn_of_noise(float(sizes.min()), float(np.max(np.atleast_1d(errors)[list(areas)])))
 
 
 def warn_of_noise(smaller: float, error: float) -> None:
     """Warns if a mean squared error of the area is above 1/4, the largest of the answer 1/2."""
-    if error > 0.25:
+    if error > 0.25:  # the answer 1/2 is off by 1/2 at most
         warnings.warn(
             f"the smaller class has {smaller:.0f} users, and the predicted root mean squared error "
             f"of the area is {math.sqrt(error):.2g}, more than that of the answer 1/2: the "

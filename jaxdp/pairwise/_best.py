@@ -3,26 +3,31 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._ranking import build_all, table, whole_users
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._contract import Work
+from .._ranking import build_all, named, table, whole_users
 from .._spec import check_choice, check_epsilon, check_int
-from ..linear._best import ORACLES
-from ..randomizers import PrivUnit, PrivUnitG
-from ._auc import AUC
-from ._bilinear_auc import BilinearAUC
-from ._exact import Form, check_form
-from ._hierarchical_auc import HierarchicalAUC
-from ._kernel import Kernel
-from ._one_report import OneReport
-from ._one_step import OneStep
-from ._oracle_statistic import OracleStatistic
-from ._pair_kernel import PairKernel, symmetric_kernel
-from ._quantized_rr import QuantizedRR
-from ._three_round import ThreeRound
-from ._two_report import TwoReport
-from ._two_round import TwoRound
+from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
+from ._auc_protocol import AUCProtocol
+from ._protocol import PairwiseProtocol
+from .auc import BilinearAUC, HierarchicalAUC
+from .kernels import AUC, FORM, Form, Kernel, as_kernel
+from .oracles import OracleStatistic, QuantizedRR
+from .rounds import OneStep, ThreeRound, TwoRound
+from .vectors import OneReport, TwoReport
+
+StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any]
+Candidate = (
+    StatisticProtocol
+    | FrequencyOracle
+    | Callable[[Kernel, float], StatisticProtocol | FrequencyOracle]
+)
+"""What may compete: a protocol, an oracle, or a function of (kernel, epsilon) that makes one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +42,7 @@ class RankedStatistic:
     """
 
     name: str
-    protocol: Any
+    protocol: StatisticProtocol
     error: float
     rounds: int
 
@@ -57,7 +62,7 @@ class StatisticRanking:
     num_users: int
 
     @property
-    def protocol(self) -> Any:
+    def protocol(self) -> StatisticProtocol:
         """The best one."""
         return self.entries[0].protocol
 
@@ -77,27 +82,31 @@ class StatisticRanking:
 
 
 def best(
-    kernel: Any,
+    kernel: Kernel | ArrayLike,
     num_users: int,
     epsilon: float,
     num_values: int | tuple[int, ...] | None = None,
     rounds: int = 1,
-    histogram: Any = None,
+    histogram: ArrayLike | None = None,
     *,
     form: Form = "u",
+    candidates: Mapping[str, Candidate]
+    | Sequence[StatisticProtocol | FrequencyOracle]
+    | None = None,
+    defaults: bool = True,
 ) -> StatisticRanking:
     """Ranks the protocols for a statistic of pairs by their predicted errors, without simulation.
 
-    Candidates of one round are randomized response and every frequency oracle with the plug-in
-    U-statistic, one report of a signed factor and two reports of a factorization; of two rounds
-    the linear answers first and everyone's own number after, and the corrected step; of three the
-    centred protocol. For an `AUC`, whose labels are private here, also those made for it:
-    `BilinearAUC(labels="private")`, and given a histogram `HierarchicalAUC` with private and with
-    randomized labels, discarding no node.
+    By default these compete: of one round randomized response and every oracle of
+    `jaxdp.randomizers.FREQUENCY_ORACLES` with the plug-in U-statistic, one report of a signed
+    factor and two reports of a factorization; of two rounds the linear answers first and everyone's
+    number after, and the corrected step; of three the centred protocol. For an `AUC`, whose labels
+    are private here, also those made for it: `BilinearAUC(labels="private")`, and given a histogram
+    `HierarchicalAUC` with private and with randomized labels, discarding no node. `candidates` join
+    them, and replace those of the same name; with `defaults=False` they compete alone.
 
     Not ranked:
-      * `PairSampling` and `AllPairs`, in which users compute with each other, and `ShuffledReports`
-        and `ShuffledSum`: they trust others than these do.
+      * What `jaxdp.trusted` has, in which users trust a shuffler or each other.
       * AUC with public labels, which does not protect labels, and `HierarchicalAUC` that discards
         nodes, without a prediction. With `ties="zero"`, and with the V-form for given
         `class_sizes`, `BilinearAUC` estimates something else.
@@ -123,6 +132,11 @@ def best(
       histogram: float[k] >= 0, how many users have each value, times any constant: rounded to n
         users. None for the worst case; needed for kernels that are not linear.
       form: "u" for pairs of different users, "v" to average over all pairs.
+      candidates: protocols for this statistic, and frequency oracles, whose counts are then plugged
+        in: the specs of this package or of another one, in a sequence or by name. By name also
+        functions of (kernel, epsilon) that make one. A candidate is refused where it estimates
+        another statistic, is less private than asked for, takes more rounds, or raises ValueError.
+      defaults: whether the protocols of this package compete.
 
     Returns:
       A `StatisticRanking`, whose `protocol` is the best one.
@@ -133,92 +147,135 @@ def best(
 
     Example:
       >>> from jaxdp.pairwise import GiniDiversity, best
-      >>> ranking = best(GiniDiversity(), num_users=10_000, epsilon=1.0, num_values=3)
+      >>> from jaxdp.randomizers import SubsetSelection
+      >>> mine = SubsetSelection(3, 1.0, subset_size=2)
+      >>> ranking = best(GiniDiversity(), 10_000, 1.0, num_values=3, candidates=[mine])
       >>> ranking.entries[0].error == ranking.protocol.worst_case_variance(10_000)
       True
+      >>> "SubsetSelection, candidate 1" in [entry.name for entry in ranking.entries]
+      True
     """
-    if not isinstance(kernel, Kernel):
-        kernel = PairKernel.from_matrix(symmetric_kernel(kernel, depth=3))
+    kernel = as_kernel(kernel, depth=3)
     num_users = check_int("num_users", num_users, low=2)
     epsilon = check_epsilon(epsilon)
     check_choice("rounds", rounds, (1, 2, 3))
-    check_form(form)
+    FORM("form", form)
     plain = QuantizedRR(kernel, 1.0, num_values, form=form)  # checks the statistic
     if histogram is None and not kernel.is_linear:
         raise ValueError(
             "histogram must be given for a kernel that is not linear: the errors of plug-in "
             "estimates have no bound over all data sets."
         )
-    counts = None
+    counts = None  # any users
     if histogram is not None:
-        counts = whole_users(histogram, num_users, plain.randomizer.num_values)
-    makers = _candidates(plain, num_users, epsilon)
+        counts = whole_users(np.asarray(histogram), num_users, plain.randomizer.num_values)
+    known = _defaults(plain, num_users, epsilon) if defaults else {}
+    needed = {name: number for name, (number, _) in known.items()}
+    makers = {name: make for name, (number, make) in known.items() if number <= rounds}
+    for name, candidate in named(candidates).items():
+        makers[name] = functools.partial(_made, candidate, plain, epsilon, counts)
+        needed.pop(name, None)
 
-    def measure(name, protocol):
-        if counts is not None:
-            error = float(protocol.variance(counts))
-        elif isinstance(protocol, BilinearAUC):
-            assert isinstance(kernel, AUC)
-            assert kernel.class_sizes is not None  # the kernel is linear
-            error = protocol.worst_case_variance(num_users, kernel.class_sizes[1])
-        else:
-            error = protocol.worst_case_variance(num_users)
-        if not math.isfinite(error):
-            raise ValueError("it predicts no finite error.")
-        return RankedStatistic(name, protocol, error, makers[name][0])
+    def measure(name: str, protocol: StatisticProtocol) -> RankedStatistic:
+        number = needed.get(name) or len(protocol.build().rounds(Work(num_users, 1)))
+        if number > rounds:
+            raise ValueError(f"it takes {number} rounds, more than rounds = {rounds}.")
+        return RankedStatistic(name, protocol, _error(protocol, kernel, num_users, counts), number)
 
-    chosen = {name: make for name, (needed, make) in makers.items() if needed <= rounds}
-    entries, refused = build_all(chosen, measure)
+    entries, refused = build_all(makers, measure)
     if not entries:
         raise ValueError(
             "no protocol's error can be predicted: "
             + " ".join(f"{name}: {reason}" for name, reason in refused)
         )
+    # Stable: of equal errors the protocol that is named first
     entries.sort(key=lambda entry: entry.error)
     return StatisticRanking(tuple(entries), tuple(refused), num_users)
 
 
-def _candidates(
+def _error(
+    protocol: StatisticProtocol, kernel: Kernel, num_users: int, counts: np.ndarray | None
+) -> float:
+    """The predicted error, for given users or in the worst case, or raises ValueError."""
+    if counts is not None:
+        error = float(protocol.variance(counts))
+    elif isinstance(protocol, BilinearAUC) and isinstance(kernel, AUC) and kernel.class_sizes:
+        error = protocol.worst_case_variance(num_users, kernel.class_sizes[1])
+    else:
+        error = protocol.worst_case_variance(num_users)
+    if not math.isfinite(error):
+        raise ValueError("it predicts no finite error.")
+    return error
+
+
+def _made(
+    candidate: Candidate, plain: QuantizedRR, epsilon: float, counts: np.ndarray | None
+) -> StatisticProtocol:
+    """The protocol of a candidate, or raises ValueError unless it may be compared.
+
+    Args:
+      candidate: what may compete.
+      plain: a protocol for the statistic.
+      epsilon: the privacy parameter asked for.
+      counts: users that the statistic is compared on; None for any.
+    """
+    spec: Any = candidate(plain.kernel, epsilon) if callable(candidate) else candidate
+    if not isinstance(spec, (PairwiseProtocol, QuantizedRR, AUCProtocol)):
+        size = plain.num_values
+        spec = OracleStatistic(plain.kernel, spec, num_values=size, form=plain.form)
+    if counts is None:
+        counts = _some_users(plain.kernel, plain.randomizer.num_values)
+    # Two statistics that agree on users of no special form are taken to be the same.
+    if not np.allclose(spec.truth(counts), plain.truth(counts)):
+        raise ValueError("it estimates another statistic.")
+    if spec.exact_epsilon() > epsilon or spec.exact_delta() > 0:
+        raise ValueError(
+            f"it is private for epsilon = {spec.exact_epsilon():.6g} and delta = "
+            f"{spec.exact_delta():.3g}, not for {epsilon:g} and 0."
+        )
+    return spec
+
+
+def _some_users(kernel: Kernel, num_values: int) -> np.ndarray:
+    """Numbers of users with each value that the statistic is defined for."""
+    if isinstance(kernel, AUC) and kernel.class_sizes is not None:
+        scores = np.arange(1, num_values // 2 + 1)
+        return np.concatenate([whole_users(scores, n, len(scores)) for n in kernel.class_sizes])
+    return np.arange(1, num_values + 1)
+
+
+def _defaults(
     plain: QuantizedRR, num_users: int, epsilon: float
-) -> dict[str, tuple[int, Callable[[], Any]]]:
+) -> dict[str, tuple[int, Callable[[], StatisticProtocol]]]:
     """The number of rounds of each protocol for a statistic and how to make it, by name."""
     kernel, size = plain.kernel, plain.randomizer.num_values
     given = functools.partial(dict, num_values=plain.num_values, form=plain.form)
-    makers: dict[str, tuple[int, Callable[[], Any]]] = {
+    makers: dict[str, tuple[int, Callable[[], StatisticProtocol]]] = {
         "QuantizedRR": (1, lambda: dataclasses.replace(plain, epsilon=epsilon))
     }
-    for name, oracle in ORACLES.items():
-        if name != "KRR":
+    for name, oracle in FREQUENCY_ORACLES.items():
+        if name != "KRR":  # which `QuantizedRR` is
             makers[f"OracleStatistic, {name}"] = (
                 1,
                 lambda oracle=oracle: OracleStatistic(kernel, oracle(size, epsilon), **given()),
             )
     for randomizer in (PrivUnit, PrivUnitG):
         for label, users in (("", None), (", fitted", num_users)):
-            makers[f"OneReport, {randomizer.__name__}{label}"] = (
-                1,
-                functools.partial(
-                    OneReport, kernel, epsilon, num_users=users, randomizer=randomizer, **given()
-                ),
+            one = functools.partial(
+                OneReport, kernel, epsilon, num_users=users, randomizer=randomizer, **given()
             )
-    makers["TwoReport"] = (
-        1,
-        lambda: TwoReport(kernel, epsilon, num_users=num_users, randomizer=PrivUnit, **given()),
-    )
+            makers[f"OneReport, {randomizer.__name__}{label}"] = (1, one)
+    two = functools.partial(TwoReport, kernel, epsilon, num_users=num_users, randomizer=PrivUnit)
+    makers["TwoReport"] = (1, lambda: two(**given()))
     if isinstance(kernel, AUC) and (plain.form == "u" or kernel.class_sizes is None):
         d = size // 2
         if kernel.ties == "half":
-            makers["BilinearAUC, private"] = (
-                1,
-                lambda: BilinearAUC(d, epsilon, labels="private"),
-            )
+            makers["BilinearAUC, private"] = (1, lambda: BilinearAUC(d, epsilon, "private"))
         for labels in ("private", "randomized"):
-            makers[f"HierarchicalAUC, {labels}"] = (
-                1,
-                functools.partial(
-                    HierarchicalAUC, d, epsilon, labels, threshold=0.0, ties=kernel.ties
-                ),
+            tree = functools.partial(
+                HierarchicalAUC, d, epsilon, labels, threshold=0.0, ties=kernel.ties
             )
+            makers[f"HierarchicalAUC, {labels}"] = (1, tree)
     makers["TwoRound"] = (2, lambda: TwoRound(kernel, epsilon, **given()))
     makers["OneStep"] = (2, lambda: OneStep(kernel, epsilon, **given()))
     makers["ThreeRound"] = (3, lambda: ThreeRound(kernel, epsilon, **given()))

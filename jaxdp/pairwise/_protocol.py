@@ -2,28 +2,36 @@
 
 import abc
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from .._spec import check_counts, check_epsilon, check_probabilities
-from ._auc import AUC
+from .._contract import Params, Spec, Tree, Work
+from .._spec import check_counts, check_probabilities
+from ..population import Population
 from ._auc_protocol import check_labels, expected_users
-from ._exact import Form, check_form, num_pairs
-from ._kernel import Kernel, domain_shape
-from ._pair_kernel import MatrixKernel, PairKernel, symmetric_kernel
+from .kernels import Form, Kernel, num_pairs
+from .kernels._kernel import domain_shape
+
+P_co = TypeVar("P_co", bound=Params[Any], covariant=True)
 
 
-class PairwiseProtocol(abc.ABC):
-    """Base class of the specs that estimate a statistic of pairs of users who hold bins.
+def is_one_round(params: Params[Any]) -> bool:
+    """Whether these are the params of a round, rather than of an interactive protocol."""
+    return params.rounds(Work(1.0, 1))[0].round is params
+
+
+class PairwiseProtocol(Spec[P_co]):
+    """Base of the specs that estimate a statistic of pairs of users who hold bins.
 
     A user holds one of k values, the bins; f on them is the symmetric matrix W. The statistic is
     the U-statistic `sum_{i != j} W[x_i, x_j] / (n (n - 1))` with `form="u"`, and the V-statistic
     `sum_{i, j} W[x_i, x_j] / n**2`, a quadratic form `h^T W h` of the normalised histogram, with
     `form="v"`; for kernels that are not linear it is `kernel.link` of several such averages.
 
-    A subclass is a frozen, slotted dataclass with these fields, whose `__post_init__` calls
-    `_check_statistic`.
+    A subclass has these fields, checked by `KERNEL`, `Epsilon()`, `NUM_VALUES` and `FORM`.
 
     Attributes:
       kernel: the statistic; a matrix that was given becomes `PairKernel.from_matrix(matrix)`. One
@@ -41,54 +49,50 @@ class PairwiseProtocol(abc.ABC):
     num_values: int | tuple[int, ...] | None
     form: Form
 
-    def _check_statistic(self, depth: int = 5) -> None:
-        """Checks and completes the fields kernel, epsilon, num_values and form.
-
-        Args:
-          depth: how many calls up a warning points to; 5 if `__post_init__` calls this.
-        """
-        if not isinstance(self.kernel, Kernel):
-            matrix = symmetric_kernel(self.kernel, depth=depth)
-            object.__setattr__(self, "kernel", PairKernel.from_matrix(matrix))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        check_form(self.form)
-        if isinstance(self.num_values, list):
-            object.__setattr__(self, "num_values", tuple(self.num_values))
-        if self.num_values is None and not isinstance(self.kernel, MatrixKernel):
+    def validate(self) -> None:
+        """Raises ValueError unless the kernel has a domain, and values on it."""
+        if self.num_values is None and self.kernels[0].num_bins is None:
             raise ValueError("num_values must be given, unless the kernel is given by a matrix.")
         self.matrices()
 
     @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The statistics: one."""
+        return (self.kernel,)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the table whose cells are the bins."""
-        if self.num_values is None:
-            assert isinstance(self.kernel, MatrixKernel)
-            return (len(self.kernel.weights.values),)
-        return domain_shape(self.num_values)
+        domain = self.kernels[0].num_bins if self.num_values is None else self.num_values
+        return domain_shape(domain)
 
     @property
     def num_bins(self) -> int:
         """k, the number of bins."""
         return math.prod(self.shape)
 
-    def matrices(self) -> np.ndarray:
-        """The kernels of the averages on the bins, float64[m, k, k]; one if it is linear."""
+    def matrices(self) -> Float[np.ndarray, "m k k"]:
+        """The kernels of the averages on the bins; one if it is linear."""
         return self.kernel.matrices(self.shape)
 
     @abc.abstractmethod
-    def build(self, word_bits: int = 32):
-        """The params: a pytree with the functions that run inside jit."""
-
-    @abc.abstractmethod
-    def exact_epsilon(self) -> float:
-        """The realised privacy parameter, at most `epsilon`."""
-
-    @abc.abstractmethod
-    def variance(self, counts, inputs=None) -> np.ndarray:
-        """The mean squared error for given users, float64[].
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "*statistics"]:
+        """The mean squared error for given users.
 
         Args:
           counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
+
+    @abc.abstractmethod
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, "*statistics"]:
+        """The mean squared error about `population_truth` for independent users.
+
+        Args:
+          probabilities: float[k], of each value.
+          num_users: n.
           inputs: None; values are bins.
         """
 
@@ -96,18 +100,20 @@ class PairwiseProtocol(abc.ABC):
     def worst_case_variance(self, num_users: int) -> float:
         """The largest mean squared error over all data sets of a size, or a bound on it."""
 
-    def truth(self, counts, inputs=None) -> np.ndarray:
-        """The target: the statistic of the users, float64[].
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "*statistics"]:
+        """The target: the statistic of the users.
 
         Args:
           counts: int[k], the number of users with each value.
           inputs: None; values are bins.
         """
-        counts = self._check_bins(check_counts(counts), inputs)
-        return np.asarray(self.kernel.of_counts(counts.reshape(self.shape), form=self.form))
+        table = self._check_bins(check_counts(counts), inputs).reshape(self.shape)
+        return np.asarray(self.kernel.of_counts(table, form=self.form))
 
-    def population_truth(self, probabilities, num_users: int, inputs=None) -> np.ndarray:
-        """The target for users drawn from a distribution, float64[]: that of two new users.
+    def population_truth(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, "*statistics"]:
+        """The target for users drawn from a distribution: the statistic of two new users.
 
         Args:
           probabilities: float[k], of each value.
@@ -115,23 +121,23 @@ class PairwiseProtocol(abc.ABC):
           inputs: None; values are bins.
         """
         del num_users
-        p = self._check_bins(check_probabilities(probabilities), inputs)
-        return np.asarray(self.kernel.of_distribution(p.reshape(self.shape)))
+        table = self._check_bins(check_probabilities(probabilities), inputs).reshape(self.shape)
+        return np.asarray(self.kernel.of_distribution(table))
 
-    def check_population(self, population) -> None:
+    def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins, and enough for a pair.
 
         For an AUC both labels must occur; warns where the predicted error is that of noise.
         """
         num_pairs(population.num_users, self.form)
         population.require_bins(self.num_bins, "num_values")
-        kernels = self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
-        if any(isinstance(kernel, AUC) for kernel in kernels):
-            users = expected_users(population)
-            if users is not None:
-                check_labels(self, population, users.reshape(self.shape))
+        # For an area under the curve both labels must occur; users of a plan are not known yet.
+        areas = [kernel.has_labels for kernel in self.kernels]
+        users = expected_users(population) if any(areas) else None
+        if users is not None:
+            check_labels(self, areas, population, users.reshape(self.shape))
 
-    def _check_bins(self, masses: np.ndarray, inputs: Any) -> np.ndarray:
+    def _check_bins(self, masses: np.ndarray, inputs: Tree) -> np.ndarray:
         """Flat counts or probabilities, or raises unless they fit the domain."""
         if inputs is not None:
             raise ValueError("inputs must be None: values are bins.")

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments import bell_fig4
-from experiments.bell_fig4 import EXPERIMENT, cells, cells_of, figure
+from jaxdp_experiments import bell_fig4
+from jaxdp_experiments.bell_fig4 import EXPERIMENT, cells, cells_of, figure
 
 TABLE = np.array([[40, 3, 7], [5, 30, 9], [1, 12, 60]])
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from experiments.bell_table1 import EXPERIMENT, ROWS, cells, figure
+from jaxdp_experiments.bell_table1 import EXPERIMENT, ROWS, cells, figure
 
 
 def test_cells():

@@ -8,9 +8,9 @@ import pytest
 
 import jaxdp
 from jaxdp._ranking import whole_users
-from jaxdp.linear._best import ORACLES
 from jaxdp.pairwise import AUC, BilinearAUC, GiniMeanDifference, KendallTau
 from jaxdp.pairwise._best import StatisticRanking, best
+from jaxdp.randomizers._oracles import FREQUENCY_ORACLES
 
 USERS = np.array([500, 100, 300, 100])
 
@@ -27,7 +27,7 @@ def test_the_best_comes_first_and_all_are_there(ranking):
     assert ranking.protocol is ranking.entries[0].protocol
     assert {entry.rounds for entry in ranking.entries} == {1, 2, 3}
     names = {entry.name for entry in ranking.entries}
-    assert names >= {f"OracleStatistic, {name}" for name in ORACLES if name != "KRR"} | {
+    assert names >= {f"OracleStatistic, {name}" for name in FREQUENCY_ORACLES if name != "KRR"} | {
         "QuantizedRR",
         "OneReport, PrivUnit",
         "OneReport, PrivUnitG, fitted",

@@ -6,7 +6,8 @@ import pytest
 
 import jaxdp
 from jaxdp.factorization import gamma2
-from jaxdp.pairwise._bilinear_auc import BilinearAUC, sign_factors
+from jaxdp.pairwise import BilinearAUC
+from jaxdp.pairwise.auc._bilinear_auc import sign_factors
 from tests import stats
 from tests.pairwise.test_hierarchical_auc import APART, UNIFORM
 
@@ -39,7 +40,7 @@ def test_the_variance_is_that_of_moments_of_reports():
     """From the covariance of each value's report, summed user by user."""
     spec = BilinearAUC(3, 2.0)
     counts = np.array([3, 1, 2, 1, 4, 2])
-    columns = spec.build().columns.astype(np.float64)
+    columns = spec.build().embedding.astype(np.float64)
     means, covariances = zip(*(spec.randomizer.moments(c) for c in columns), strict=True)
     sides = []
     for part in (slice(0, 3), slice(3, 6)):
@@ -77,7 +78,7 @@ def test_private_labels():
     spec = BilinearAUC(3, 2.0, "private")
     counts = np.array([3, 1, 2, 1, 4, 2])
     params, kernel = spec.build(), spec.kernel
-    columns = params.columns.astype(np.float64)
+    columns = params.embedding.astype(np.float64)
     forms = zip(params.scales, params.constant, strict=True)
     found = np.stack([(columns * scale) @ columns.T + constant for scale, constant in forms])
     np.testing.assert_allclose(found, kernel.matrices((2, 3)), atol=1e-6)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from experiments import gini_scaling
-from experiments.gini_scaling import EXPERIMENT, PROTOCOLS, ScalingCell, cells, figure
+from jaxdp_experiments import gini_scaling
+from jaxdp_experiments.gini_scaling import EXPERIMENT, PROTOCOLS, ScalingCell, cells, figure
 from tests.marks import slow
 
 

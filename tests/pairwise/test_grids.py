@@ -17,7 +17,7 @@ from jaxdp.pairwise import (
     QuantizedRR,
     balanced_num_bins,
 )
-from jaxdp.pairwise._domain import Symbols
+from jaxdp.pairwise.oracles._symbols import Symbols
 
 UNEVEN = Grid(edges=(0.1, 0.25, 0.9), low=-0.5, high=1.0)
 OPEN = Grid(edges=(-1.0, 0.0, 2.5))

@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.pairwise import AUC
-from jaxdp.pairwise._hierarchical_auc import HierarchicalAUC
-from jaxdp.pairwise._hierarchical_auc_moments import (
-    Tree,
-    sampling_variance,
-    unpruned_variance,
-)
+from jaxdp.pairwise import AUC, HierarchicalAUC
+from jaxdp.pairwise.auc._tree_errors import ScoreTree, sampling_variance, unpruned_variance
 from jaxdp.random import Count
 from tests import stats
 
@@ -137,8 +132,8 @@ def test_the_unpruned_variance_is_that_of_the_enumerated_reports(name):
     expected += np.sum((form.T @ of_high @ form) * of_low)
     pairs = table[0].sum() * table[1].sum()
     assert high @ form @ low / pairs == pytest.approx(float(spec.truth(counts)))
-    twin_spread = (1 / (2 * int(twin.true) / 256 - 1)) ** 2 / twin._chances()
-    tree = Tree.of(table.astype(float), spec.height, 0.5 if spec.ties == "half" else 0.0)
+    twin_spread = (1 / (2 * int(twin.bit_threshold) / 256 - 1)) ** 2 / twin._chances()
+    tree = ScoreTree.of(table.astype(float), spec.height, 0.5 if spec.ties == "half" else 0.0)
     found = unpruned_variance(tree, twin_spread, spec.split == "users")
     assert found == pytest.approx(expected, rel=1e-9)
     assert float(spec.variance(counts)) == pytest.approx(expected / pairs**2, rel=0.05)
@@ -160,7 +155,7 @@ def test_the_mean_over_samples_of_the_variance_is_exact():
     assert float(spec.population_truth(shares, 5)) == pytest.approx(area)
     found = float(spec.population_variance(shares, 5))
     assert found == pytest.approx(total + square - area**2, rel=1e-9)
-    tree = Tree.of(p * np.array([[2], [3]]), 2, 0.5)
+    tree = ScoreTree.of(p * np.array([[2], [3]]), 2, 0.5)
     assert sampling_variance(tree) == pytest.approx(square - area**2)
 
 

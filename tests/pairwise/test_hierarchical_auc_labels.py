@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.pairwise._hierarchical_auc import HierarchicalAUC
-from jaxdp.pairwise._hierarchical_auc_labels import _linear, _pairs, randomized_variance
-from jaxdp.pairwise._hierarchical_auc_moments import Tree, unpruned_variance
-from jaxdp.pairwise._hierarchical_auc_private import (
+from jaxdp.pairwise import HierarchicalAUC
+from jaxdp.pairwise.auc._label_errors import (
     LevelReports,
-    _own,
+    _private_pairs,
+    _private_part,
+    _randomized_pairs,
+    _randomized_part,
     private_bound,
     private_variance,
+    randomized_variance,
 )
-from jaxdp.pairwise._hierarchical_auc_private import _pairs as _joint_pairs
+from jaxdp.pairwise.auc._tree_errors import ScoreTree, unpruned_variance
 from jaxdp.random import Count
 from tests import stats
 
@@ -100,8 +102,8 @@ def test_errors_are_those_of_all_reports(name, counts):
     params = spec.build(BITS)
     outcomes, numbers, words = law(spec)
     values = np.repeat(np.arange(2 * spec.num_scores), counts)
-    one = jax.jit(jax.vmap(lambda report: params.tally(report[None], jnp.ones(1, bool))))
-    singles, n = np.asarray(one(outcomes)), len(values)
+    one = jax.jit(jax.vmap(lambda report: params.tally(report[None])))
+    singles, n = one(outcomes).numpy(), len(values)
     size = len(outcomes)
     tallies, weights = np.zeros((1, singles.shape[1]), int), np.ones(1)
     for value in values:
@@ -109,9 +111,9 @@ def test_errors_are_those_of_all_reports(name, counts):
         weights = (weights[:, None] * numbers[value] / words).ravel()
     assert len(weights) == size**n
     estimates = np.asarray(jax.jit(jax.vmap(params.estimate))(Count.of(tallies)), np.float64)
-    scale, chances = float(_scale(params.true)), params._chances()
+    scale, chances = float(_scale(params.bit_threshold)), params._chances()
     if params.randomized:
-        label = _scale(params.label_true)
+        label = _scale(params.label_threshold)
         square, gap = label**2, label * (tallies[:, 3] - tallies[:, 2])
     else:
         square, gap = scale**2 / chances[0], scale / chances[0] * tallies[:, 3]
@@ -122,20 +124,20 @@ def test_errors_are_those_of_all_reports(name, counts):
     assert weights @ pairs == pytest.approx(np.prod(sizes))
     assert weights @ ordered == pytest.approx(truth * np.prod(sizes), abs=1e-3)
     expected = weights @ (ordered - truth * pairs) ** 2 / np.prod(sizes) ** 2
-    tree = Tree.of(np.reshape(counts, (2, -1)).astype(float), params.height, spec._tie)
+    tree = ScoreTree.of(np.reshape(counts, (2, -1)).astype(float), params.height, spec.kernel.tie)
     exclusive = spec.split == "users"
     if params.randomized:
         found = randomized_variance(tree, scale**2 / chances, (square - 1) / 4, exclusive)
     else:
         reports = LevelReports(params.height, scale, chances, exclusive)
         found = private_variance(tree, reports)
-        assert found <= private_bound(sizes.astype(float), spec._tie, reports)
+        assert found <= private_bound(sizes.astype(float), spec.kernel.tie, reports)
     assert found == pytest.approx(expected, rel=1e-4)
 
 
-def _scale(true):
-    """What decodes a sign that is true with the probability of a threshold."""
-    return 1 / (2 * int(true) / 2**BITS - 1)
+def _scale(threshold):
+    """What decodes a sign that is true where a word is below a threshold."""
+    return 1 / (2 * int(threshold) / 2**BITS - 1)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
@@ -143,7 +145,7 @@ def test_known_labels_and_independent_users(exclusive):
     """Without noise on labels it is the public error; independent users are all samples."""
     rng = np.random.default_rng(0)
     per_user = rng.uniform(2, 3, 3)
-    tree = Tree.of(rng.integers(1, 9, (2, 6)).astype(float), 3, 0.5)
+    tree = ScoreTree.of(rng.integers(1, 9, (2, 6)).astype(float), 3, 0.5)
     public = unpruned_variance(tree, per_user, exclusive) / np.prod(tree.sizes) ** 2
     assert randomized_variance(tree, per_user, 0.0, exclusive) == pytest.approx(public)
     chances = np.array([0.3, 0.4, 0.3]) if exclusive else np.ones(3)
@@ -151,12 +153,12 @@ def test_known_labels_and_independent_users(exclusive):
     per_user, kappa = per_user[:2], 1.5
 
     def randomized(tree, area):
-        _, spread = _linear(tree, area, per_user, kappa, exclusive, alone=False)
-        return np.sum(tree.levels[-1] * spread) + _pairs(tree, area, per_user, kappa)
+        _, spread = _randomized_part(tree, area, per_user, kappa, exclusive, among=True)
+        return np.sum(tree.levels[-1] * spread) + _randomized_pairs(tree, area, per_user, kappa)
 
     def private(tree, area):
-        mean, second = _own(tree, area, reports)
-        return np.sum(tree.levels[-1] * (second - mean**2)) + _joint_pairs(tree, area, reports)
+        mean, second = _private_part(tree, area, reports)
+        return np.sum(tree.levels[-1] * (second - mean**2)) + _private_pairs(tree, area, reports)
 
     found = randomized_variance(_EXPECTED, per_user, kappa, exclusive, iid=True)
     assert found == pytest.approx(_over_samples(randomized))
@@ -164,7 +166,7 @@ def test_known_labels_and_independent_users(exclusive):
 
 
 _SHARES, _USERS = np.array([[0.1, 0.3, 0.1], [0.2, 0.1, 0.2]]), 3
-_EXPECTED = Tree.of(_USERS * _SHARES, 2, 0.5)
+_EXPECTED = ScoreTree.of(_USERS * _SHARES, 2, 0.5)
 
 
 def _over_samples(noise):
@@ -177,7 +179,7 @@ def _over_samples(noise):
     area, total = positive @ (np.cumsum(negative) - negative / 2), 0.0
     for cells in itertools.product(range(6), repeat=_USERS):
         table = np.bincount(cells, minlength=6).reshape(2, 3).astype(float)
-        tree = Tree.of(table, 2, 0.5)
+        tree = ScoreTree.of(table, 2, 0.5)
         bias = float(tree.below()[0][0]) - area * np.prod(tree.sizes)
         total += np.prod(_SHARES.ravel()[list(cells)]) * (noise(tree, area) + bias**2)
     return total / (_USERS * (_USERS - 1) * np.prod(_SHARES.sum(axis=1))) ** 2

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.pairwise._hierarchical_auc import HierarchicalAUC
-from jaxdp.pairwise._hierarchical_auc_walk import HierarchicalAUCPassParams
+from jaxdp.pairwise import HierarchicalAUC
+from jaxdp.pairwise.auc._hierarchical_auc_walk import HierarchicalAUCPassParams
 
 
 @pytest.mark.slow

@@ -26,8 +26,8 @@ from jaxdp.pairwise import (
     ProductGrid,
     QuantizedRR,
 )
-from jaxdp.pairwise._exact import exact_dot
-from jaxdp.pairwise._kendall import inversions
+from jaxdp.pairwise.kernels._exact import exact_dot
+from jaxdp.pairwise.kernels._kendall import inversions
 
 
 def squared_difference(x, y):

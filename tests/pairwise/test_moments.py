@@ -12,7 +12,7 @@ from jaxdp.pairwise import (
     PairKernel,
     QuantizedRR,
 )
-from jaxdp.pairwise._moments import Users, expectation, iid_variance, variance
+from jaxdp.pairwise.oracles._moments import Users, expectation, iid_variance, variance
 from tests.pairwise.enumeration import GOLDEN, LINEAR, TENT, as_counts, exact_moments, laws_of
 
 
@@ -139,7 +139,7 @@ def test_the_quantisation_error_is_estimated_from_the_same_reports(rng):
     protocol = QuantizedRR(GiniMeanDifference(), 1.0, grid=Grid.uniform(3))
     delta = protocol.quantization_error()
     first, second = protocol.build(), delta.build()
-    assert (first.channel, first.num_words) == (second.channel, second.num_words)
+    assert (first.inner, first.num_words) == (second.inner, second.num_words)
     assert all(np.array_equal(a, b) for a, b in zip(first.points, second.points, strict=True))
     values = rng.random(4)
     mean, _ = exact_moments(delta, laws_of(delta, values))

@@ -21,13 +21,13 @@ from jaxdp.pairwise import (
     OneReport,
     OneStep,
     OracleStatistic,
-    PairSampling,
     QuantizedRR,
     ThreeRound,
     TwoReport,
     TwoRound,
 )
 from jaxdp.randomizers import HadamardResponse, SubsetSelection
+from jaxdp.trusted import PairSampling
 from tests import stats
 
 TRIALS = 1500

@@ -19,10 +19,9 @@ from jaxdp.pairwise import (
     KendallTau,
     PairKernel,
 )
-from jaxdp.pairwise._one_report import OneReport
-from jaxdp.pairwise._two_report import TwoReport
-from jaxdp.random import Count, Fixed
-from jaxdp.randomizers import Gaussian, L2Ball, PrivUnit, PrivUnitG
+from jaxdp.pairwise.vectors import OneReport, TwoReport
+from jaxdp.random import Count
+from jaxdp.randomizers import CandidateResponse, Gaussian, L2Ball, PrivUnit, PrivUnitG
 from tests import stats
 
 NOISE = PrivUnitG(1, 1.0).worst_case_variance(1)  # 6.33
@@ -35,13 +34,6 @@ LINEAR = {  # all of six values, so that solvers are compiled once
     "diversity": (GiniDiversity(), 6),
     "any": (PairKernel.from_matrix(np.cos(np.add.outer(np.arange(6), np.arange(6)))), None),
 }
-
-
-def exact_tally(params, reports):
-    """The tally of reports, as the engine hands it over, with more bits."""
-    tally = params.tally(reports, np.ones(len(reports), bool))
-    users = Count.of(np.int64(len(reports)))
-    return {k: users if k == "users" else Fixed.of(v, 20) for k, v in tally.items()}
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -84,20 +76,20 @@ def test_the_estimate_is_the_formula(form, rng):
     """Of 40 reports, from their vectors one by one."""
     protocol = OneReport(KendallTau(), 2.0, (2, 3), form=form)
     params, n = protocol.build(), 40
-    dim = params.columns.shape[1]
-    reports = rng.normal(size=(n, dim + 1)).astype(np.float32)
-    found = float(params.estimate(exact_tally(params, reports)))
-    y = np.asarray(params.vector.decode(reports), np.float64)
+    dim = params.embedding.shape[1]
+    reports = rng.integers(-3000, 3000, size=(n, dim)).astype(np.int32)
+    found = float(params.estimate(params.tally(reports)))
+    y = np.asarray(params.inner.decode(reports), np.float64)
     total, d = y.sum(axis=0), params.scales[0]
     square, pairs = total @ (d * total), n * n
     if form == "u":
         square, pairs = square - np.sum(y**2 @ d), n * (n - 1)
     else:
-        square -= n * params.noise[0]
+        square -= n * params.level[0]
     expected = square / pairs + 2 * params.linear[0] @ total / n + params.constant[0]
     assert found == pytest.approx(expected, rel=1e-4)
-    assert params.noise[0] == pytest.approx(
-        protocol.code().randomizer.worst_case_variance(1) * d.sum()
+    assert params.level[0] == pytest.approx(
+        protocol.embedding().randomizer.worst_case_variance(1) * d.sum()
     )
 
 
@@ -157,19 +149,18 @@ def test_plug_in_errors_are_those_of_the_linearised_statistic():
     h = counts.ravel()
     means = np.array([(h @ w @ h - np.diagonal(w) @ h) / (n * (n - 1)) for w in matrices])
     slopes = np.array([1 / means[1], -means[0] / means[1] ** 2])
-    params, code = protocol.build(), protocol.code()
+    params, code = protocol.build(), protocol.embedding()
     d, g = slopes @ params.scales, slopes @ params.linear
-    columns = code.columns.astype(np.float64)
+    columns = code.vectors.astype(np.float64)
     steep = 2 * ((h @ columns - columns) * d + (n - 1) * g)
     noise = code.randomizer.worst_case_variance(1)
     expected = noise * (h @ np.sum(steep**2, axis=1)) + 2 * n * (n - 1) * noise**2 * np.sum(d**2)
     expected /= (n * (n - 1)) ** 2
     assert protocol.variance(h) == pytest.approx(expected, rel=1e-5)
     assert protocol.worst_case_variance(100) == np.inf
-    assert params.averages(
-        {"sum": Fixed(Count.zeros((d.size,)), 20), "squares": Fixed(Count.zeros((d.size,)), 20)}
-        | {"users": Count.of(np.int64(9))}
-    ).shape == (2,)
+    none = Count.zeros((d.size,))
+    tally = {"sum": none, "squares": none, "users": Count.of(np.int64(9))}
+    assert params.averages(tally).shape == (2,)
 
 
 def test_few_users_get_fewer_coordinates():
@@ -181,9 +172,10 @@ def test_few_users_get_fewer_coordinates():
     assert OneReport(kernel, 1.0, bins, num_users=20).bias > 0.01
     assert OneReport(kernel, 1.0, bins, num_users=20_000).bias < 1e-6
     three = OneReport(kernel, 1.0, bins, rank=3)
-    assert three.build().columns.shape == (6, 3)
+    assert three.build().embedding.shape == (6, 3)
     counts = np.arange(6)
-    matrix = three.code().forms[0].matrix(three.code().columns.astype(np.float64))
+    embedding = three.embedding()
+    matrix = embedding.forms[0].matrix(embedding.vectors.astype(np.float64))
     gap = counts @ (matrix - kernel.matrix(bins)) @ counts
     gap -= counts @ np.diagonal(matrix - kernel.matrix(bins))
     bias = gap / (15 * 14)
@@ -208,7 +200,7 @@ def test_given_factorizations():
 
 
 def test_any_randomizer_serves():
-    for make in (PrivUnit, L2Ball, functools.partial(Gaussian, delta=1e-3)):
+    for make in (PrivUnit, L2Ball, CandidateResponse, functools.partial(Gaussian, delta=1e-3)):
         spec = OneReport(GINI, 1.0, 6, randomizer=make)
         noise = make(dim=5, epsilon=1.0, radius=1.0).worst_case_variance(1)
         worst = spec.worst_case_variance(10**9) * 10**9

@@ -142,7 +142,7 @@ def test_both_paths_have_the_exact_law(case, key):
     stats.check_multinomial(drawn.numpy(), law, cells=2)
     words = jax.random.bits(jax.random.fold_in(key, 7), (2**14, params.num_words))
     reports = jax.jit(jax.vmap(params.from_bits, (0, None)))(words, value)
-    counts = params.tally(reports, jnp.ones(2**14, bool))
+    counts = params.tally(reports).numpy()
     stats.check_multinomial(counts, law, cells=2)
     stats.must_fail(stats.check_multinomial, counts, np.roll(law, 1), cells=2)
 

@@ -14,8 +14,8 @@ from jaxdp.pairwise import (
     PairKernel,
     QuantizedRR,
 )
-from jaxdp.pairwise._oracle_statistic import OracleStatistic
-from jaxdp.pairwise._queries_from_pairs import QueriesFromPairs, factors
+from jaxdp.pairwise.oracles._oracle_statistic import OracleStatistic
+from jaxdp.pairwise.oracles._queries_from_pairs import QueriesFromPairs, factors
 from jaxdp.randomizers import KRR, HadamardResponse
 from tests import stats
 
@@ -85,7 +85,7 @@ def test_worst_cases_are_bounds(rng):
         assert spec.total_variance(counts) <= spec.worst_case_total_variance(n)
     p = np.array([0.1, 0.2, 0.3, 0.4])
     sampling = (spec.population_variance(p, 40) - spec.worst_case_variance(40)) * 40
-    assert sampling == pytest.approx(spec._matrix() ** 2 @ p - (spec._matrix() @ p) ** 2)
+    assert sampling == pytest.approx(spec.matrix() ** 2 @ p - (spec.matrix() @ p) ** 2)
 
 
 @pytest.mark.slow

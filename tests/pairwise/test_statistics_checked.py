@@ -6,22 +6,20 @@ import pytest
 from jaxdp import Population
 from jaxdp.pairwise import (
     AUC,
-    AllPairs,
     BilinearAUC,
     GiniDiversity,
     Grid,
     OneReport,
     OneStep,
     OracleStatistic,
-    PairSampling,
     ProductGrid,
     QuantizedRR,
-    ShuffledSum,
     ThreeRound,
     TwoReport,
     TwoRound,
 )
 from jaxdp.randomizers import KRR
+from jaxdp.trusted import AllPairs, PairSampling, ShuffledSum
 
 LOPSIDED = np.triu(np.ones((3, 3)), 1)
 

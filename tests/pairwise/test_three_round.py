@@ -2,18 +2,16 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxdp
 from jaxdp.bounds._interactive import three_round_mse
 from jaxdp.engine import outcome
-from jaxdp.linear._tails import tail_of
-from jaxdp.pairwise import KendallTau
-from jaxdp.pairwise._three_round import ThreeRound
+from jaxdp.pairwise import KendallTau, ThreeRound
 from jaxdp.projections import hull
-from jaxdp.random import Count, Fixed
+from jaxdp.random import Count
+from jaxdp.randomizers import Laplace
 from tests import stats
 from tests.marks import slow
 
@@ -23,11 +21,12 @@ COUNTS = np.array([900, 400, 700])
 
 
 def test_the_papers_constant():
-    """Both numbers' Laplace noise is 2176 |W|**2 / (eps**2 n), the rest is of second order."""
+    """Both numbers' noise is 17 |W|**2 v / n, less than the paper's 2176 |W|**2 / (eps**2 n)."""
     for epsilon in (0.5, 1.0):
         spec = ThreeRound(3 * W, epsilon, form="v", variant="paper")
         n = 10**9
-        golden = 2176 * 9 / (epsilon**2 * n)
+        golden = 17 * 9 * Laplace(epsilon / 4).worst_case_variance(n)
+        assert golden < 0.6 * 2176 * 9 / (epsilon**2 * n)
         assert golden < spec.worst_case_variance(n) < 1.002 * golden
         assert spec.variance(COUNTS * 10**6) == pytest.approx(golden / 2, rel=2e-3)
     assert PAPER.tau is None
@@ -36,7 +35,8 @@ def test_the_papers_constant():
 
 @pytest.mark.slow
 def test_privacy_adds_up():
-    vector, scalar = PAPER.randomizer.exact_epsilon(), PAPER.scalar_randomizer.exact_epsilon()
+    scalar = PAPER.scalar_randomizer.exact_epsilon()
+    vector = PAPER.vector_randomizer.exact_epsilon()
     assert 0.2499 < vector <= 0.25
     assert PAPER.exact_epsilon() == 2 * vector + 2 * scalar <= 1
     assert 0.9999 < ThreeRound(W, 1.0).exact_epsilon() <= 1
@@ -83,10 +83,10 @@ def test_what_is_broadcast(key):
         numbers["middle"] + numbers["tau"] * numbers["values"], answers, atol=1e-5
     )
     groups = [found.tallies[name]["users"].numpy().sum() for name in ("center", "mean")]
-    minus, plus = found.tallies["numbers"].numpy()
-    assert sum(groups) + minus + plus == 2000
-    scale = numbers["tau"] * spec.scalar_randomizer.magnitude / (plus + minus)
-    expected = numbers["middle"] + scale * (plus - minus) - told["constant"] + factor.constant
+    total, users = (found.tallies["numbers"][name].numpy() for name in ("sum", "users"))
+    assert sum(groups) + users == 2000
+    scale = numbers["tau"] * spec.scalar_randomizer.magnitude / users
+    expected = numbers["middle"] + scale * total - told["constant"] + factor.constant
     estimate = jaxdp.run(spec, users, key, method="tally")
     assert estimate == pytest.approx(expected, abs=1e-5)
 
@@ -97,17 +97,17 @@ def test_numbers_stay_in_the_data_independent_bound(form):
     spec: Any = ThreeRound(W, 1.0, form=form, tau="bound")
     params, factor, users = spec.build(), spec.factor, 400
     limit, margin = spec.clip
-    assert limit == 2 * np.abs(factor.rest).max()
-    variance = tail_of(spec.randomizer).variance  # pyright: ignore[reportOptionalMemberAccess]
+    assert limit == 2 * np.abs(factor.centred).max()
+    variance = spec.vector_randomizer.tail().variance
     assert margin == pytest.approx(factor.radius * np.sqrt(2 * np.log(2e9) * variance))
     tau = limit + margin / np.sqrt(users)
     held = factor.columns[0].astype(np.float64)
     center = (factor.scales * held).astype(np.float32)
     for share in (0.99, 1.01):
-        added = share * tau - 2 * factor.rest[0, 0]
+        added = share * tau - 2 * factor.centred[0, 0]
         mean = held + factor.scales * held * added / (held @ held)
-        total = Fixed.of(jnp.asarray(users * mean / params.vectors.vector.unit, jnp.float32), 10)
-        tally = {"sum": total, "users": Count.of(np.int64(users))}
+        total = np.rint(users * mean / params.vectors.inner.unit).astype(np.int64)
+        tally = {"sum": Count.of(total), "users": Count.of(np.int64(users))}
         told = params._numbers(center, tally, Count.of(np.int64(10**9)))["numbers"]
         assert float(told["tau"]) == pytest.approx(tau)
         assert float(told["values"][0]) == pytest.approx(min(share, 1.0), abs=1e-3)
@@ -144,7 +144,7 @@ def test_bounds_without_the_matrix():
     alone = three_round_mse(PAPER.norm, factor.radius**2, **options)
     assert alone == pytest.approx(PAPER.worst_case_variance(n), rel=1e-6)
     spec = ThreeRound(W, 1.0)
-    norm = float(np.abs(spec.factor.rest).max())
+    norm = float(np.abs(spec.factor.centred).max())
     alone = three_round_mse(norm, spec.factor.radius**2, variant="tuned", **options)
     assert spec.worst_case_variance(n) < alone < 3 * spec.worst_case_variance(n)
 

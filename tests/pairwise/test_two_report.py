@@ -8,8 +8,7 @@ import jaxdp
 from jaxdp.data import load_flights
 from jaxdp.factorization import gamma2, gamma2_approx
 from jaxdp.pairwise import GiniMeanDifference, KendallTau
-from jaxdp.pairwise._two_report import TwoReport
-from jaxdp.random import Count, Fixed
+from jaxdp.pairwise.vectors import TwoReport
 from jaxdp.randomizers import L2Ball, PrivUnitG
 from tests import stats
 
@@ -21,7 +20,7 @@ GINI, KENDALL = GiniMeanDifference(), KendallTau()
 def test_lemma_11():
     """Exactly, for the V-form: `C^2 sigma^2 (|L h|^2 + |R h|^2) / n + l C^4 sigma^4 / n^2`."""
     protocol = TwoReport(GINI, 1.0, 6, form="v")
-    code, n = protocol.code(), COUNTS.sum()
+    code, n = protocol.embedding(), COUNTS.sum()
     left, right = (side.astype(np.float64).T @ COUNTS / n for side in (code.left, code.right))
     noise = code.randomizer.worst_case_variance(1)
     assert noise == pytest.approx(HALF, rel=1e-6)
@@ -39,7 +38,7 @@ def test_lemma_11():
 def test_golden_numbers():
     """At epsilon = 1 the first term is 50.4 gamma_2**2, the second 634 l gamma_2**2."""
     protocol = TwoReport(KENDALL, 1.0, (2, 3), shift=False)
-    norm, rank = float(gamma2(KENDALL.matrix((2, 3))).upper), protocol.code().left.shape[1]
+    norm, rank = float(gamma2(KENDALL.matrix((2, 3))).upper), protocol.embedding().left.shape[1]
     first = protocol.worst_case_variance(10**12) * 10**12
     assert first == pytest.approx(50.36 * norm**2, rel=1e-3)
     second = 2 * protocol.worst_case_variance(2) - first
@@ -51,12 +50,9 @@ def test_the_estimate_is_the_formula(form, rng):
     """Of 30 users, from their vectors one by one."""
     protocol = TwoReport(KENDALL, 2.0, (2, 3), form=form)
     params, n = protocol.build(), 30
-    reports = rng.normal(size=(n, 2, params.left.shape[1] + 1)).astype(np.float32)
-    tally = params.tally(reports, np.ones(n, bool))
-    users = Count.of(np.int64(n))
-    tally = {k: users if k == "users" else Fixed.of(v, 20) for k, v in tally.items()}
-    found = float(params.estimate(tally))
-    y, z = np.moveaxis(np.asarray(params.vector.decode(reports), np.float64), 1, 0)
+    reports = rng.integers(-3000, 3000, size=(n, 2, params.left.shape[1])).astype(np.int32)
+    found = float(params.estimate(params.tally(reports)))
+    y, z = np.moveaxis(np.asarray(params.inner.decode(reports), np.float64), 1, 0)
     products = y @ z.T
     if form == "u":
         expected = (products.sum() - np.trace(products)) / (n * (n - 1))
@@ -101,15 +97,19 @@ def test_approximate_and_reduced_factors():
     allowed = TwoReport(KENDALL, 1.0, (2, 3), alpha=0.25, shift=False)
     norm = float(gamma2_approx(matrix, 0.25, tol=1e-3).upper)
     assert allowed.bias <= 0.25 * (1 + 1e-5)
-    assert allowed.code().scale == pytest.approx(norm, rel=1e-3)
+    assert allowed.embedding().scale == pytest.approx(norm, rel=1e-3)
     found = {}
     for reduction in ("spectral", "jl"):
         spec = TwoReport(KENDALL, 1.0, (2, 3), rank=3, alpha=0.25, reduction=reduction)
         assert spec.build().left.shape == (6, 3)
         found[reduction] = spec.bias
         n = COUNTS.sum()
-        gap = spec.code().scale * spec.code().left.astype(np.float64) @ spec.code().right.T
-        gap = gap + spec.code().constant - matrix
+        gap = (
+            spec.embedding().scale
+            * spec.embedding().left.astype(np.float64)
+            @ spec.embedding().right.T
+        )
+        gap = gap + spec.embedding().constant - matrix
         bias = (COUNTS @ gap @ COUNTS - np.diagonal(gap) @ COUNTS) / (n * (n - 1))
         assert abs(bias) <= spec.bias * (1 + 1e-6)
         assert spec.variance(COUNTS) > bias**2

@@ -10,10 +10,8 @@ from scipy.stats import binom
 
 import jaxdp
 from jaxdp.linear import FactorizedQueries, HistogramQuery, OracleQueries
-from jaxdp.linear._encoded import covariance_form
-from jaxdp.pairwise import KendallTau
-from jaxdp.pairwise._two_round import TwoRound
-from jaxdp.pairwise._two_round_errors import Model
+from jaxdp.pairwise import KendallTau, TwoRound
+from jaxdp.pairwise.rounds._two_round import Model
 from jaxdp.randomizers import KRR, L2Ball
 from tests import stats
 
@@ -26,11 +24,11 @@ KINDS += [("budget", "v", FactorizedQueries)]
 
 def direct(spec, values, first, second):
     """Mean, noise and answers' noise for given groups, by sums over users and full covariances."""
-    code, n = spec.protocol.code(), len(values)
-    form = covariance_form(code.randomizer)
+    code, n = spec.protocol.encoding(), len(values)
+    form = code.randomizer.covariance_form()
     assert form is not None
     isotropic, along = form
-    columns, matrix = code.columns.astype(np.float64), spec.matrices()[0]
+    columns, matrix = code.embedding.astype(np.float64), spec.matrices()[0]
     step, own = 1.0, 0.0
     if spec.sharing == "budget" and spec.form == "u":
         step, own = n / (n - 1), -1 / (n - 1)
@@ -88,14 +86,15 @@ def test_error_for_independent_users(sharing, form, queries):
 
 
 def test_the_papers_two_rounds_in_closed_form():
-    """`s**2 |R|**2 |R h|**2 / n + 8 tau**2 / (eps_2**2 n)`."""
+    """`s**2 |R|**2 |R h|**2 / n + v tau**2 / n`, v the worst variance of a number."""
     spec: Any = TwoRound(W, 1.0, form="v", sharing="budget", share=0.6, scalar="laplace", tau=9.0)
     counts = np.array([4000, 2500, 3500])
-    code: Any = spec.protocol.code()
+    code: Any = spec.protocol.encoding()
     h = counts / 10**4
     pooled = code.decoder.T @ h
     noise = code.randomizer.worst_case_variance(10**4) * pooled @ pooled
-    expected = noise + 8 * 81 / (0.16 * 10**4)
+    expected = noise + spec.scalar_randomizer.worst_case_variance(10**4) * 81
+    assert expected < noise + 8 * 81 / (0.16 * 10**4)  # the paper's Laplace noise
     assert spec.variance(counts) == pytest.approx(expected, rel=1e-5)
     assert 0.999999 < spec.exact_epsilon() <= 1
     parts = spec.protocol.exact_epsilon(), spec.scalar_randomizer.exact_epsilon()

@@ -1,0 +1,396 @@
+"""The area under the ROC curve as a bilinear form of two means of vectors."""
+
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32
+from numpy.typing import ArrayLike
+
+from ..._checks import Choice, Epsilon, Integer
+from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec
+from ..._spec import check_counts, check_int, check_probabilities
+from ..._x64 import compiled_in_float64
+from ...linear import radius_of
+from ...population import Population
+from ...random import Count, everyone
+from ...randomizers import MeanRound, PrivUnitG
+from .._auc_protocol import AUCProtocol, Labels, warn_of_noise
+from ..kernels import AUC
+from ..kernels._auc import auc_ratio
+from ..vectors._one_report import OneReportParams
+from ..vectors._quadratic_form import QuadraticForm, Reports, Statistic
+from ._tree_errors import ScoreTree, sampling_variance
+
+MAX_SCORES = 2**12
+LABEL = 0.5
+"""The coordinate of a private label. The leading error is at most in proportion to
+`(C**2 + b**2) (C**2 + g**2 / (16 b**2 (n+**2 + n-**2)))`, g being `n+ - n-`: for `g**2` close to
+`n+**2 + n-**2` the derivative in b**2 vanishes where `b**2 = 1/4`."""
+
+
+@spec
+class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
+    """The area under the ROC curve from one vector a user, with all of epsilon.
+
+    With ties counted half the area is `1/2 + h+^T (S / 2) h-` for the normalised histograms of the
+    scores of both classes and `S[s, t] = sign(s - t)`. With `S / 2 = L^T R`, a positive user
+    reports its score's column of L, a negative user its score's column of R, and the estimate is
+
+        `1/2 + (mean of the positive reports) . (mean of the negative reports)`.
+
+    S is a negacyclic matrix of eigenvalues `-i cot(pi (2 k + 1) / (2 d))`, so that the roots
+    `L = |S / 2|**(1/2)` and `R = |S / 2|**(-1/2) (S / 2)` have columns of equal norms, the least
+    there are: their square is `gamma_2(S) / 2 = sum_k |cot(pi (2 k + 1) / (2 d))| / (2 d)`, about
+    `(ln d) / pi + 0.26`.
+
+    Where labels are private both columns are of one vector in 2 d + 1 dimensions: with x the score,
+    a positive user reports (L_x, 0, 1/2), a negative one (0, R_x, -1/2). The products of the first
+    two blocks over pairs of different users add up to `n+ n- (area - 1/2)`, those of the last
+    coordinates say how many pairs have different labels, and the estimate is the ratio. A label
+    coordinate b costs a factor `1 + b**2 / C**2`, C being the norm of the columns, and adds an
+    error in proportion to `1 / b**2`; b = 1/2 makes the leading error least where one class is far
+    larger, whatever C is.
+
+    Formal guarantees:
+      * Privacy: pure epsilon-LDP, by the vectors' randomizer, of the score; of score and label
+        where labels are private.
+      * Bias: none with public labels, for every data set, up to float32. With private labels
+        numerator and denominator have none, and their ratio is consistent: its bias is of the
+        order of its variance.
+      * `variance(counts)`: the exact mean squared error; with private labels that of the linearised
+        ratio (delta method). If reports have the covariance `s**2 I` it is, for public labels,
+        `s**2 (|R h-|**2 / n+ + |L h+|**2 / n-) + d s**4 / (n+ n-)`.
+      * `worst_case_variance(n, n+)`: exact with public labels, attained where each class has one
+        score; with private ones a proven bound.
+
+    Edge cases:
+      ====================================  ======================================================
+      users of one label only               ValueError; inside jit the estimate is 1/2, or noise
+      a class too small for the noise       warns with the root mean squared error, if above 1/2
+      value outside the domain              ValueError from a Population; clamped inside jit
+      epsilon outside of [1e-4, 30]         ValueError from `PrivUnitG`
+      ====================================  ======================================================
+
+    Args:
+      num_scores: d, 2 to 2**12: vectors are of dimension d, and the columns take 8 d**2 bytes;
+        twice as many each where labels are private.
+      epsilon: privacy parameter, > 0.
+      labels: "public" or "private".
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is of the wrong kind, or is traced.
+
+    Example:
+      >>> from jaxdp.pairwise import BilinearAUC
+      >>> protocol = BilinearAUC(64, epsilon=1.0)
+      >>> round(protocol.worst_case_variance(10_000, num_positive=6_000), 4)
+      0.0069
+
+    References:
+      Ghazi, Kamath, Kumar, Manurangsi, Sealfon (2023), Lemma 11, for a pair of classes: each user
+      needs one report. Private labels: derived here.
+    """
+
+    num_scores: int = field(Integer(2, MAX_SCORES))
+    epsilon: float = field(Epsilon())
+    labels: Labels = field(Choice("public", "private"), default="public")
+
+    def validate(self) -> None:
+        """Raises ValueError where the vectors' randomizer has no such epsilon."""
+        _ = self.randomizer
+
+    @property
+    def kernel(self) -> AUC:
+        """The area under the curve, ties counted half."""
+        return AUC()
+
+    def _embedding(self) -> Float32[np.ndarray, "cells dim"]:
+        return _embedding(self.num_scores, self.labels == "private")
+
+    @property
+    def randomizer(self) -> PrivUnitG:
+        """What users randomize their vector with."""
+        vectors = self._embedding()
+        return PrivUnitG(vectors.shape[1], self.epsilon, radius_of(vectors))
+
+    def build(self, word_bits: int = 32) -> "BilinearAUCParams | OneReportParams":
+        """The params; with private labels those of `OneReport`."""
+        vectors, inner = self._embedding(), self.randomizer.build(word_bits)
+        if self.labels == "public":
+            return BilinearAUCParams(inner, vectors)
+        forms = _forms(self.num_scores)
+        return OneReportParams(
+            inner,
+            vectors,
+            np.stack([np.diagonal(form.weights) for form in forms]),
+            np.stack([form.linear for form in forms]),
+            np.array([form.constant for form in forms]),
+            np.zeros(len(forms)),  # the U-form does not use it
+            ((auc_ratio, len(forms)),),
+            single=True,
+            form="u",
+        )
+
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter of the randomizer; at most `epsilon`."""
+        return self.randomizer.exact_epsilon()
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
+        """The mean squared error for given users; see the class.
+
+        Args:
+          counts: int[2 d], the number of users with each value.
+          inputs: None; values are cells.
+        """
+        table = self._table(check_counts(counts), inputs).astype(np.float64)
+        if self.labels == "private":
+            return self._statistic().mean_squared_error(table.ravel(), float(self.truth(counts)))
+        return np.asarray(self._noise(table, iid=False))
+
+    @property
+    def _covariance(self) -> tuple[float, float]:
+        """(a, b) of the covariance `a I + b x x^T` of a report of x."""
+        form = self.randomizer.covariance_form()
+        assert form is not None, "it has one at the optimum of PrivUnitG"
+        return form
+
+    def _statistic(self) -> Statistic:
+        """What predicts the error with private labels."""
+        means = _embedding(self.num_scores, True).astype(np.float64)
+        return Statistic(AUC(), _forms(self.num_scores), Reports(means, *self._covariance))
+
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, ""]:
+        """The mean squared error about `population_truth` for independent users.
+
+        Sampling is included. Exact given that the sizes of the classes are as expected; with
+        private labels these are random too, by the delta method.
+
+        Args:
+          probabilities: float[2 d], of each value.
+          num_users: n.
+          inputs: None; values are cells.
+        """
+        n = check_int("num_users", num_users, low=2)
+        p = self._table(check_probabilities(probabilities), inputs)
+        if self.labels == "private":
+            truth = float(self.population_truth(p.ravel(), n))
+            return self._statistic().population_error(p.ravel(), n, truth)
+        tree = ScoreTree.of(n * p, (self.num_scores - 1).bit_length(), 0.5)
+        return np.asarray(self._noise(n * p, iid=True) + sampling_variance(tree))
+
+    def _noise(self, table: Float[np.ndarray, "2 d"], iid: bool) -> float:
+        """The mean variance given the users; of given users, or of independent ones."""
+        across, along = self._covariance
+        left, right = sign_factors(self.num_scores)
+        sides = []  # of each class E m m^T and the covariance T of its mean report
+        for vectors, counts in zip((right, left), table, strict=True):
+            shares = counts / counts.sum()
+            mean = vectors @ shares
+            second = (vectors * shares) @ vectors.T
+            covariance = (across * np.eye(len(mean)) + along * second) / counts.sum()
+            drawn = (second - np.outer(mean, mean)) / counts.sum() if iid else 0.0
+            sides.append((np.outer(mean, mean) + drawn, covariance))
+        # Var x^T y for independent x and y: m^T T m + w^T S w + tr(S T), here by E m m^T.
+        (negative, of_negative), (positive, of_positive) = sides
+        return float(
+            np.sum(negative * of_positive)
+            + np.sum(positive * of_negative)
+            + np.sum(of_negative * of_positive)
+        )
+
+    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
+        """The largest mean squared error over all data sets: exact, or a bound; see the class.
+
+        Args:
+          num_users: n, at least 2.
+          num_positive: the positive users among them; None for any number, of which 1 is the worst.
+        """
+        n = check_int("num_users", num_users, low=2)
+        positive = 1 if num_positive is None else num_positive
+        positive = check_int("num_positive", positive, low=1, high=n - 1)
+        if self.labels == "private":
+            return self._private_bound(n, positive)
+        table = np.zeros(self.shape)
+        table[:, 0] = n - positive, positive
+        return self._noise(table, iid=False)
+
+    @property
+    def _square(self) -> float:
+        """C**2, the squared norm of the columns."""
+        return float(np.sum(sign_factors(self.num_scores).left[:, 0] ** 2))
+
+    def _private_bound(self, num_users: int, num_positive: int) -> float:
+        """A bound on the variance of `Y^T Q Y` over pairs: the linearised numerator of the ratio.
+
+        With `lam` the largest eigenvalue of the covariance of a report it is at most
+        `4 lam n |Q s|**2 + 2 n (n - 1) lam**2 |Q|**2`, for the sums s over all users but one. In Q
+        the blocks of the columns are halves, and the label's entry is `(area - 1/2) / (4 b**2)`.
+        """
+        sizes = np.array([num_users - num_positive, num_positive], np.float64)
+        largest = float(self._statistic().reports.largest().max())
+        label = 0.5 / (4 * LABEL**2)  # |area - 1/2| is at most 1/2
+        gap = (abs(sizes[1] - sizes[0]) + 1) * LABEL
+        slope = self._square * np.sum(sizes**2) / 4 + (label * gap) ** 2
+        size = self.num_scores / 2 + label**2
+        total = 4 * largest * num_users * slope
+        total += 2 * num_users * (num_users - 1) * largest**2 * size
+        return float(total / np.prod(sizes) ** 2)
+
+    def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
+        """Warns where the leading error, of classes that hold one score each, is that of noise."""
+        expected = masses / masses.sum() * num_users
+        error = self._covariance[0] * self._square * np.sum(1 / expected)
+        if self.labels == "private":
+            error *= num_users / expected.min()
+        warn_of_noise(float(expected.min()), float(error))
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless values are cells, both labels occur, and users can be added."""
+        AUCProtocol.check_population(self, population)
+        self.randomizer.check_total(population)
+
+
+class SignFactors(NamedTuple):
+    """`left^T right` is half of the matrix of signs; all columns have equal norms."""
+
+    left: Float[np.ndarray, "d d"]
+    right: Float[np.ndarray, "d d"]
+
+
+@functools.lru_cache(maxsize=8)
+def sign_factors(num_scores: int) -> SignFactors:
+    """The factors of `sign(s - t) / 2` whose columns are shortest.
+
+    For a negacyclic matrix, `A[s, t] = a(s - t)` with `a(x - d) = -a(x)`, the eigenvectors are
+    `w**(s (2 k + 1))` with `w = exp(i pi / d)`. They are flat, so gamma_2 is the mean of the
+    singular values, and the root of `|A|` is negacyclic too.
+    """
+    d = num_scores
+    odd = 2 * np.arange(d) + 1
+    # The sum over x = 1 .. d - 1 of w**(-x (2 k + 1)) is -i cot(pi (2 k + 1) / (2 d)).
+    half = 0.5 / np.tan(np.pi * odd / (2 * d))  # the eigenvalues are -i half
+    half[2 * odd == 2 * d] = 0.0  # d odd: the cotangent of pi / 2
+    place = np.arange(d)
+    turn = np.exp(1j * np.pi * place / d)
+    root = np.sqrt(np.abs(half))
+
+    def entries(eigenvalues: np.ndarray) -> np.ndarray:
+        return np.real(turn * np.fft.ifft(eigenvalues))
+
+    def matrix(first: np.ndarray) -> np.ndarray:
+        offset = place[:, None] - place
+        return np.where(offset < 0, -1.0, 1.0) * first[offset % d]
+
+    return SignFactors(matrix(entries(root)), matrix(entries(-1j * root * np.sign(half))))
+
+
+def _embedding(num_scores: int, private: bool) -> Float32[np.ndarray, "cells dim"]:
+    """The vector of each cell, in d dimensions, or with private labels in 2 d + 1.
+
+    With private labels the blocks u and v of L and R are turned to `(u + v, u - v) / sqrt(2)`, so
+    that twice their product is a difference of squares.
+    """
+    left, right = sign_factors(num_scores)
+    if not private:
+        return np.concatenate([right, left], axis=1).T.astype(np.float32)
+    # 2 u v = ((u + v)**2 - (u - v)**2) / 2
+    negative, positive = right.T / math.sqrt(2), left.T / math.sqrt(2)
+    label = np.full((num_scores, 1), LABEL)
+    rows = [[negative, -negative, -label], [positive, positive, label]]
+    return np.block(rows).astype(np.float32)
+
+
+def _forms(num_scores: int) -> tuple[QuadraticForm, ...]:
+    """The averages over pairs of the kernel of the area, and of whether labels differ.
+
+    With t the signs of the labels these are `L_x . R_y + (1 - t t') / 4` and `(1 - t t') / 2`.
+    """
+    ones, zero = np.ones(num_scores), np.zeros(2 * num_scores + 1)
+    signs = np.concatenate([ones, -ones, [-1 / (4 * LABEL**2)]])
+    differ = np.concatenate([zero[:-1], [-1 / (2 * LABEL**2)]])
+    area = QuadraticForm(np.diag(signs), zero, 0.25)
+    return area, QuadraticForm(np.diag(differ), zero, 0.5)
+
+
+@params
+class BilinearAUCParams(Round[dict[str, Count]]):
+    """The params of `BilinearAUC`: a pytree.
+
+    Attributes:
+      inner: the params of the vectors' randomizer.
+      embedding: the vector of each cell.
+    """
+
+    inner: MeanRound
+    embedding: Float32[Array | np.ndarray, "cells d"]
+
+    @property
+    def num_words(self) -> int:
+        """Words of the randomizer."""
+        return self.inner.num_words
+
+    @property
+    def lazy_words(self) -> bool:
+        """Whether the randomizer reads words one at a time."""
+        return self.inner.lazy_words
+
+    def user_cost(self, work: Work) -> float:
+        """The cost of a user of the randomizer."""
+        return self.inner.user_cost(work)
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]] | None:
+        """The randomizer's law, for each class."""
+        law = self.inner.law
+        if law is None:
+            return None
+
+        def draw(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+            del inputs
+            vectors, sides = jnp.asarray(self.embedding), []
+            for side in range(2):
+                part = slice(side * vectors.shape[1], (side + 1) * vectors.shape[1])
+                stream = jax.random.fold_in(key, side)
+                sides.append(law.draw(stream, counts[part], vectors[part]))
+            return _stacked(sides)
+
+        return TallyLaw(draw, law.cost, distance=2 * law.distance)
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> dict[str, Tree]:
+        """One user's report: the label, which is public, and the randomizer's report.
+
+        A value outside of the cells, [0, 2 d), is clamped into them.
+        """
+        vectors = jnp.asarray(self.embedding)
+        value = jnp.clip(value.astype(jnp.int32), 0, vectors.shape[0] - 1)
+        label = (value >= vectors.shape[1]).astype(jnp.int32)
+        return {"label": label, "vector": self.inner.from_bits(words, vectors[value])}
+
+    def tally(
+        self, reports: dict[str, Tree], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """The randomizer's tallies of the negative and the positive users, stacked."""
+        labels = reports["label"]
+        counted = everyone(labels, mask)
+        sides = [self.inner.tally(reports["vector"], counted & (labels == i)) for i in (0, 1)]
+        return _stacked(sides)
+
+    @compiled_in_float64
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, ""]:
+        """The estimated area; a class without users counts as the mean 0."""
+        sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]
+        negative, positive = (
+            jnp.where(side["users"].f64() > 0, self.inner.estimate(side), 0.0) for side in sides
+        )
+        return 0.5 + jnp.sum(negative * positive)
+
+
+def _stacked(sides: list[dict[str, Count]]) -> dict[str, Count]:
+    return jax.tree.map(lambda *limbs: jnp.stack(limbs), *sides)

@@ -1,0 +1,539 @@
+"""Statistics of pairs in three rounds, with a leading error that does not depend on gamma_2."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..._checks import By, Choice, Epsilon
+from ..._contract import Collect, Interactive, Step, Work, field, params, spec, static
+from ..._x64 import as_float64, compiled_in_float64, dot
+from ...population import Population
+from ...projections import hull, symmetric_polytope
+from ...random import Count
+from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG, Tail
+from ..kernels import FORM, KERNEL, NUM_VALUES, Form, Kernel
+from ..vectors._quadratic_factor import QuadraticFactor
+from ..vectors._quadratic_form import RANDOMIZER, VectorMaker, check_randomizer
+from . import _group_errors as errors
+from ._rounds import (
+    TAU,
+    LookupRound,
+    RoundsOutcome,
+    RoundsProtocol,
+    answered,
+    broadcast,
+    check_shares,
+    rounded_factor,
+)
+
+_BEYOND = 1e-9  # the largest probability that a number is beyond its data-independent bound
+_TOL = 1e-9  # of projections
+
+
+def _shares(name: str, value: object) -> tuple[float, ...]:
+    return check_shares(name, value, 3)
+
+
+def _tau(name: str, value: float | str | None) -> float | str | None:
+    return value if value == "bound" else TAU(name, value)
+
+
+@spec
+class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
+    """Three rounds: a rough mean vector, a vector across it, and numbers (Theorem 24).
+
+    With `W = L^T R`, `R = D L`: the first round estimates `mu` near `R h` by the projection
+    mechanism, the second the mean y of randomized columns of L, and then the users answer with
+    numbers whose mean is that of `<L_v, mu> + <y, R_v - mu>` over v. The noise of y counts times
+    `R h - mu` only, so that the leading error is that of the numbers.
+
+    =====================  ==========================  ==========================================
+    `variant`              "paper"                     "tuned"
+    =====================  ==========================  ==========================================
+    who                    everyone, in all rounds     a random group each round
+    epsilon                a quarter for each report   full
+    mu                     projected on the hull of    projected on the hull of the columns
+                           the columns and negatives
+    numbers                two, by Laplace noise:      one bit for their sum
+                           within `|W|`, and clipped
+                           to `tau = 4 |W|`
+    constants              none taken out of W         W minus the best constant
+    =====================  ==========================  ==========================================
+
+    Formal guarantees:
+      * Privacy: "paper" adds up the four reports that are realised; in "tuned" a user sends one.
+      * Bias: none, but for what clipping takes and the rounding of numbers to 24 bits ("tuned":
+        and for groups of fewer than two users, whose probability is at most 1e-9).
+      * Variance: a proven bound. The Laplace noise of "paper" alone has at most
+        `17 |W|**2 v / n`, `|W|` the largest entry and v the worst variance of `Laplace` at
+        epsilon / 4, which is below `128 / epsilon**2`; y adds at most
+        `s**2 C**2 E |R h - mu|**2 / n`. "tuned" has `c**2 tau**2 / b`, of which what users would
+        answer without noise is not subtracted, with terms of second order.
+
+    Edge cases:
+      ==================================  ====================================================
+      kernel of several averages          ValueError
+      "paper" with the U-form             ValueError: it estimates quadratic forms
+      fewer users than groups need        ValueError with the number ("tuned")
+      more than about 2**35 users         ValueError: sums are kept in 63 bits
+      ==================================  ====================================================
+
+    Args:
+      kernel: the statistic, or a matrix W.
+      epsilon: privacy parameter.
+      num_values: as in `PairwiseProtocol`.
+      form: "u" or "v"; "paper" estimates the V-form.
+      variant: "tuned" or "paper"; see the table.
+      shares: of the users in each round ("tuned").
+      tau: the bound that numbers are clipped to. None for `4 |W|` in "paper"; in "tuned" for half
+        of the range of the numbers, which all users know, so that nothing is clipped. "bound"
+        ("tuned"): what no number is beyond, whatever the data, but for a probability of 1e-9; with
+        b users in the second round and W minus its constant it is `2 |W| + t / sqrt(b)`, t from the
+        tail of a report, which must be sub-Gaussian. The range is at most twice that and needs no
+        such margin, so that its predicted error is smaller: it is the default.
+      randomizer: makes the spec of a randomizer of vectors in a ball from the keywords dim, epsilon
+        and radius, as in `OneReport`.
+
+    Raises:
+      ValueError: an argument is out of range, or the kernel does not fit.
+      TypeError: an argument is of the wrong kind.
+
+    Example:
+      >>> from jaxdp.pairwise import GiniDiversity, ThreeRound
+      >>> paper = ThreeRound(GiniDiversity(), 1.0, num_values=3, form="v", variant="paper")
+      >>> tuned = ThreeRound(GiniDiversity(), 1.0, num_values=3)
+      >>> n = 10**6
+      >>> round(n * paper.worst_case_variance(n)), round(n * tuned.worst_case_variance(n))
+      (1215, 12)
+
+    References:
+      Ghazi et al. (2023), Theorem 24 and Appendix C.
+    """
+
+    kernel: Kernel = field(KERNEL)
+    epsilon: float = field(Epsilon())
+    num_values: int | tuple[int, ...] | None = field(NUM_VALUES, default=None)
+    form: Form = field(FORM, default="u")
+    variant: str = field(Choice("tuned", "paper"), default="tuned")
+    shares: tuple[float, float, float] = field(
+        By(_shares, ((0.5, 0.5), (0.5, 0.5, 0.5), 1.0)), default=(0.2, 0.3, 0.5)
+    )
+    tau: float | str | None = field(By(_tau, (0.0, -1.0, "range")), default=None)
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
+
+    def validate(self) -> None:
+        """Raises unless the kernel is linear, and the other arguments fit the variant."""
+        RoundsProtocol.validate(self)
+        if self.variant == "paper":
+            TAU("tau", self.tau)
+            if self.form == "u":
+                raise ValueError(
+                    "form must be 'v' for variant 'paper', which estimates quadratic forms; got "
+                    "'u'."
+                )
+        unit = check_randomizer(self.randomizer, self.num_bins, self._report_epsilon)
+        if self.tau == "bound" and errors.tail_of(unit).scale > 0:
+            raise ValueError(
+                "tau must be None or a number for a randomizer without a sub-Gaussian tail, got "
+                f"'bound' with {type(unit).__name__}."
+            )
+
+    @property
+    def groups(self) -> tuple[float, ...] | None:
+        """The shares of the users in each round; None where all answer in all of them."""
+        return self.shares if self.variant == "tuned" else None
+
+    @property
+    def _report_epsilon(self) -> float:
+        return self.epsilon / 4 if self.variant == "paper" else self.epsilon
+
+    @property
+    def factor(self) -> QuadraticFactor:
+        """The factorization in use."""
+        return rounded_factor(self, self.variant == "tuned")
+
+    @property
+    def vector_randomizer(self) -> MeanRandomizer:
+        """What users run on their column, in the first and in the second round."""
+        factor = self.factor
+        return self.randomizer(
+            dim=factor.scales.size, epsilon=self._report_epsilon, radius=factor.radius
+        )
+
+    @property
+    def scalar_randomizer(self) -> BinaryResponse | Laplace:
+        """What users run on a number scaled to [-1, 1]."""
+        kind = Laplace if self.variant == "paper" else BinaryResponse
+        return kind(self._report_epsilon)
+
+    @property
+    def norm(self) -> float:
+        """`|W|`, the largest absolute value of an entry."""
+        return float(np.abs(self.matrices()[0]).max())
+
+    @property
+    def clip(self) -> tuple[float, float] | None:
+        """The bound `x + t / sqrt(b)` that numbers are clipped to, as (x, t); or None.
+
+        With `tau="bound"` it is what no number of "tuned" is beyond, whatever the data. With W
+        minus its constant, both `<L_v, D mu>`, mu in the hull of the columns, and the mean of
+        W[v, w] over the b users of the second round are at most `|W|`; the noise of their y adds
+        one that is sub-Gaussian of variance `|L_v|**2 s / b`. It is beyond
+        `sqrt(2 log(2 / p) s / b) |L_v|` with probability p at most.
+        """
+        if self.tau == "bound":
+            variance = errors.tail_of(self.vector_randomizer).variance
+            margin = self.factor.radius * math.sqrt(2 * math.log(2 / _BEYOND) * variance)
+            return 2 * float(np.abs(self.factor.centred).max()), margin
+        if self.variant == "paper" and self.tau is None:
+            return 4 * self.norm, 0.0
+        return None if self.tau is None else (float(self.tau), 0.0)
+
+    def build(self, word_bits: int = 32) -> "ThreeRoundParams":
+        """The params."""
+        factor = self.factor
+        clip, margin = self.clip or (None, 0.0)
+        return ThreeRoundParams(
+            LookupRound(self.vector_randomizer.build(word_bits), factor.columns),
+            self.scalar_randomizer.build(word_bits),
+            factor.scales,
+            np.diagonal(factor.centred).copy(),
+            np.asarray(factor.constant),
+            np.asarray(self.norm, np.float32),
+            None if clip is None else np.asarray(clip, np.float32),
+            np.asarray(margin),
+            self.shares,
+            self.variant,
+            self.form,
+        )
+
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter: the sum of four reports', or the largest of three."""
+        vector = self.vector_randomizer.exact_epsilon()
+        scalar = self.scalar_randomizer.exact_epsilon()
+        return 2 * vector + 2 * scalar if self.variant == "paper" else max(vector, scalar)
+
+    def exact_delta(self) -> float:
+        """A delta at which `exact_epsilon()` holds, by basic composition; 0 if pure."""
+        return self.vector_randomizer.exact_delta() * (2 if self.variant == "paper" else 1)
+
+    def check_population(self, population: Population) -> None:
+        """Raises unless values are bins and the groups have enough users, but not too many."""
+        RoundsProtocol.check_population(self, population)
+        if self.variant == "tuned":
+            errors.check_groups(population.num_users, self.shares)
+        self.vector_randomizer.check_total(population)
+
+    def _error(
+        self, users: Float[np.ndarray, " k"] | None, num_users: int, drawn: bool
+    ) -> Float[np.ndarray, ""]:
+        if num_users < 4:
+            raise ValueError(f"num_users must be at least 4 for a prediction, got {num_users}.")
+        if self.variant == "paper":
+            return np.asarray(_paper_error(self, users, float(num_users), drawn))
+        errors.check_groups(num_users, self.shares)
+        sizes, weights = errors.group_sizes(num_users, self.shares)
+        unclipped, lost = _tuned_error(self, users, float(num_users), sizes, drawn)
+        return np.asarray((math.sqrt(weights @ unclipped) + math.sqrt(weights @ lost)) ** 2)
+
+
+def _off_mean(
+    randomizer: MeanRandomizer,
+    radius: float,
+    num_users: Float[np.ndarray, " m"],
+    dim: int,
+    num_vertices: int,
+) -> Float[np.ndarray, " m"]:
+    """A bound on `E |mu - R h|**2`, h of the users of the first round.
+
+    The error of the raw mean, or `E max <z, w>` over the vertices w, whichever is smaller; see
+    `Projected`.
+    """
+    tail = errors.tail_of(randomizer)
+    raw = dim * randomizer.worst_case_variance(1) / num_users
+    width = np.array([tail.of_mean(n).largest(num_vertices, radius) for n in num_users])
+    return np.minimum(raw, width)
+
+
+def _sampled(
+    spec: ThreeRound,
+    users: Float[np.ndarray, " k"] | None,
+    products: Float[np.ndarray, "7 m"],
+    drawn: bool,
+) -> Float[np.ndarray, " m"]:
+    """The mean square with given coefficients on the averages of W minus a constant."""
+    matrix = spec.factor.centred
+    if users is None:
+        return np.abs(products).sum(axis=0) * (float(np.ptp(matrix)) / 2) ** 2
+    diagonal = np.diagonal(matrix)
+    middle = errors.averages(matrix, diagonal, users, drawn).pair
+    centred = errors.averages(matrix - middle, diagonal - middle, users, drawn)
+    return np.maximum(centred.of(products), 0.0)
+
+
+def _paper_error(
+    spec: ThreeRound, users: Float[np.ndarray, " k"] | None, n: float, drawn: bool
+) -> float:
+    """The Laplace noise, that of y, the users' sampling if drawn, and what clipping takes."""
+    assert spec.clip is not None
+    (tau, _), radius, matrix = spec.clip, spec.factor.radius, spec.factor.centred
+    vectors, size = spec.vector_randomizer, len(matrix)
+    # Theorem 24 with its constants: Laplace noise of numbers within |W|, and within tau
+    total = spec.scalar_randomizer.worst_case_variance(1) / n * (spec.norm**2 + tau**2)
+    off = _off_mean(vectors, radius, np.array([n]), spec.factor.scales.size, 2 * size)
+    total += vectors.worst_case_variance(1) / n * float(off[0])
+    if drawn:
+        total += float(_sampled(spec, users, errors.square_of_target("v", n), True)[0])
+    # The noise of <y, R_v - mu>, where |R_v - mu| <= 2 C
+    tails = errors.answer_tails(
+        errors.tail_of(vectors), 1.0, np.full(size, 2 * radius), n, np.zeros(size)
+    )
+    reach = np.full(size, 2 * float(np.abs(matrix).max()))
+    if users is not None and not drawn:
+        answers = np.abs(matrix @ users / users.sum())
+        reach = answers + answers.max()
+    lost = errors.over_users(users, errors.clipped(reach, tau, tails)[0])
+    return (math.sqrt(total) + math.sqrt(lost)) ** 2
+
+
+def _tuned_error(
+    spec: ThreeRound,
+    users: Float[np.ndarray, " k"] | None,
+    n: float,
+    sizes: Float[np.ndarray, "3 m"],
+    drawn: bool,
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """For given sizes of the groups A, B, S: the error without clipping, and what clipping takes.
+
+    With o = mu - R h_A, the error is that of `h_S W h_A + h_B W h_S - h_B W h_A` for the split,
+    plus `<L h_S - L h_B, o>`, of mean 0 given A and variance at most `|o|**2 C**2 (1/b + 1/s)` up
+    to a factor for draws without replacement, plus the noise of y times `R (h_S - h_A) - o`.
+    """
+    first, second, third = sizes
+    factor, matrix, vectors = spec.factor, spec.factor.centred, spec.vector_randomizer
+    columns, diagonal = factor.columns.astype(np.float64), np.diagonal(matrix)
+    step, extra = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
+    terms: list[tuple[Any, errors.Term]] = [
+        (step, ("T", 0, 2)),
+        (step, ("T", 1, 2)),
+        (-step, ("T", 0, 1)),
+        (extra, ("d", 2)),
+    ]
+    products = errors.mean_square(terms, sizes) - (
+        0.0 if drawn else errors.square_of_target(spec.form, n)
+    )
+    split = _sampled(spec, users, products, drawn)
+    off = _off_mean(vectors, factor.radius, first, factor.scales.size, len(matrix))
+    off, square = step**2 * off, factor.radius**2
+    later = second + third
+    # <L h_S - L h_B, o>: B and S are drawn without replacement from those who are not in A
+    across = off * square * (1 / second + 1 / third) * later / (later - 1)
+    spread, share = square * n / (n - 1), None
+    if users is not None:
+        share = users / users.sum()
+        centred = columns - share @ columns
+        spread = share @ np.sum(centred**2, axis=1) * (1.0 if drawn else n / (n - 1))
+    # The noise of y times R (h_S - h_A) - o, whose norm is at most the sum of the two norms
+    root = np.sqrt(step**2 * spread * (1 / first + 1 / third)) + np.sqrt(off)
+    noise = vectors.worst_case_variance(1) * root**2 / second
+    total = (np.sqrt(split) + np.sqrt(across)) ** 2 + noise
+
+    unit, clip, tail = (
+        spec.scalar_randomizer.worst_case_variance(1),
+        spec.clip,
+        errors.tail_of(vectors),
+    )
+    norms, width = np.linalg.norm(columns, axis=1), np.ptp(matrix, axis=1)
+    highs, lows, slack = matrix.max(axis=1), matrix.min(axis=1), 0.0
+    high, low = 2 * highs, 2 * lows
+    if share is not None:  # mu is in the hull, so that <L_v, mu> is between the entries of a row
+        slack = width / (n - 1)
+        high, low = matrix @ share + highs + slack, matrix @ share + lows - slack
+    high, low = step * high + extra * diagonal, step * low + extra * diagonal
+    taus, lost = np.zeros_like(second), np.zeros_like(second)
+    for i, size in enumerate(second):
+        sampling = 0.0 * width if users is None else width**2 / (4 * size)
+        tails = errors.answer_tails(tail, step, norms, size, sampling)
+        if clip is None:
+            taus[i] = errors.squared_range(high, low, tails)
+            if share is not None:  # or mu is near R h, by the mean square `off`
+                means = 2 * step * matrix @ share + extra * diagonal
+                near = [  # of the sum of two dependent means, by the inequality of Cauchy
+                    Tail(x.variance + (step * w) ** 2 * (2 / first[i] + 1 / size) / 4, x.scale)
+                    for x, w in zip(tails, width, strict=True)
+                ]
+                close = errors.squared_range(
+                    means + 2 * step * slack, means - 2 * step * slack, near
+                )
+                taus[i] = min(taus[i], (math.sqrt(close) + math.sqrt(float(off[i]) * square)) ** 2)
+            continue
+        tau = clip[0] + clip[1] / math.sqrt(size)
+        taus[i] = tau**2
+        reach = np.maximum(np.abs(high), np.abs(low))
+        if spec.tau == "bound":  # what no data set exceeds, but for the noise
+            reach = np.full(len(norms), clip[0])
+            tails = errors.answer_tails(tail, 1.0, norms, size, 0.0 * width)
+        lost[i] = errors.over_users(users, errors.clipped(reach, tau, tails)[0])
+    return total + unit * taus / third, lost
+
+
+def three_round_bound(
+    norm: float,
+    radius: float,
+    num_values: int,
+    num_users: int,
+    epsilon: float,
+    dim: int,
+    shares: tuple[float, float, float] | None,
+) -> float:
+    """A bound on the error of `ThreeRound` from norms alone, for `jaxdp.bounds`.
+
+    Args:
+      norm: `|W|`; of "tuned", of W minus a constant.
+      radius: C, the largest norm of a column.
+      num_values: k.
+      num_users: n.
+      epsilon: privacy parameter.
+      dim: of the columns.
+      shares: of the users in each round of "tuned"; None for "paper".
+    """
+    if shares is None:
+        n, vectors = float(num_users), PrivUnitG(dim, epsilon / 4, radius)
+        off = _off_mean(vectors, radius, np.array([n]), dim, 2 * num_values)
+        total = 17 * norm**2 * Laplace(epsilon / 4).worst_case_variance(num_users)
+        total += vectors.worst_case_variance(1) / n * float(off[0])
+        tails = errors.answer_tails(
+            errors.tail_of(vectors), 1.0, np.array([2 * radius]), n, np.zeros(1)
+        )
+        lost = float(errors.clipped(np.array([2 * norm]), 4 * norm, tails)[0][0])
+        return (math.sqrt(total) + math.sqrt(lost)) ** 2
+    errors.check_groups(num_users, shares)
+    sizes, weights = errors.group_sizes(num_users, shares)
+    first, second, third = sizes
+    terms: list[tuple[Any, errors.Term]] = [
+        (1.0, ("T", 0, 2)),
+        (1.0, ("T", 1, 2)),
+        (-1.0, ("T", 0, 1)),
+    ]
+    products = errors.mean_square(terms, sizes) - errors.square_of_target("u", float(num_users))
+    split = np.abs(products).sum(axis=0) * norm**2
+    vectors = PrivUnitG(dim, epsilon, radius)
+    off = _off_mean(vectors, radius, first, dim, num_values)
+    later = second + third
+    across = off * radius**2 * (1 / second + 1 / third) * later / (later - 1)
+    spread = radius**2 * num_users / (num_users - 1) * (1 / first + 1 / third)
+    vector = vectors.worst_case_variance(1) * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
+    # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
+    tail = errors.tail_of(vectors)
+    noise = np.sqrt(2 * tail.variance * radius**2 / second * (1 + math.log(2 * num_values)))
+    scalar = BinaryResponse(epsilon).worst_case_variance(1) * (2 * norm + noise) ** 2 / third
+    return float(weights @ ((np.sqrt(split) + np.sqrt(across)) ** 2 + vector + scalar))
+
+
+@params
+class ThreeRoundParams(Interactive[RoundsOutcome]):
+    """The params of `ThreeRound`: a pytree.
+
+    Attributes:
+      vectors: the first two rounds.
+      scalar: the params of the randomizer of numbers in [-1, 1].
+      signs: float64[l], the diagonal of D.
+      diagonal: float64[k], of W minus the shift.
+      shift: float64[], what was taken out of W.
+      norm: float32[], `|W|`.
+      tau: float32[], the clipping bound; or None for the range.
+      margin: float64[], what is added to it, times the root of the size of the second round.
+      shares: of the users in each round, static.
+      variant: static.
+      form: static.
+    """
+
+    vectors: LookupRound
+    scalar: MeanRound
+    signs: Float[Array | np.ndarray, " l"]
+    diagonal: Float[Array | np.ndarray, " k"]
+    shift: Float[Array | np.ndarray, ""]
+    norm: Float[Array | np.ndarray, ""]
+    tau: Float[Array | np.ndarray, ""] | None
+    margin: Float[Array | np.ndarray, ""]
+    shares: tuple[float, float, float] = static()
+    variant: str = static()
+    form: Form = static()
+
+    def rounds(self, work: Work) -> tuple[Step, ...]:
+        """Two rounds of vectors, and one of numbers; "paper" has two of these, all from all."""
+        numbers = LookupRound(self.scalar, np.zeros(self.diagonal.shape, np.float32))
+        if self.variant == "paper":
+            return Step(self.vectors, work, 2.0), Step(numbers, work, 2.0)
+        steps = zip((self.vectors, self.vectors, numbers), self.shares, strict=True)
+        return tuple(Step(round, work.of(share)) for round, share in steps)
+
+    def play(self, key: jax.Array, users: Population, collect: Collect) -> RoundsOutcome:
+        """All rounds.
+
+        Returns:
+          Broadcasts "center" float32[l], D mu; "mean" float32[l], y; and the numbers asked, each
+          with "values", "middle", "tau": "numbers" and, in "paper", "alone", those of mu only.
+          Tallies of the same names.
+        """
+        groups = (users,) * 3
+        if self.variant == "tuned":
+            groups = users.split(key, self.shares)
+        first = collect(self.vectors, groups[0], 0)
+        center = self._center(first)
+        second = collect(self.vectors, groups[1], 1)
+        sent = {"center": center} | self._numbers(center, second, users.size)
+        tallies = {"center": first, "mean": second}
+        tallies["numbers"] = collect(
+            LookupRound(self.scalar, sent["numbers"]["values"]), groups[2], 2
+        )
+        if self.variant == "paper":
+            tallies["alone"] = collect(LookupRound(self.scalar, sent["alone"]["values"]), users, 3)
+        return RoundsOutcome(sent, tallies)
+
+    @compiled_in_float64
+    def _center(self, tally: dict[str, Count]) -> jax.Array:
+        columns, signs = as_float64(self.vectors.embedding, self.signs)
+        project = symmetric_polytope if self.variant == "paper" else hull
+        point = project(self.vectors.estimate(tally), columns.T, tol=_TOL).point
+        return (signs * point).astype(jnp.float32)
+
+    @compiled_in_float64
+    def _numbers(
+        self, center: Float[Array, " l"], tally: dict[str, Count], num_users: Count
+    ) -> dict[str, Any]:
+        n, mean = num_users.f64(), self.vectors.estimate(tally)
+        center, columns, signs, diagonal = as_float64(
+            center, self.vectors.embedding, self.signs, self.diagonal
+        )
+        # <L_v, mu> and <y, R_v>, and <y, mu>, which is the same for all
+        alone, along = dot(columns, center), dot(columns, signs * mean)
+        constant = jnp.sum(mean * center)
+        sent = {"mean": mean.astype(jnp.float32)}
+        if self.variant == "paper":
+            numbers = broadcast(along - constant, self.tau)
+            return sent | {"alone": broadcast(alone, self.norm), "numbers": numbers}
+        if self.form == "u":
+            step, extra = jnp.ones_like(n), jnp.zeros_like(n)
+        else:
+            step, extra = 1 - 1 / n, 1 / n
+        tau = self.tau
+        if tau is not None:
+            margin, tau = as_float64(self.margin, tau)
+            tau = tau + margin / jnp.sqrt(jnp.maximum(tally["users"].f64(), 1.0))
+        numbers = broadcast(step * (alone + along) + extra * diagonal, tau)
+        return sent | {"constant": (step * constant).astype(jnp.float32), "numbers": numbers}
+
+    @compiled_in_float64
+    def estimate(self, outcome: RoundsOutcome, /) -> Float[Array, ""]:
+        """The estimated statistic."""
+        sent, tallies = outcome.broadcasts, outcome.tallies
+        mean = answered(self.scalar, sent["numbers"], tallies["numbers"])
+        if self.variant == "paper":
+            return mean + answered(self.scalar, sent["alone"], tallies["alone"])
+        constant, shift = as_float64(sent["constant"], self.shift)
+        return mean - constant + shift

@@ -1,0 +1,178 @@
+"""Vectors of values and quadratic forms of them, for the matrix of a statistic of pairs."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._given_factors import check_product, given_factors
+from ...factorization import Factorization, gamma2, signed
+from ...linear import radius_of
+
+_NULL = 1e-7  # directions of relative size below this are not used
+_UNUSED = 1e-10  # of the largest share in an entry of W
+_CLOSE = 1e-6  # relative error of factors that pass for exact
+
+
+@dataclasses.dataclass(frozen=True)
+class QuadraticFactor:
+    """`W[v, w] = L_v^T diag(d) L_w + g^T L_v + g^T L_w + c`, or nearly.
+
+    Attributes:
+      columns: float64[k, l], the `L_v`; or float32, as users hold them.
+      scales: d, float64[l].
+      linear: g, float64[l].
+      constant: c.
+    """
+
+    columns: np.ndarray
+    scales: np.ndarray
+    linear: np.ndarray
+    constant: float
+
+    @property
+    def centred(self) -> Float[np.ndarray, "k k"]:
+        """W minus the constant."""
+        columns = self.columns.astype(np.float64)
+        rows = columns @ self.linear
+        return (columns * self.scales) @ columns.T + rows[:, None] + rows
+
+    @property
+    def matrix(self) -> Float[np.ndarray, "k k"]:
+        """The matrix W that the factor is of."""
+        return self.centred + self.constant
+
+    @property
+    def radius(self) -> float:
+        """The largest norm of a column, rounded up to float32; 1 if all are 0."""
+        return radius_of(self.columns)
+
+    @property
+    def norm(self) -> float:
+        """The largest norm of `d L_v + g`, half of the gradient of the statistic.
+
+        Reports with noise of variance `sigma**2` in every direction lead to a variance of at most
+        `4 norm**2 sigma**2 / n`, but for what is quadratic in the noise.
+        """
+        return float(np.linalg.norm(self.columns * self.scales + self.linear, axis=1).max())
+
+    def used(self) -> "QuadraticFactor":
+        """The same without the coordinates that are not used; one of zeros if none is."""
+        largest = np.abs(self.columns).max(axis=0)
+        share = np.abs(self.scales) * largest**2 + np.abs(self.linear) * largest
+        used = share > _UNUSED * max(share.max(), abs(self.constant), 1e-300)
+        if not np.any(used):
+            none = np.zeros((len(self.columns), 1))
+            return QuadraticFactor(none, np.zeros(1), np.zeros(1), self.constant)
+        return QuadraticFactor(
+            self.columns[:, used], self.scales[used], self.linear[used], self.constant
+        )
+
+    def normalised(self) -> "QuadraticFactor":
+        """The same with vectors of norm at most 1, attained unless all are 0."""
+        size = float(np.linalg.norm(self.columns, axis=1).max()) or 1.0  # L / s, D s**2, g s
+        scales = self.scales * size**2
+        return QuadraticFactor(self.columns / size, scales, self.linear * size, self.constant)
+
+    def rounded(self) -> "QuadraticFactor":
+        """The same with vectors of float32."""
+        return dataclasses.replace(self, columns=self.columns.astype(np.float32))
+
+
+def fitted(columns: Float[np.ndarray, "k l"], matrix: Float[np.ndarray, "k k"]) -> QuadraticFactor:
+    """The form of these vectors that is nearest to a symmetric matrix W in the least squares.
+
+    Exact where rows of the matrix are combinations of the coordinates and of a constant, as those
+    of the right factor of W - u 1^T are. The vectors are turned so that the form is diagonal.
+    """
+    # What all vectors share is left out, so that the vectors and a constant are independent.
+    _, sizes, axes = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
+    used = sizes > _NULL * max(sizes[0], float(np.abs(columns).max()), 1e-300)
+    columns = columns @ axes[used].T if np.any(used) else np.zeros((len(matrix), 1))
+    # W = [L 1] F [L 1]^T in the least squares; its blocks are D, g and c.
+    inverse = np.linalg.pinv(np.column_stack([columns, np.ones(len(matrix))]), rcond=_NULL**2)
+    form = inverse @ matrix @ inverse.T
+    scales, turn = np.linalg.eigh(form[:-1, :-1])
+    factor = QuadraticFactor(columns @ turn, scales, turn.T @ form[:-1, -1], float(form[-1, -1]))
+    return factor.used().normalised()
+
+
+def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFactor:
+    """The factor of the smallest `norm`.
+
+    With `shift` its norm is the least gamma_2(W - u 1^T) over u, without it is gamma_2(W).
+    """
+    if shift:
+        factor = fitted(gamma2(matrix, shift=True).right.T, matrix)
+        if np.abs(factor.matrix - matrix).max() <= _CLOSE * max(np.abs(matrix).max(), 1e-300):
+            return factor
+    return signed_factor(matrix, shift).normalised()
+
+
+def signed_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFactor:
+    """The factor with d = +-1, g = 0 and the smallest column norm, of W or W minus a constant."""
+    result = signed(matrix, shift=shift)
+    assert result.signs is not None
+    constant = 0.0 if result.shift is None else float(result.shift)
+    signs, columns = np.asarray(result.signs, np.float64), np.asarray(result.left).T
+    return QuadraticFactor(columns, signs, np.zeros(result.rank), constant).used()
+
+
+def candidates(
+    matrix: Float[np.ndarray, "k k"], shift: bool, rank: int | None, several: bool
+) -> list[QuadraticFactor]:
+    """Factors to choose from by their predicted errors: the first has the smallest `norm`.
+
+    Args:
+      matrix: symmetric.
+      shift: whether constants may be subtracted.
+      rank: the number of coordinates; None for any.
+      several: whether to offer more than one: lower ranks, of the leading directions.
+    """
+    full = [best_factor(matrix, shift)]
+    if several and shift:
+        full.append(signed_factor(matrix, shift=True).normalised())
+    ranks = [max(len(f.scales) for f in full) if rank is None else rank]
+    while several and rank is None and ranks[-1] > 1:  # three quarters each time
+        ranks.append(ranks[-1] * 3 // 4)
+    return [f if r >= len(f.scales) else _leading(f, matrix, r) for r in ranks for f in full]
+
+
+def _leading(
+    factor: QuadraticFactor, matrix: Float[np.ndarray, "k k"], rank: int
+) -> QuadraticFactor:
+    """A factor of fewer coordinates: those which matter most, with the form fitted anew."""
+    spread = np.var(factor.columns, axis=0)
+    slopes = factor.columns * factor.scales + factor.linear
+    matters = spread * np.mean(slopes**2, axis=0)
+    return fitted(factor.columns[:, np.argsort(-matters, kind="stable")[:rank]], matrix)
+
+
+def given_factor(given: object, matrix: Float[np.ndarray, "k k"]) -> QuadraticFactor:
+    """The factor that a user gave, or raises unless it is one of the matrix.
+
+    Args:
+      given: a `Factorization`, or (left, signs) or (left, signs, shift) with `W = left^T
+        diag(signs) left + shift`.
+      matrix: symmetric.
+    """
+    k = len(matrix)
+    if isinstance(given, Factorization) and given.signs is None:
+        if np.shape(given.right)[-1:] != (k,) or np.ndim(given.right) != 2:
+            raise ValueError(
+                f"factorization must be one of a matrix [{k}, {k}], got factors of shape "
+                f"{np.shape(given.left)} and {np.shape(given.right)}."
+            )
+        factor = fitted(np.asarray(given.right, np.float64).T, matrix)
+    else:
+        left, signs, shift, _ = given_factors(given, "signs")
+        if left.ndim != 2 or left.shape[1] != k or signs.shape != left.shape[:1] or shift.ndim:
+            raise ValueError(
+                f"factorization: left must have shape [l, {k}], signs [l] and shift [], got "
+                f"{left.shape}, {signs.shape} and {shift.shape}; W is left.T @ diag(signs) @ left "
+                "+ shift."
+            )
+        zero = np.zeros(len(signs))
+        factor = QuadraticFactor(left.T, signs, zero, float(shift)).used().normalised()
+    check_product(factor.matrix, matrix, None, "the kernel's matrix")
+    return factor

@@ -1,0 +1,480 @@
+"""Statistics of pairs from two reports of vectors per user, of half of the budget each."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32
+from numpy.typing import ArrayLike
+
+from ..._checks import Choice, Epsilon, Integer, Optional, Real
+from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec, static
+from ..._given_factors import check_product, given_factors
+from ..._spec import FrozenArray, check_counts, check_int, check_probabilities
+from ..._x64 import as_float64, compiled_in_float64
+from ...factorization import (
+    Factorization,
+    gamma2,
+    gamma2_approx,
+    gamma2_rank,
+    johnson_lindenstrauss,
+    signed,
+    zeta,
+)
+from ...linear import radius_of
+from ...population import Population
+from ...random import Count, part_of, sum_squares
+from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG, SelfMoments
+from .._protocol import PairwiseProtocol
+from ..kernels import FORM, NUM_VALUES, Form, as_kernel, num_pairs
+from ._quadratic_form import (
+    RANDOMIZER,
+    QuadraticForm,
+    Reports,
+    Statistic,
+    VectorMaker,
+    check_randomizer,
+)
+
+_TOL = 1e-3  # of approximate factorizations: errors are of second order in it
+_WORTH = 0.01  # least share of the error that a lower rank must be able to save
+
+
+@spec
+class TwoReport(PairwiseProtocol["TwoReportParams"]):
+    """The two-report protocol: W = L^T R + c, each user reports columns of both L and R.
+
+    A user with value v sends a randomized `L_v` and, independently, a randomized `R_v`, each with
+    half of the budget. With S and T the sums of the two
+
+      * `form="v"`: `<S, T> / n**2 + c`; unbiased, as a user's two reports are independent,
+      * `form="u"`: `(<S, T> - sum_i <y_i, y_i'>) / (n (n - 1)) + c`.
+
+    With noise of variance `C**2 sigma**2` in every direction, `C**2 = gamma_2(W - c)`, and h the
+    histogram, the V-form has the variance
+
+        `C**2 sigma**2 (|L h|**2 + |R h|**2) / n + l C**4 sigma**4 / n**2`,
+
+    l the number of coordinates. `OneReport` needs about half of the first term and an eighth of the
+    second, at epsilon <= 1.
+
+    For few users it may pay to answer a matrix that is off by up to alpha, or of lower rank l. With
+    `num_users` the one of the smallest predicted worst case is used, among the exact factors, those
+    of `factorization.zeta` (Lemma 10), and reductions of their rank.
+
+    Formal guarantees:
+      * Privacy: that of two reports of the randomizer, pure epsilon-LDP for `PrivUnitG` and
+        `CandidateResponse`.
+      * Bias: at most `bias` on every data set; none, up to rounding vectors to float32 (about 1e-7
+        of W), unless `alpha`, `rank` or `num_users` is given.
+      * `variance` and `population_variance`: the exact mean squared error.
+      * `worst_case_variance`: proven. For `form="u"`, an isotropic randomizer and no bias it is
+        attained where all users hold one value.
+
+    Simulation: per user for any randomizer. At once, from O(1) scalars a user, with `form="v"` for
+    any randomizer that knows the law of its sums.
+
+    Edge cases:
+      ==================================  ====================================================
+      W is constant                       answers the constant, whatever the reports
+      kernel is a matrix, not symmetric   warns, and averages W and W^T: the statistic stays;
+                                          ValueError with a given factorization
+      kernel is not linear                ValueError: for `OneReport` it need not be
+      alpha >= the largest `|W - c|`      ValueError: 0 reports would do
+      one user, `form="u"`                ValueError
+      more than about 2**35 users         ValueError: sums of squares are kept in 63 bits
+      ==================================  ====================================================
+
+    The factors are computed when they are first needed and kept for equal specs.
+
+    Args:
+      kernel: the statistic: a linear kernel, or float[k, k].
+      epsilon: privacy parameter of both reports together.
+      num_values: how many bins there are, or the shape of the table whose cells they are (row by
+        row); left out for a matrix.
+      form: "u" for pairs of different users, "v" to average over all pairs.
+      num_users: n that alpha and the rank are chosen for; the population may have another size.
+      alpha: the largest error of an entry of W to allow, > 0, instead of num_users.
+      rank: the number of coordinates, 1 to k; None for as many as it takes.
+      reduction: how the rank is reduced: "spectral", leading directions improved by
+        `factorization.gamma2_rank`, or "jl", a random projection as in the paper.
+      factorization: instead of computing one: a `Factorization` of W - c, or (left, right) or
+        (left, right, c) with `W = left^T right + c`, up to `alpha`.
+      randomizer: makes the spec of a randomizer of vectors in a ball from the keywords dim, epsilon
+        and radius: `PrivUnitG`, `PrivUnit`, `L2Ball`, `CandidateResponse`, or one of your own.
+      shift: whether to subtract a constant c.
+
+    Raises:
+      ValueError: an argument is out of range, the kernel does not fit the domain, or a given
+        factorization is not one of its matrix.
+      TypeError: an argument is of the wrong kind, or is traced.
+
+    Example:
+      >>> from jaxdp.pairwise import GiniMeanDifference, OneReport, TwoReport
+      >>> two = TwoReport(GiniMeanDifference(), epsilon=1.0, num_values=5)
+      >>> one = OneReport(GiniMeanDifference(), epsilon=1.0, num_values=5)
+      >>> round(two.worst_case_variance(10**6) / one.worst_case_variance(10**6), 2)
+      1.99
+
+    References:
+      Ghazi, Kamath, Kumar, Manurangsi, Sealfon (2023), On computing pairwise statistics with local
+      differential privacy, Lemma 11, Theorem 5.
+    """
+
+    kernel: Any  # a Kernel, once constructed
+    epsilon: float = field(Epsilon())
+    num_values: int | tuple[int, ...] | None = field(NUM_VALUES, default=None)
+    form: Form = field(FORM, default="u")
+    num_users: int | None = field(Optional(Integer(2)), default=None)
+    alpha: float | None = field(Optional(Real(0.0, closed=True)), default=None)
+    rank: int | None = field(Optional(Integer(1)), default=None)
+    reduction: str = field(Choice("spectral", "jl"), default="spectral")
+    factorization: Any = None  # None or a tuple of three FrozenArrays, once constructed
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
+    shift: bool = field(Choice(True, False), default=True)
+
+    def validate(self) -> None:
+        """Raises unless the kernel fits the domain, and the other arguments the kernel."""
+        by_hand = self.factorization is not None
+        self._settle(kernel=as_kernel(self.kernel, by_hand, depth=5))
+        PairwiseProtocol.validate(self)
+        if not self.kernel.is_linear:
+            raise ValueError(
+                f"kernel must be linear, got {self.kernel!r}, which is a function of several "
+                "averages; use OneReport."
+            )
+        if self.rank is not None:
+            check_int("rank", self.rank, low=1, high=self.num_bins)
+        if self.alpha is not None:
+            self._check_alpha(self.alpha)
+        if self.num_users is not None and (self.alpha is not None or self.factorization):
+            raise ValueError(
+                f"num_users must be None where alpha or factorization is given, got "
+                f"{self.num_users!r}: it is what alpha is chosen for."
+            )
+        check_randomizer(self.randomizer, self.num_bins, self.epsilon / 2)
+        if self.factorization is not None:
+            self._accept(self.factorization)
+
+    def _check_alpha(self, alpha: float) -> None:
+        matrix = self.matrices()[0]
+        largest = np.ptp(matrix) / 2 if self.shift else np.abs(matrix).max()
+        if not alpha < max(largest, 1e-300):
+            raise ValueError(
+                f"alpha must be below {largest:g}, the largest error of answering a constant "
+                f"without any reports, got {alpha:g}."
+            )
+
+    def _accept(self, given: object) -> None:
+        """Stores a given factorization as (left, right, constant), or raises unless it fits."""
+        if self.rank is not None:
+            raise ValueError(
+                f"rank must be None where a factorization is given, got {self.rank!r}."
+            )
+        matrix = self.matrices()[0]
+        left, right, constant, alpha = given_factors(given)
+        alpha = alpha if self.alpha is None else self.alpha
+        if left.ndim != 2 or left.shape != right.shape or left.shape[1] != len(matrix):
+            raise ValueError(
+                f"factorization: left and right must have shape [l, k] with k = {len(matrix)}, got "
+                f"{left.shape} and {right.shape}; W is left.T @ right + c."
+            )
+        if constant.ndim:
+            raise ValueError(
+                "factorization must have one constant for all entries, got a shift of shape "
+                f"{constant.shape}; those of rows serve OneReport."
+            )
+        check_product(left.T @ right + constant, matrix, alpha, "the kernel's matrix")
+        arrays = tuple(FrozenArray(x) for x in (left, right, constant))
+        self._settle(alpha=alpha, factorization=arrays)
+
+    def embedding(self) -> "PairEmbedding":
+        """How values become two vectors; cached."""
+        return _embedding(self)
+
+    def build(self, word_bits: int = 32) -> "TwoReportParams":
+        """The params."""
+        embedding = self.embedding()
+        return TwoReportParams(
+            embedding.randomizer.build(word_bits),
+            embedding.left,
+            embedding.right,
+            np.asarray(embedding.scale),
+            np.asarray(embedding.constant),
+            self.form,
+        )
+
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter: twice that of the randomizer."""
+        return 2 * self.embedding().randomizer.exact_epsilon()
+
+    def exact_delta(self) -> float:
+        """A delta at which `exact_epsilon()` holds, by basic composition; 0 if pure."""
+        return 2 * self.embedding().randomizer.exact_delta()
+
+    @property
+    def bias(self) -> float:
+        """The largest bias over all data sets, from the entries of W."""
+        return float(np.abs(_statistic(self).matrices()[0] - self.matrices()[0]).max())
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
+        """The exact mean squared error for given users, float64[].
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
+        truth = float(self.truth(counts, inputs))
+        masses = self._check_bins(check_counts(counts), inputs).astype(np.float64)
+        num_pairs(int(masses.sum()), self.form)
+        return _statistic(self).mean_squared_error(masses, truth)
+
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> np.ndarray:
+        """The exact mean squared error about `population_truth` for independent users, float64[].
+
+        Args:
+          probabilities: float[k], of each value.
+          num_users: n.
+          inputs: None; values are bins.
+        """
+        n = check_int("num_users", num_users, low=2 if self.form == "u" else 1)
+        p = self._check_bins(check_probabilities(probabilities), inputs)
+        return _statistic(self).population_error(p, n, float(self.population_truth(p, n)))
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest mean squared error over all data sets of a size, or a proven bound on it.
+
+        Args:
+          num_users: n.
+        """
+        n = check_int("num_users", num_users, low=2 if self.form == "u" else 1)
+        return _statistic(self).worst_error(self.matrices()[0], n)
+
+    def check_population(self, population: Population) -> None:
+        """Raises unless the users' values are bins, enough for a pair, and few enough to add."""
+        PairwiseProtocol.check_population(self, population)
+        self.embedding().randomizer.check_total(population)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairEmbedding:
+    """How values become two vectors, and the inner product of their means a statistic.
+
+    Attributes:
+      left: float32[k, l], the first vector of each value, of norm at most about 1.
+      right: float32[k, l], the second.
+      scale: of the inner product.
+      constant: what is added to it.
+      randomizer: of the vectors, with half of the budget.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    scale: float
+    constant: float
+    randomizer: MeanRandomizer
+
+    def statistic(self, protocol: TwoReport, form: Form) -> Statistic:
+        """The statistic as a quadratic form of the two vectors, one below the other."""
+        left, right = (side.astype(np.float64) for side in (self.left, self.right))
+        none, dim = np.zeros(left.shape), left.shape[1]
+        # <y, y'> is a form of (y, y') with the blocks I / 2 off the diagonal.
+        swap = np.kron(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(dim))
+        quadratic = QuadraticForm(self.scale / 2 * swap, np.zeros(2 * dim), self.constant)
+        covariance = self.randomizer.covariance_form()
+        assert covariance is not None, "checked by `check_randomizer`"
+        # The two reports are independent, so their covariance has two blocks.
+        factors = np.stack([np.hstack([left, none]), np.hstack([none, right])])
+        reports = Reports(np.hstack([left, right]), *covariance, factors)
+
+        def moments(quadratic: QuadraticForm) -> SelfMoments:
+            # q = 2 z^T D_12 z' for independent noises z and z': E[q z] = 0, and its variance
+            # `4 tr(D_12 S' D_21 S)` is twice `tr(D Sigma D Sigma)`.
+            return SelfMoments(np.zeros_like(reports.means), 2 * reports.squares(quadratic.weights))
+
+        kernel = protocol.kernel
+        return Statistic(kernel, (quadratic,), reports, moments if form == "v" else None)
+
+
+@functools.lru_cache(maxsize=64)
+def _statistic(protocol: TwoReport) -> Statistic:
+    """What predicts the errors."""
+    return protocol.embedding().statistic(protocol, protocol.form)
+
+
+@functools.lru_cache(maxsize=64)
+def _embedding(protocol: TwoReport) -> PairEmbedding:
+    """The factors of the smallest predicted error."""
+    if protocol.factorization is not None:
+        left, right, constant = (x.values for x in protocol.factorization)
+        return _embedded(protocol, left, right, float(constant))
+    matrix = protocol.matrices()[0]
+    constant = 0.0
+    if protocol.shift:
+        constant = float(np.asarray(signed(matrix, shift=True).shift))
+    offered = [
+        _embedded(protocol, factors.left, factors.right, constant)
+        for factors in _offered(protocol, matrix - constant)
+    ]
+    n = protocol.num_users or 2**40  # so many that the leading term decides
+    return min(offered, key=lambda e: e.statistic(protocol, "u").worst_error(matrix, n))
+
+
+def _embedded(
+    protocol: TwoReport,
+    left: Float[np.ndarray, "l k"],
+    right: Float[np.ndarray, "l k"],
+    constant: float,
+) -> PairEmbedding:
+    """Factors as two vectors of norm at most 1 for each value."""
+    used = (np.abs(left).max(axis=1) > 0) & (np.abs(right).max(axis=1) > 0)
+    if not np.any(used):
+        used = np.arange(len(left)) == 0
+    left, right = left[used], right[used]
+    sizes = [float(np.linalg.norm(side, axis=0).max()) or 1.0 for side in (left, right)]
+    scale = sizes[0] * sizes[1] if np.any(left) and np.any(right) else 0.0
+    left, right = (
+        (side / size).T.astype(np.float32) for side, size in zip((left, right), sizes, strict=True)
+    )
+    randomizer = protocol.randomizer(
+        dim=left.shape[1],
+        epsilon=protocol.epsilon / 2,
+        radius=max(radius_of(left), radius_of(right)),
+    )
+    return PairEmbedding(left, right, scale, constant, randomizer)
+
+
+def _offered(protocol: TwoReport, centred: Float[np.ndarray, "k k"]) -> list[Factorization]:
+    """The factorizations of W - c to choose from."""
+    alpha, rank, n = protocol.alpha, protocol.rank, protocol.num_users
+    if n is None:
+        base = gamma2_approx(centred, alpha or 0.0, tol=_TOL if alpha else 1e-6)
+        return [base if rank is None else _reduced(protocol, centred, base, rank, alpha or 0.0)]
+    exact = gamma2(centred)
+    unit = protocol.randomizer(dim=len(centred), epsilon=protocol.epsilon / 2, radius=1.0)
+    noise = unit.worst_case_variance(n)
+    bases = [exact, zeta(centred, weight=1 / math.sqrt(2 * noise), tol=_TOL)]
+    if rank is not None:
+        ranks = [rank]
+    elif exact.rank * noise / 2 < _WORTH:
+        ranks = []
+    else:
+        ranks = [exact.rank >> j for j in range(1, exact.rank.bit_length())]
+    level = math.sqrt(noise / 2) * float(exact.upper)  # a bias of half of the noise
+    offered = [] if rank is not None else list(bases)
+    for base in bases[-1:] if protocol.reduction == "spectral" else bases:
+        allowed = max(float(base.alpha), min(level, float(np.abs(centred).max()) / 2))
+        offered += [_reduced(protocol, centred, base, r, allowed) for r in ranks]
+    return offered
+
+
+def _reduced(
+    protocol: TwoReport,
+    centred: Float[np.ndarray, "k k"],
+    base: Factorization,
+    rank: int,
+    alpha: float,
+) -> Factorization:
+    """A factorization of a lower rank."""
+    if rank >= base.rank:
+        return base
+    if protocol.reduction == "spectral":
+        return gamma2_rank(centred, rank, alpha, tol=_TOL)
+    return johnson_lindenstrauss(centred, dataclasses.replace(base, norm="gamma2"), rank)
+
+
+@params
+class TwoReportParams(Round[dict[str, Any]]):
+    """The params of `TwoReport`: a pytree.
+
+    Attributes:
+      inner: the params of the randomizer of vectors, for half of the budget.
+      left: float32[k, l], the first vector of each value.
+      right: float32[k, l], the second.
+      scale: float64[], of the inner product of the means.
+      constant: float64[], what is added to it.
+      form: "u" or "v", static.
+    """
+
+    inner: MeanRound
+    left: Float32[Array | np.ndarray, "k l"]
+    right: Float32[Array | np.ndarray, "k l"]
+    scale: Float[Array | np.ndarray, ""]
+    constant: Float[Array | np.ndarray, ""]
+    form: Form = static()
+
+    @property
+    def num_words(self) -> int:
+        """Twice the words of the randomizer."""
+        return 2 * self.inner.num_words
+
+    @property
+    def lazy_words(self) -> bool:
+        """Whether the randomizer reads words one at a time."""
+        return self.inner.lazy_words
+
+    def user_cost(self, work: Work) -> float:
+        """Twice the cost of a user of the randomizer."""
+        return 2 * self.inner.user_cost(work)
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, "2 ..."]:
+        """One user's two reports, independent of each other."""
+        half = self.inner.num_words
+        first, second = part_of(words, 0, half), part_of(words, half, half)
+        return jnp.stack(
+            [
+                self.inner.from_bits(first, jnp.asarray(self.left)[value]),
+                self.inner.from_bits(second, jnp.asarray(self.right)[value]),
+            ]
+        )
+
+    def tally(
+        self, reports: Int32[Array, "n 2 ..."], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Any]:
+        """{"left", "right"}: the randomizer's tallies; for the U-form "products", Count[l] too."""
+        sides = reports[:, 0], reports[:, 1]
+        tally: dict[str, Any] = {
+            name: self.inner.tally(side, mask)
+            for name, side in zip(("left", "right"), sides, strict=True)
+        }
+        if self.form == "u":
+            x, y = (self.inner.summands(side) for side in sides)
+            bound = 2 * self.inner.largest_report
+            # x y = ((x + y)**2 - (x - y)**2) / 4, exact in 64 bits where x y does not fit 32
+            four = sum_squares(x + y, bound, mask) - sum_squares(x - y, bound, mask)
+            tally["products"] = four >> 2
+        return tally
+
+    @compiled_in_float64
+    def estimate(self, outcome: dict[str, Any], /) -> Float[Array, ""]:
+        """The estimated statistic."""
+        scale, constant, unit = as_float64(self.scale, self.constant, self.inner.unit)
+        n = outcome["left"]["users"].f64()
+        product = self.inner.estimate(outcome["left"]) * self.inner.estimate(outcome["right"])
+        if self.form == "u":
+            single = outcome["products"].f64() * (unit**2 / n)  # the mean of y y'
+            product = (n * product - single) / (n - 1)
+        return scale * jnp.sum(product) + constant
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Any]] | None:
+        """For the V-form the laws of the two sums of reports, which are independent."""
+        law = self.inner.law
+        if law is None or self.form == "u":
+            return None
+
+        def draw(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:
+            del inputs
+            sides = (("left", self.left), ("right", self.right))
+            return {
+                name: law.draw(jax.random.fold_in(key, i), counts, jnp.asarray(side))
+                for i, (name, side) in enumerate(sides)
+            }
+
+        return TallyLaw(draw, lambda work: 2 * law.cost(work), distance=2 * law.distance)

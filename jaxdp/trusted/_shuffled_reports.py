@@ -1,0 +1,274 @@
+"""Reports that a shuffler mixes: more privacy for the same reports."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._checks import Instance, Integer, Optional, Real
+from .._contract import Params, Spec, Tree, Work, field, spec
+from .._spec import check_epsilon, check_int, check_real
+from ..accounting import shuffle_epsilon
+from ..pairwise import AUCProtocol
+from ..pairwise._auc_protocol import expected_users
+from ..population import Population
+from ._pairs import PairsProtocol
+
+_LOCAL = "the spec of a protocol with pure local privacy"
+
+
+def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
+    """The largest privacy parameter of reports that shuffling amplifies to (epsilon, delta).
+
+    The inverse of `jaxdp.accounting.shuffle_epsilon`.
+
+    Args:
+      epsilon: of the shuffled reports, > 0.
+      num_users: n, how many reports are shuffled together.
+      delta: in (0, 1).
+
+    Returns:
+      epsilon0, at least `epsilon`; at most 30.
+
+    Example:
+      >>> from jaxdp.trusted import local_epsilon
+      >>> round(local_epsilon(epsilon=0.1, num_users=10**6, delta=1e-8), 2)
+      4.81
+    """
+    low = check_epsilon(epsilon)
+    n, delta = check_int("num_users", num_users, low=1), check_real("delta", delta, low=0, high=1)
+    high = max(30.0, low)
+    if low >= 30 or shuffle_epsilon(high, n, delta) <= epsilon:
+        return high
+    # Amplification grows with epsilon0, so bisection finds the largest one that is enough.
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        private = shuffle_epsilon(middle, n, delta) <= epsilon
+        low, high = (middle, high) if private else (low, middle)
+    return low
+
+
+@spec
+class ShuffledReports(Spec[Params[Any]]):
+    """A protocol whose users' reports pass a shuffler: the same estimates, more privacy.
+
+    A shuffler forgets who sent what. Tallies do not depend on that, so estimates and their errors
+    are those of the protocol, and all that changes is the guarantee: that of the multiset of the
+    reports. `ShuffledReports.calibrated` goes the other way, from a central guarantee to the
+    protocol with the reports that yield it.
+
+    Formal guarantees:
+      * Privacy: (`exact_epsilon()`, `delta`)-DP in the value of one user for whoever sees the
+        shuffled reports, and epsilon-LDP as before towards the shuffler. Proven for every
+        randomizer, and for sequences of groups whose randomizers depend on earlier groups' reports.
+        A report hides among `group_size` reports that answer the same question. All that a user
+        sends is one report: the two vectors of `TwoReport`, say, travel together.
+      * Estimate and errors: those of the protocol.
+
+    Edge cases:
+      =====================================  =====================================================
+      public labels (`BilinearAUC`,          reports hide among those of the same label:
+      `HierarchicalAUC`)                     `group_size` must be given; ValueError from a
+                                             Population with a class, or an expected one, of fewer
+      random groups (`OneStep`, `TwoRound`   `group_size` must be given, and all groups be as large
+      and `ThreeRound` by groups)            but for less than half of delta, which that takes a
+                                             part of; ValueError with a size that will do
+      users who answer in several rounds     TypeError: shuffle each round, and compose
+      users who report in pairs              TypeError: those are not local reports
+      =====================================  =====================================================
+
+    Args:
+      protocol: the spec of a protocol with pure local privacy, one report a user.
+      num_users: how many users there are at least.
+      delta: in (0, 1).
+      group_size: how many reports are shuffled together, at least; None for `num_users`.
+
+    Raises:
+      ValueError: an argument is out of range, or `group_size` is needed.
+      TypeError: `protocol` is of no kind that hides single local reports; see the table.
+
+    Example:
+      >>> import functools
+      >>> from jaxdp.pairwise import GiniDiversity, QuantizedRR
+      >>> from jaxdp.trusted import ShuffledReports
+      >>> make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
+      >>> shuffled = ShuffledReports.calibrated(make, 0.25, num_users=10**5, delta=1e-6)
+      >>> shuffled.protocol.epsilon > 4, shuffled.exact_epsilon() <= 0.25
+      (True, True)
+
+    References:
+      Feldman, McMillan, Talwar (2021), Hiding among the clones.
+    """
+
+    protocol: Any = field(Instance(Spec, _LOCAL))
+    num_users: int = field(Integer(1))
+    delta: float = field(Real(0.0, 1.0))
+    group_size: int | None = field(Optional(Integer(1)), default=None)
+
+    def validate(self) -> None:
+        """Raises unless each user sends one pure local report, and groups can be as promised."""
+        if self.group_size is not None:
+            check_int("group_size", self.group_size, low=1, high=self.num_users)
+        if isinstance(self.protocol, PairsProtocol):
+            raise TypeError(
+                f"protocol must have local reports to shuffle, but the users of {self.protocol!r} "
+                "report in pairs; use one of single users, such as OneReport."
+            )
+        if self.protocol.exact_delta() > 0:
+            raise TypeError(f"protocol must be {_LOCAL}, got {self.protocol!r}.")
+        _ = self._spent  # which checks the groups
+
+    @property
+    def _together(self) -> int:
+        return self.group_size or self.num_users
+
+    @property
+    def _spent(self) -> float:
+        """The part of delta that goes to groups of fewer than `group_size` users."""
+        return _spent(self.protocol, self.num_users, self.delta, self.group_size)
+
+    @classmethod
+    def calibrated(
+        cls,
+        make: Callable[..., Any],
+        epsilon: float,
+        num_users: int,
+        delta: float,
+        group_size: int | None = None,
+    ) -> "ShuffledReports":
+        """The protocol whose shuffled reports are (epsilon, delta)-private.
+
+        Args:
+          make: makes the protocol's spec from the keyword epsilon.
+          epsilon: of the shuffled reports.
+          num_users: as in the class.
+          delta: as in the class.
+          group_size: as in the class.
+        """
+        left = delta - _spent(make(epsilon=epsilon), num_users, delta, group_size)
+        protocol = make(epsilon=local_epsilon(epsilon, group_size or num_users, left))
+        return cls(protocol, num_users, delta, group_size)
+
+    def build(self, word_bits: int = 32) -> Params[Any]:
+        """The params of the protocol."""
+        return self.protocol.build(word_bits)
+
+    def local_epsilon(self) -> float:
+        """The realised local privacy parameter of a report."""
+        return self.protocol.exact_epsilon()
+
+    def exact_epsilon(self) -> float:
+        """The privacy parameter of the shuffled reports, at `delta`."""
+        left = self.delta - self._spent
+        return shuffle_epsilon(self.protocol.exact_epsilon(), self._together, left)
+
+    def exact_delta(self) -> float:
+        """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
+        return self.delta
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
+        """The mean squared error of the protocol."""
+        return self.protocol.variance(counts, inputs)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """The largest mean squared error of the protocol over all data sets of a size."""
+        return self.protocol.worst_case_variance(num_users)
+
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray | None:
+        """The target of the protocol."""
+        return self.protocol.truth(counts, inputs)
+
+    def population_truth(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> np.ndarray | None:
+        """The target of the protocol for users drawn from a distribution."""
+        return self.protocol.population_truth(probabilities, num_users, inputs)
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless it fits the protocol and has `num_users` users.
+
+        With public labels each class must have `group_size` of them, in expectation where users
+        are drawn.
+        """
+        self.protocol.check_population(population)
+        check_enough(population, self.num_users)
+        if _has_public_labels(self.protocol):
+            masses = expected_users(population)
+            least = math.inf if masses is None else masses.reshape(2, -1).sum(axis=1).min()
+            if least < self._together:
+                raise ValueError(
+                    f"the smaller class has {least:.0f} users, fewer than group_size = "
+                    f"{self._together}, for which the privacy was computed; lower group_size."
+                )
+
+
+def _has_public_labels(protocol: Spec[Any]) -> bool:
+    """Whether reports hide among those of the same label only."""
+    return isinstance(protocol, AUCProtocol) and protocol.labels == "public"
+
+
+def _groups(protocol: Spec[Any]) -> tuple[float, ...]:
+    """The shares of the random groups of users that answer in each round.
+
+    Raises:
+      TypeError: users answer in several rounds.
+    """
+    if isinstance(protocol, AUCProtocol):
+        return (1.0,)  # the passes of a tree read the same reports again
+    steps = protocol.build().rounds(Work(1.0, 1))
+    if sum(step.times * step.work.num_users for step in steps) > 1 + 1e-9:
+        raise TypeError(
+            f"protocol must ask each user once, but users of {protocol!r} answer in several "
+            "rounds; split them into groups, or account for the reports of each round by "
+            "jaxdp.accounting.shuffle_epsilon, and compose."
+        )
+    return tuple(step.work.num_users for step in steps)
+
+
+def _spent(protocol: Spec[Any], num_users: int, delta: float, group_size: int | None) -> float:
+    """The probability, bounded, of a random group of fewer than `group_size` users.
+
+    Raises:
+      TypeError, ValueError: groups of the size cannot be promised.
+    """
+    if _has_public_labels(protocol) and group_size is None:
+        raise ValueError(
+            f"group_size must be given for public labels, got None: reports of {protocol!r} hide "
+            "among those of the same label; give the size of the smaller class."
+        )
+    groups = _groups(protocol)
+    if len(groups) == 1:
+        return 0.0
+    spent = 1.0 if group_size is None else _small_group(num_users, groups, group_size)
+    if spent > delta / 2:
+        slack = math.sqrt(num_users * math.log(2 * len(groups) / delta) / 2)
+        size = math.floor(min(groups) * num_users - slack)  # by Hoeffding's bound
+        raise ValueError(
+            f"group_size must be given as what random groups with shares {groups} of {num_users} "
+            f"users attain, got {group_size}; "
+            + (f"{size} will do." if size > 0 else "there are too few users.")
+        )
+    return spent
+
+
+def _small_group(num_users: int, shares: tuple[float, ...], size: int) -> float:
+    """A bound on the probability that a random group has fewer than `size` users: Chernoff's."""
+    total, x = 0.0, size / num_users
+    for p in shares:
+        if x >= p:
+            return 1.0
+        # Chernoff: Pr[Binomial(n, p) <= n x] <= exp(-n KL(x || p)) for x < p
+        divergence = x * math.log(x / p) + (1 - x) * math.log((1 - x) / (1 - p))
+        total += math.exp(-num_users * divergence)
+    return total
+
+
+def check_enough(population: Population, num_users: int) -> None:
+    """Raises ValueError where there are fewer users than the guarantee is for."""
+    if population.num_users < num_users:
+        raise ValueError(
+            f"the population has {population.num_users} users, fewer than num_users = {num_users}, "
+            "for which the privacy was computed; lower num_users."
+        )

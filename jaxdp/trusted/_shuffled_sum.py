@@ -1,0 +1,394 @@
+"""Vector sums by split and mix: users send shares of noisy vectors through a shuffler."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32
+from numpy.typing import ArrayLike
+
+from .._checks import Epsilon, Integer, Real
+from .._contract import Round, TallyLaw, Tree, Words, field, params, spec, static
+from .._spec import check_counts, check_int, check_probabilities
+from .._x64 import as_float64, compiled_in_float64, dot
+from ..pairwise import Kernel, PairwiseProtocol
+from ..pairwise.kernels import FORM, KERNEL, NUM_VALUES, Form
+from ..pairwise.vectors import best_factor
+from ..population import Population
+from ..random import Count, standard_normal, sum_integers, user_words
+from ._shuffled_reports import check_enough
+
+_BITS = 12  # of a coordinate, at least: columns are rounded to 2**-13 of the largest
+_SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid
+_SECURITY = 100.0  # the part of delta that is not left to the messages' security
+_MAX_STEPS = 2.0**15
+_MAX_SHARE = 2.0**24
+_LARGEST = 2**27  # reports are within 6.5 deviations of their vectors
+
+
+@spec
+class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
+    """Statistics of pairs from the sum of users' vectors, added up by split and mix.
+
+    With `W[v, w] = L_v^T D L_w + g^T L_v + g^T L_w + c`, D diagonal, the V-statistic needs nothing
+    but the sum of the users' vectors. A user rounds `L_v` to integers, adds discrete Gaussian noise
+    of variance `s**2 / n`, and splits every coordinate, modulo a power of two, into random numbers
+    that add up to it. The shuffler mixes the numbers of all users, coordinate by coordinate; their
+    sum S, which is all that they reveal, is that of a central mechanism with noise `s**2`, whatever
+    n is. The estimate
+
+        `(S^T D S - s**2 tr(D)) / n**2 + 2 g^T S / n + c`
+
+    has error of order `1 / n` where local reports have `1 / sqrt(n)`.
+
+    Formal guarantees:
+      * Privacy: (epsilon, `exact_delta()`)-DP in the value of one user, for whoever sees the mixed
+        numbers, if all users add their noise. Three parts: discrete Gaussian noise satisfies
+        `rho = max_{v, w} |L_v - L_w|**2 / (2 s**2)` concentrated privacy; the sum of n of them with
+        deviation 4 steps of the grid or more has probabilities within a factor `1 + 1e-50` of one;
+        and `num_messages` numbers a coordinate are within a total variation of `2**-security` of
+        what depends on the sum alone, for n >= 19, which costs `(1 + e**epsilon) l 2**-security`.
+      * Bias: rounding moves no entry of W by more than a few 2**-12 of its range; `variance`
+        includes its square.
+      * `variance(counts)`: the mean squared error for the given users, exact but for the fourth
+        cumulant of the sum's noise, which is neglected beside `s**4`: with r >= 4 the deviation of
+        a user's noise in steps, it is of the order of `exp(-2 pi**2 r**2) s**4`, and for the
+        rounded Gaussian noise of simulations at most `s**4 / (120 n r**4)`, which is below
+        `s**4 / (30_000 n)`.
+      * `worst_case_variance(n)`: a proven bound.
+
+    In simulation a user's noise is a rounded Gaussian number of the same variance, which an attack
+    on floating-point numbers could tell from a discrete Gaussian; the splitting is not simulated,
+    since the sum does not depend on it.
+
+    Edge cases:
+      =================================  =======================================================
+      fewer than 19 users                ValueError
+      epsilon too small or too large     ValueError: the noise of a user does not fit the grid
+      `form="u"`, diagonal not constant  ValueError: the sum does not have the diagonal's mean
+      kernel that is not linear          ValueError
+      fewer users than `num_users`       ValueError from a Population: too little noise
+      =================================  =======================================================
+
+    Args:
+      kernel: the statistic, or a matrix float[k, k].
+      epsilon: central privacy parameter.
+      delta: in (0, 1).
+      num_users: n, which the noise is shared among; 19 to 2**31.
+      num_values: how many bins there are, or the shape of the table whose cells they are.
+      form: "u" or "v".
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp.pairwise import GiniMeanDifference, OneReport
+      >>> from jaxdp.trusted import ShuffledSum
+      >>> counts = [2000] * 5
+      >>> local = OneReport(GiniMeanDifference(), 1.0, num_values=5)
+      >>> shuffled = ShuffledSum(GiniMeanDifference(), 1.0, 1e-6, num_users=10**4, num_values=5)
+      >>> bool(local.variance(counts) > 100 * shuffled.variance(counts))
+      True
+
+    References:
+      Ghazi et al. (2023), remark after Corollary 7; Ishai, Kushilevitz, Ostrovsky, Sahai (2006),
+      Cryptography from anonymity; Balle, Bell, Gascón, Nissim (2019), Improved summation from
+      shuffling; Canonne, Kamath, Steinke (2020), The discrete Gaussian for differential privacy;
+      Kairouz, Liu, Steinke (2021), The distributed discrete Gaussian mechanism.
+    """
+
+    kernel: Kernel = field(KERNEL)
+    epsilon: float = field(Epsilon())
+    delta: float = field(Real(0.0, 1.0))
+    num_users: int = field(Integer(19, 2**31))
+    num_values: int | tuple[int, ...] | None = field(NUM_VALUES, default=None)
+    form: Form = field(FORM, default="u")
+
+    def validate(self) -> None:
+        """Raises unless the kernel is linear, and the sum of the vectors enough for the form."""
+        PairwiseProtocol.validate(self)
+        if not self.kernel.is_linear:
+            raise ValueError(
+                f"kernel must have a statistic that is a mean over pairs, but {self.kernel!r} is a "
+                "function of several; take each of them as a kernel."
+            )
+        diagonal = np.diagonal(self.matrices()[0])
+        if self.form == "u" and np.ptp(diagonal) > 1e-9 * np.abs(self.matrices()).max():
+            raise ValueError(
+                "form='u' needs a constant diagonal of the kernel's matrix, got entries from "
+                f"{diagonal.min():g} to {diagonal.max():g}: the sum does not tell how often each "
+                "occurs; use form='v'."
+            )
+
+    def build(self, word_bits: int = 32) -> "ShuffledSumParams":
+        """The params."""
+        del word_bits
+        plan = _plan(self)
+        noise = math.sqrt(plan.share**2 - 1 / 12)
+        return ShuffledSumParams(
+            columns=plan.columns.astype(np.int32),
+            noise=np.asarray(noise, np.float32),
+            variance=np.asarray((plan.share / plan.steps) ** 2),
+            steps=np.asarray(plan.steps),
+            scales=plan.scales,
+            linear=plan.linear,
+            constant=np.asarray(plan.constant),
+            diagonal=np.diagonal(self.matrices()[0])[0],
+            form=self.form,
+        )
+
+    @property
+    def noise(self) -> float:
+        """s, the standard deviation of the noise in a coordinate of the sum of unit vectors."""
+        plan = _plan(self)
+        return plan.share * math.sqrt(self.num_users) / plan.steps
+
+    @property
+    def security(self) -> int:
+        """The bits of statistical security of the mixed numbers."""
+        dim = len(_plan(self).scales)
+        return math.ceil(math.log2(_SECURITY * (1 + math.exp(self.epsilon)) * dim / self.delta))
+
+    @property
+    def message_bits(self) -> int:
+        """The bits of a number: sums stay within them but with probability 2**-100."""
+        plan = _plan(self)
+        largest = self.num_users * float(np.abs(plan.columns).max())
+        tail = 12 * plan.share * math.sqrt(self.num_users)
+        return math.ceil(math.log2(2 * (largest + tail) + 1))
+
+    @property
+    def num_messages(self) -> int:
+        """How many numbers a user sends for each coordinate."""
+        # Balle, Bell, Gascón, Nissim (2019): m >= 2 + (2 security + log2 q) / log2(n / e) messages
+        hidden = math.log2(self.num_users) - math.log2(math.e)
+        return math.ceil(2 + (2 * self.security + self.message_bits) / hidden)
+
+    def exact_epsilon(self) -> float:
+        """The central privacy parameter, at `exact_delta()`."""
+        return self.epsilon
+
+    def exact_delta(self) -> float:
+        """The delta at `epsilon`: of the noise, and of the security of the mixed numbers."""
+        plan = _plan(self)
+        # Canonne, Kamath, Steinke (2020): discrete Gaussian noise is rho-concentrated private.
+        rho = plan.distance**2 / (2 * plan.share**2 * self.num_users)
+        mixed = (1 + math.exp(self.epsilon)) * len(plan.scales) * 2.0**-self.security
+        return concentrated_delta(rho, self.epsilon) + mixed
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
+        """The mean squared error for given users; exact up to the noise's kurtosis.
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
+        counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
+        n, plan = counts.sum(), _plan(self)
+        bias = counts @ (plan.matrix - self.matrices()[0]) @ counts / n**2
+        factor = self._factor(n)
+        return np.asarray(factor**2 * (self._noise_variance(counts / n, n) + bias**2))
+
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, ""]:
+        """The mean squared error about `population_truth` for independent users.
+
+        Sampling is included: a bound, which adds the standard deviation among samples, and the
+        largest bias.
+
+        Args:
+          probabilities: float[k], of each value.
+          num_users: n.
+          inputs: None; values are bins.
+        """
+        p = self._check_bins(check_probabilities(probabilities), inputs)
+        n, w = check_int("num_users", num_users, low=2), self.matrices()[0]
+        rows = w @ p
+        mean = p @ rows
+        centred = w - rows[:, None] - rows + mean
+        # Hoeffding: 4 zeta_1 / n and 2 Var of the centred kernel / (n (n - 1))
+        sampling = 4 * (p @ rows**2 - mean**2) / n + 2 * (p @ centred**2 @ p) / (n * (n - 1))
+        loops = abs(p @ np.diagonal(w) - mean) / n if self.form == "v" else 0.0
+        root = math.sqrt(self.worst_case_variance(n)) + math.sqrt(max(sampling, 0.0)) + loops
+        return np.asarray(root**2)
+
+    def worst_case_variance(self, num_users: int) -> float:
+        """A proven bound on the mean squared error over all data sets of a size.
+
+        The noise's part is convex in the histogram, so largest where all users hold one value; the
+        bias is at most the largest error of an entry of W.
+        """
+        n, plan = check_int("num_users", num_users, low=2), _plan(self)
+        eye = np.eye(self.num_bins)
+        noise = max(self._noise_variance(row, float(n)) for row in eye)
+        bias = float(np.abs(plan.matrix - self.matrices()[0]).max())
+        return self._factor(n) ** 2 * (noise + bias**2)
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins, and the users enough."""
+        PairwiseProtocol.check_population(self, population)
+        check_enough(population, self.num_users)
+
+    def _factor(self, num_users: float) -> float:
+        return num_users / (num_users - 1) if self.form == "u" else 1.0
+
+    def _noise_variance(self, histogram: np.ndarray, n: float) -> float:
+        """The variance of the V-form, for symmetric noise without a fourth cumulant."""
+        plan = _plan(self)
+        noise = n * plan.share**2 / plan.steps**2
+        # Half of the gradient at the mean vector; the square of the noise has 2 s**4 |D|**2 / n**4.
+        slope = histogram @ plan.columns / plan.steps * plan.scales + plan.linear
+        second = 2 * noise**2 * float(plan.scales @ plan.scales)
+        return 4 * noise * float(slope @ slope) / n**2 + second / n**4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What a spec computes once: integer vectors, their quadratic form, and the noise."""
+
+    columns: np.ndarray  # float64[k, l], whole numbers
+    steps: float  # of the grid, for a unit
+    scales: np.ndarray  # of the vectors in units
+    linear: np.ndarray
+    constant: float
+    distance: float  # between two columns, in steps
+    share: float  # standard deviation of a user's noise, in steps
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """What the rounded vectors make of W."""
+        vectors = self.columns / self.steps
+        rows = vectors @ self.linear
+        return (vectors * self.scales) @ vectors.T + rows[:, None] + rows + self.constant
+
+
+@functools.lru_cache(maxsize=32)
+def _plan(spec: ShuffledSum) -> _Plan:
+    factor = best_factor(spec.matrices()[0], shift=True)
+    multiple = concentrated_noise(spec.epsilon, spec.delta * (1 - 1 / _SECURITY))
+    size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max()) or 1.0
+    # The grid is so fine that a user's noise, s / sqrt(n), has _SHARE steps at least.
+    needed = _SHARE * math.sqrt(spec.num_users) / (multiple * size)
+    steps = 2.0 ** max(_BITS, math.ceil(math.log2(needed)))
+    if steps > _MAX_STEPS:
+        raise ValueError(
+            f"epsilon must be smaller for so many users: {spec.epsilon:g} leaves each of "
+            f"{spec.num_users} users less noise than a grid of 2**-15 can carry."
+        )
+    columns = np.rint(factor.columns * steps)
+    distance = float(np.linalg.norm(columns[:, None] - columns, axis=2).max())
+    share = max(multiple * distance / math.sqrt(spec.num_users), _SHARE)
+    if share > _MAX_SHARE:
+        raise ValueError(
+            f"epsilon must be larger for so few users: {spec.epsilon:g} asks each of "
+            f"{spec.num_users} users for noise of {share:.2g} steps of the grid, above 2**24."
+        )
+    return _Plan(columns, steps, factor.scales, factor.linear, factor.constant, distance, share)
+
+
+def concentrated_delta(rho: float, epsilon: float) -> float:
+    """The least delta that rho-concentrated privacy is known to imply at epsilon.
+
+    `min over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)**a / (a - 1)`, on a grid of a that
+    reaches beyond the minimum, `a - 1 < epsilon / (2 rho)` but for the last factors.
+    """
+    # Canonne, Kamath, Steinke (2020): (1 - 1/a)**a / (a - 1) times exp((a - 1)(a rho - epsilon))
+    excess = np.geomspace(1e-3, max(1e7, 10 * epsilon / rho), 20_000)  # a - 1
+    order = 1 + excess
+    logs = excess * (order * rho - epsilon) - np.log(excess) - order * np.log1p(1 / excess)
+    return math.exp(min(float(logs.min()), 0.0))
+
+
+def concentrated_noise(epsilon: float, delta: float) -> float:
+    """The noise of a Gaussian for a distance of 1 that is (epsilon, delta)-private, rounded up."""
+
+    def private(noise: float) -> bool:
+        return concentrated_delta(1 / (2 * noise**2), epsilon) <= delta
+
+    low = high = 1e-3
+    while not private(high):
+        low, high = high, 2 * high
+    while high / low > 1 + 1e-9:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if private(middle) else (middle, high)
+    return high
+
+
+@params
+class ShuffledSumParams(Round[dict[str, Count]]):
+    """The params of `ShuffledSum`: a pytree.
+
+    Attributes:
+      columns: int32[k, l], the vectors in steps of the grid, below 2**16.
+      noise: float32[], the deviation of a user's noise before it is rounded, in steps.
+      variance: float64[], of a user's noise, in units.
+      steps: float64[], of the grid, for a unit.
+      scales: float64[l], the quadratic form of the mean vector.
+      linear: float64[l].
+      constant: float64[].
+      diagonal: float64[], of W, where it is constant.
+      form: "u" or "v", static.
+    """
+
+    columns: Int32[Array | np.ndarray, "k l"]
+    noise: Float32[Array | np.ndarray, ""]
+    variance: Float[Array | np.ndarray, ""]
+    steps: Float[Array | np.ndarray, ""]
+    scales: Float[Array | np.ndarray, " l"]
+    linear: Float[Array | np.ndarray, " l"]
+    constant: Float[Array | np.ndarray, ""]
+    diagonal: Float[Array | np.ndarray, ""]
+    form: str = static()
+
+    @property
+    def num_words(self) -> int:
+        """One for each coordinate."""
+        return self.columns.shape[-1]
+
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, " l"]:
+        """The sum of one user's messages."""
+        normals = standard_normal(words[0 : self.num_words])
+        noise = jnp.rint(jnp.asarray(self.noise) * normals).astype(jnp.int32)
+        return jnp.asarray(self.columns)[value] + noise
+
+    def tally(
+        self, reports: Int32[Array, "n l"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"sum": Count[l], "users": Count[]}; a report is below 2**27 for each coordinate."""
+        users = sum_integers(jnp.ones(reports.shape[0], jnp.int32), 1, mask)
+        return {"sum": sum_integers(reports, _LARGEST, mask), "users": users}
+
+    @compiled_in_float64
+    def estimate(self, outcome: dict[str, Count], /) -> Float[Array, ""]:
+        """The estimated statistic."""
+        scales, linear, constant, diagonal, variance, steps = as_float64(
+            self.scales, self.linear, self.constant, self.diagonal, self.variance, self.steps
+        )
+        n = outcome["users"].f64()
+        mean = outcome["sum"].f64() / (steps * n)
+        # The noise adds its variance to the squares: n users with `variance` each, over n**2.
+        average = dot(scales, mean**2) - variance * jnp.sum(scales) / n
+        average = average + 2 * dot(linear, mean) + constant
+        return average if self.form == "v" else (n * average - diagonal) / (n - 1)
+
+    @property
+    def law(self) -> TallyLaw[dict[str, Count]]:
+        """Draws the sum of the rounded noises as one rounded normal number of their variance."""
+        return TallyLaw(self._draw, lambda work: 1000.0 + 2.0 * work.num_bins * self.num_words)
+
+    @compiled_in_float64
+    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
+        del inputs
+        users = counts.sum()
+        (deviation,) = as_float64(self.noise)
+        total = users.f64() * (deviation**2 + 1 / 12)
+        words = user_words(jax.random.fold_in(key, 0), 0, self.num_words)[:]
+        normal = standard_normal(words).astype(jnp.float64)
+        noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)
+        (columns,) = as_float64(self.columns)
+        exact = dot(columns.T, counts.f64())
+        return {"sum": Count.from_float(exact + noise), "users": users}

@@ -1,0 +1,238 @@
+"""Shuffle-model protocols: accounting against direct computations, and errors."""
+
+import functools
+import math
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+import jaxdp
+from jaxdp.accounting import gaussian_delta, shuffle_epsilon
+from jaxdp.pairwise import (
+    BilinearAUC,
+    GiniDiversity,
+    GiniMeanDifference,
+    HierarchicalAUC,
+    KendallTau,
+    OneStep,
+    OracleStatistic,
+    QuantizedRR,
+    QueriesFromPairs,
+    ThreeRound,
+    TwoRound,
+)
+from jaxdp.randomizers import KRR
+from jaxdp.trusted import AllPairs, PairSampling, ShuffledReports, ShuffledSum, local_epsilon
+from jaxdp.trusted._shuffled_sum import concentrated_delta, concentrated_noise
+from tests import stats
+
+COUNTS = np.array([400, 0, 100, 300, 200])
+make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
+
+
+@pytest.mark.slow
+def test_local_epsilon_is_the_inverse():
+    for epsilon, n in ((0.1, 10**5), (1.0, 10**4)):
+        found = local_epsilon(epsilon, n, 1e-6)
+        assert shuffle_epsilon(found, n, 1e-6) <= epsilon
+        assert shuffle_epsilon(found * 1.001, n, 1e-6) > epsilon
+    assert local_epsilon(0.5, 1, 1e-9) == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "error", "remedy"),
+    [
+        (BilinearAUC(8, 1.0), ValueError, "group_size must be given for public labels"),
+        (HierarchicalAUC(8, 1.0), ValueError, "group_size must be given for public labels"),
+        (OneStep(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given.* will do"),
+        (TwoRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
+        (TwoRound(GiniDiversity(), 1.0, 3, sharing="budget"), TypeError, "several rounds"),
+        (ThreeRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
+        (
+            ThreeRound(GiniDiversity(), 1.0, 3, form="v", variant="paper"),
+            TypeError,
+            "several rounds",
+        ),
+        (PairSampling(GiniDiversity(), 1.0, 3, num_permutations=4), TypeError, "report in pairs"),
+        (AllPairs(GiniDiversity(), 1.0, 20, 3), TypeError, "report in pairs"),
+        (
+            QueriesFromPairs(OracleStatistic(GiniDiversity(), KRR(3, 1.0))),
+            TypeError,
+            "each user once",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_reports_that_do_not_hide_among_all_are_refused(protocol, error, remedy):
+    with pytest.raises(error, match=remedy):
+        ShuffledReports(protocol, 10**5, 1e-6)
+
+
+def test_reports_hide_in_their_class():
+    public = ShuffledReports(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300)
+    assert public.exact_epsilon() == shuffle_epsilon(public.local_epsilon(), 300, 1e-6)
+    public.check_population(jaxdp.Population.from_histogram([300, 0, 0, 0, 0, 0, 0, 700]))
+    few = jaxdp.Population.from_histogram([299, 0, 0, 0, 0, 0, 0, 701])
+    with pytest.raises(ValueError, match="smaller class has 299"):
+        public.check_population(few)
+    with pytest.raises(ValueError, match="smaller class has 250"):
+        public.check_population(
+            jaxdp.Population.from_distribution([0.25, 0, 0, 0, 0.75, 0, 0, 0], 1000)
+        )
+    private = ShuffledReports(BilinearAUC(4, 1.0, labels="private"), 1000, 1e-6)
+    private.check_population(few)
+
+
+def test_reports_hide_in_their_random_group():
+    steps = OneStep(GiniDiversity(), 1.0, 3)
+    with pytest.raises(ValueError, match="got 49999; 49") as refusal:
+        ShuffledReports(steps, 10**5, 1e-6, group_size=49_999)
+    size = int(str(refusal.value).split()[-3])
+    split = ShuffledReports(steps, 10**5, 1e-6, group_size=size)
+    chance = 2 * float(binom.cdf(size - 1, 10**5, 0.5))
+    local = split.local_epsilon()
+    assert split.exact_epsilon() >= shuffle_epsilon(local, size, 1e-6 - chance)
+    assert split.exact_epsilon() > 1.3 * shuffle_epsilon(local, 10**5, 1e-6)
+
+
+@pytest.mark.slow
+def test_shuffled_reports_are_the_protocol_with_more_privacy():
+    shuffled = ShuffledReports.calibrated(make, 0.5, num_users=10**4, delta=1e-6)
+    local = shuffled.protocol
+    assert shuffled.exact_epsilon() <= 0.5 < 2.0 < shuffled.local_epsilon()
+    assert float(shuffled.variance(COUNTS)) == float(local.variance(COUNTS))
+    assert shuffled.worst_case_variance(10**4) == local.worst_case_variance(10**4)
+    split = ShuffledReports(local, 10**4, 1e-6, group_size=10**3)
+    assert split.exact_epsilon() > 2 * shuffled.exact_epsilon()  # fewer to hide among
+    users = jaxdp.Population.from_histogram(20 * COUNTS)
+    key = jax.random.key(0)
+    assert float(jaxdp.run(shuffled, users, key)) == float(jaxdp.run(local, users, key))
+    gain = make(epsilon=0.5).variance(20 * COUNTS) / shuffled.variance(20 * COUNTS)
+    assert gain > 20
+
+
+def test_concentrated_noise_is_close_to_the_gaussian_optimum():
+    """What is proven for the discrete Gaussian, against the exact law of the continuous one."""
+    for epsilon, delta in ((1e-6, 1e-9), (1e-3, 1e-12), (0.1, 1e-6), (1.0, 1e-6), (4.0, 1e-9)):
+        noise = concentrated_noise(epsilon, delta)
+        proven = concentrated_delta(1 / (2 * noise**2), epsilon)
+        assert gaussian_delta(epsilon, 1.0, noise) <= proven <= delta
+        assert gaussian_delta(epsilon, 1.0, 0.8 * noise) > delta
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 1.0])
+def test_shuffled_sum_keeps_its_promise(epsilon):
+    spec = ShuffledSum(GiniDiversity(), epsilon, 1e-9, num_users=10**6, num_values=2)
+    assert 0 < spec.exact_delta() <= 1e-9
+
+
+def test_sums_of_large_messages_fit():
+    """Of 2**20 users of a block each message may be as large as 2**27."""
+    spec = ShuffledSum(GiniDiversity(), 1.0, 1e-6, num_users=1000, num_values=2)
+    params = spec.build()
+    messages = np.array([-(2**27), 2**27 - 1, -4096, -1, 77], np.int32).repeat(2**18)[:, None]
+    total = params.tally(messages)["sum"]
+    assert total.numpy().tolist() == [messages.astype(np.int64).sum()]
+
+
+def test_sum_of_discrete_gaussians_is_nearly_one():
+    """The lemma behind distributed noise, at deviations where its bound can be seen."""
+
+    def law(variance):
+        grid = np.arange(-200, 201)
+        weights = np.exp(-(grid**2) / (2 * variance))
+        return weights / weights.sum()
+
+    for share in (0.6, 0.8):
+        one = law(share**2)
+        total = one
+        for _ in range(3):
+            total = np.convolve(total, one)
+        middle = total[len(total) // 2 - 4 : len(total) // 2 + 5]
+        ratio = np.abs(np.log(middle / law(4 * share**2)[196:205])).max()
+        bound = 10 * sum(math.exp(-2 * math.pi**2 * share**2 * j / (j + 1)) for j in (1, 2, 3))
+        assert 1e-4 * bound < ratio <= bound
+    assert 10 * 2**31 * math.exp(-(math.pi**2) * 16) < 1e-50
+
+
+@functools.lru_cache(maxsize=4)
+def simulated(method):
+    spec = ShuffledSum(GiniMeanDifference(), 0.5, 1e-6, num_users=1000, num_values=5)
+    users = jaxdp.Population.from_histogram(COUNTS)
+    trials = jaxdp.simulate(spec, users, jax.random.key(3), num_trials=2000, method=method)
+    return spec, trials
+
+
+@pytest.mark.slow
+def test_shuffled_sum_has_the_predicted_error():
+    spec, trials = simulated("tally")
+    predicted = spec.variance(COUNTS)
+    assert trials.truth is not None
+    stats.check_mean(trials.estimates, trials.truth, variance=predicted)
+    stats.check_variance(trials.estimates, predicted, kurtosis=6, mean=trials.truth)
+    stats.must_fail(
+        stats.check_variance, trials.estimates, predicted / 2, kurtosis=6, mean=trials.truth
+    )
+    assert predicted <= spec.worst_case_variance(1000)
+    p = COUNTS / 1000
+    population = spec.population_variance(p, 1000)
+    assert population >= 2 * predicted  # sampling dominates
+
+
+@pytest.mark.slow
+def test_shuffled_sum_has_one_law_on_both_paths():
+    (_, one), (_, two) = simulated("per_user"), simulated("tally")
+    stats.check_two_samples(one.estimates, two.estimates)
+    stats.must_fail(stats.check_two_samples, one.estimates, two.estimates * 1.2)
+
+
+@pytest.mark.slow
+def test_error_falls_as_one_over_n():
+    """Squared errors gain a factor n on local reports."""
+
+    def error(n):
+        spec = ShuffledSum(KendallTau(), 1.0, 1e-6, num_users=n, num_values=(2, 3))
+        counts = n // 6 * np.ones(6, int) + np.arange(6) % 2
+        assert spec.exact_delta() <= 1e-6
+        return float(spec.variance(counts))
+
+    small, large = error(600), error(60_000)
+    assert small / large == pytest.approx(10**4, rel=0.1)
+
+
+def test_numbers_of_messages():
+    """The published example: 32 bits, 10**4 users, security 40, 12 messages."""
+    spec = ShuffledSum(GiniDiversity(), 1.0, 1e-6, num_users=10**4, num_values=5)
+    hidden = math.log2(10**4) - math.log2(math.e)
+    assert math.ceil(2 + (2 * 40 + 32) / hidden) == 12
+    assert spec.num_messages == math.ceil(2 + (2 * spec.security + spec.message_bits) / hidden)
+    assert (1 + math.e) * 5 * 2.0**-spec.security <= 1e-6 / 100
+    assert 2.0 ** (spec.message_bits - 1) > 10**4 * 2**12
+    assert ndtr(-12.0) < 2.0**-100
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="num_users"):
+        ShuffledSum(GiniDiversity(), 1.0, 1e-6, num_users=18, num_values=5)
+    with pytest.raises(ValueError, match="epsilon must be larger"):
+        ShuffledSum(GiniDiversity(), 1e-6, 1e-9, num_users=1000, num_values=5).build()
+    with pytest.raises(ValueError, match="constant diagonal"):
+        ShuffledSum([[1.0, 0.0], [0.0, 2.0]], 1.0, 1e-6, num_users=100)
+    with pytest.raises(ValueError, match="mean over pairs"):
+        ShuffledSum(KendallTau("b"), 1.0, 1e-6, num_users=100, num_values=(2, 2))
+    with pytest.raises(ValueError, match="delta"):
+        ShuffledSum(GiniDiversity(), 1.0, 0.0, num_users=100, num_values=5)
+    with pytest.raises(ValueError, match="group_size"):
+        ShuffledReports(make(epsilon=1.0), 100, 1e-6, group_size=101)
+    gaussian = jaxdp.randomizers.Gaussian(3, 1.0, 1e-6)
+    with pytest.raises(TypeError, match="pure local privacy"):
+        ShuffledReports(gaussian, 100, 1e-6)
+    few, shuffled = (
+        jaxdp.Population.from_histogram([9] * 5),
+        ShuffledReports(make(epsilon=1.0), 100, 1e-6),
+    )
+    with pytest.raises(ValueError, match="fewer than num_users"):
+        shuffled.check_population(few)
