@@ -1,17 +1,23 @@
 """Compact convex sets that are projected on, as intersections of sets with known projections."""
 
 import abc
-import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+import os
+import types
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int
 
-from .._spec import FrozenArray, check_int, check_real
+from .._checked import Checked
+from .._checks import By, Choice, Numbers, Optional, Real
+from .._contract import field, spec
+from .._spec import FrozenArray, check_int, is_traced
 from .._x64 import in_float64
 from ..projections import IntersectionProjection, alternating_average
 
@@ -23,22 +29,29 @@ _TUNED = 100  # steps in which the penalty may still change
 _COPIES = 12  # points that a projection holds at once
 
 
-class ConvexSet(abc.ABC):
+class ConvexSet(Checked, abc.ABC):
     """A compact convex set S of arrays, the intersection of sets with known projections.
 
-    A subclass is a frozen, hashable spec: it is static under jit.
-
-    Attributes:
-      shape: of a point.
-      symmetric: whether points are symmetric matrices. Targets must be then, and noise is made so.
-      radius: a bound on the Euclidean (Frobenius) norm of a point.
+    A subclass is a frozen, hashable class of checked fields, made by `jaxdp.engine.spec`: it is
+    static under jit.
     """
 
     __slots__ = ()
 
-    shape: tuple[int, ...]
-    symmetric: bool
-    radius: float
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a point."""
+
+    @property
+    @abc.abstractmethod
+    def symmetric(self) -> bool:
+        """Whether points are symmetric matrices. Targets must be then, and noise is made so."""
+
+    @property
+    @abc.abstractmethod
+    def radius(self) -> float:
+        """A bound on the Euclidean (Frobenius) norm of a point."""
 
     @property
     @abc.abstractmethod
@@ -47,12 +60,12 @@ class ConvexSet(abc.ABC):
 
     @abc.abstractmethod
     def project(
-        self, x: jax.Array, *, tol: float = 1e-6, max_steps: int = 1000
+        self, x: Float[Array, "*s"], *, tol: float = 1e-6, max_steps: int = 1000
     ) -> IntersectionProjection:
         """The nearest point of S, with a certificate.
 
         Args:
-          x: float[shape].
+          x: of the shape of a point.
           tol: the relative distance to the projection at which to stop.
           max_steps: upper limit on the number of steps.
 
@@ -61,12 +74,12 @@ class ConvexSet(abc.ABC):
         """
 
     def average(
-        self, x: jax.Array, *, tol: float = 1e-6, max_steps: int = 1000
+        self, x: Float[Array, "*s"], *, tol: float = 1e-6, max_steps: int = 1000
     ) -> IntersectionProjection:
         """Some point of S by averaged projections, in general not the nearest.
 
         Args:
-          x: float[shape].
+          x: of the shape of a point.
           tol: stop at distances from the parts of that times the larger norm of x and the point.
           max_steps: upper limit on the number of averages.
         """
@@ -92,7 +105,21 @@ class ConvexSet(abc.ABC):
         return self.radius * math.sqrt(self.dimension)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+def _check_shape(name: str, value: Iterable[int]) -> tuple[int, ...]:
+    return tuple(check_int(name, size, low=1) for size in value)
+
+
+def _check_projections(name: str, value: Iterable[Projection]) -> tuple[Projection, ...]:
+    projections = tuple(value)
+    if not projections:
+        raise ValueError(f"{name} must hold at least one function, got none.")
+    for projection in projections:
+        if not callable(projection):
+            raise TypeError(f"{name} must be functions of an array, got {projection!r}.")
+    return projections
+
+
+@spec
 class Intersection(ConvexSet):
     """The intersection of closed convex sets, given by the projections on each.
 
@@ -151,130 +178,117 @@ class Intersection(ConvexSet):
       via the alternating direction method of multipliers; Gaffke, Mathar (1989) for the dual.
     """
 
-    shape: tuple[int, ...]
-    projections: Sequence[Projection]
-    radius: float
-    symmetric: bool = False
-    center: Any = None
-    inner_radius: float | None = None
+    shape: tuple[int, ...] = field(By(_check_shape, ((0,), (1.5,))))  # pyright: ignore[reportIncompatibleMethodOverride]
+    projections: tuple[Projection, ...] = field(By(_check_projections, ((), (1,))))
+    radius: float = field(Real(0.0))  # pyright: ignore[reportIncompatibleMethodOverride]
+    symmetric: bool = field(Choice(False, True), default=False)  # pyright: ignore[reportIncompatibleMethodOverride]
+    center: Any = field(Optional(Numbers()), default=None)
+    inner_radius: float | None = field(Optional(Real(0.0)), default=None)
 
-    def __post_init__(self):
-        shape = tuple(check_int("shape", size, low=1) for size in self.shape)
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "projections", tuple(self.projections))
-        if not self.projections:
-            raise ValueError("projections must hold at least one function, got none.")
-        object.__setattr__(self, "radius", check_real("radius", self.radius, low=0.0))
-        if self.symmetric and (len(shape) != 2 or shape[0] != shape[1]):
-            raise ValueError(f"shape must be (n, n) for symmetric matrices, got {shape}.")
+    def validate(self) -> None:
+        """Raises ValueError unless the sets have a common point, the center if there is one."""
+        if self.symmetric and (len(self.shape) != 2 or self.shape[0] != self.shape[1]):
+            raise ValueError(f"shape must be (n, n) for symmetric matrices, got {self.shape}.")
         if (self.center is None) != (self.inner_radius is None):
             raise ValueError("center and inner_radius must be given together.")
         if self.center is None:
             _require_common_point(self)
             return
-        object.__setattr__(
-            self, "inner_radius", check_real("inner_radius", self.inner_radius, low=0.0)
-        )
-        center = FrozenArray(np.asarray(self.center, np.float64))
-        if center.values.shape != shape:
-            raise ValueError(f"center must have shape {shape}, got {center.values.shape}.")
-        object.__setattr__(self, "center", center)
-        _require_inside(self)
+        center = self.center.values.astype(np.float64)
+        if center.shape != self.shape:
+            raise ValueError(f"center must have shape {self.shape}, got {center.shape}.")
+        self._settle(center=FrozenArray(center))
+        for part in self.parts:
+            away = float(np.linalg.norm(np.asarray(_at(part, center), np.float64) - center))
+            if not away <= 1e-5 * (1.0 + float(np.linalg.norm(center))):
+                raise ValueError(
+                    f"center must lie in all sets, got one at distance {away:.3g} from the set of "
+                    f"{_name(part)}."
+                )
 
     @property
     def parts(self) -> tuple[Projection, ...]:
         """The projections, as given."""
-        return tuple(self.projections)
+        return self.projections
 
     def project(
-        self, x: jax.Array, *, tol: float = 1e-6, max_steps: int = 1000
+        self, x: Float[Array, "*s"], *, tol: float = 1e-6, max_steps: int = 1000
     ) -> IntersectionProjection:
         """The nearest point of S, with a certificate."""
         return _admm(x, tol, max_steps, self)
 
 
-def _require_inside(found: Intersection) -> None:
-    """Raises unless the center lies in every set."""
-    center, size = found.center.values, 1.0 + float(np.linalg.norm(found.center.values))
-    for part in found.parts:
-        away = float(np.linalg.norm(np.asarray(_at(part, center), np.float64) - center))
-        if not away <= 1e-5 * size:
-            raise ValueError(
-                f"center must lie in all sets, got one at distance {away:.3g} from the set of "
-                f"{_name(part)}."
-            )
-
-
-def _require_common_point(found: Intersection) -> None:
+def _require_common_point(sets: Intersection) -> None:
     """Raises if averaged projections prove that the intersection is empty."""
-    for part in found.parts:
-        _at(part, np.zeros(found.shape))
-    empty, distances = _separate(found)
+    for part in sets.parts:
+        _at(part, np.zeros(sets.shape))
+    empty, distances = _separate(sets)
     if not bool(empty):
         return
-    distances = np.asarray(distances)
-    i, j = (int(k) for k in np.unravel_index(np.argmax(distances), distances.shape))
-    first, second = (_name(found.parts[k]) for k in (i, j))
+    apart = np.asarray(distances)
+    i, j = (int(k) for k in np.unravel_index(np.argmax(apart), apart.shape))
+    first, second = (_name(sets.parts[k]) for k in (i, j))
     raise ValueError(
-        f"projections must be those of sets with a common point of norm <= {found.radius:g}: the "
-        f"sets of {first} and {second} are {distances[i, j]:.3g} apart where averaged projections "
-        "come to rest."
+        f"projections must be those of sets with a common point of norm <= {sets.radius:g}: the "
+        f"sets of {first} and {second} are {apart[i, j]:.3g} apart where averaged projections come "
+        "to rest."
     )
 
 
 def _at(part: Projection, x: np.ndarray) -> jax.Array:
-    if not callable(part):
-        raise TypeError(f"projections must be functions of an array, got {part!r}.")
     out = part(jnp.asarray(x))
-    if getattr(out, "shape", None) != x.shape:
+    if np.shape(out) != x.shape:
         raise ValueError(f"projections must keep the shape {x.shape}, got {out} of {_name(part)}.")
     return out
 
 
 def _name(part: Projection) -> str:
-    return repr(getattr(part, "__name__", part))
+    return repr(part.__name__ if isinstance(part, types.FunctionType) else part)
 
 
 @in_float64
-def _separate(found: Intersection):
+def _separate(sets: Intersection) -> tuple[Bool[Array, ""], Float[Array, "sets sets"]]:
     """Whether averaged projections from 0 prove emptiness, and the sets' distances at rest."""
-    return _separate_from(jnp.zeros(found.shape, jnp.float64), found)
+    return _separate_from(jnp.zeros(sets.shape, jnp.float64), sets)
 
 
-@functools.partial(jax.jit, static_argnames="found")
-def _separate_from(start, found):
-    count = len(found.parts)
+@functools.partial(jax.jit, static_argnames="sets")
+def _separate_from(
+    start: Float[Array, "*s"], sets: Intersection
+) -> tuple[Bool[Array, ""], Float[Array, "sets sets"]]:
+    count, norm = len(sets.parts), jnp.linalg.norm
 
-    def measure(point):
-        seen = [part(point) for part in found.parts]
-        apart = [point - y for y in seen]
+    def measure(point: jax.Array) -> tuple[jax.Array, ...]:
+        apart = [point - part(point) for part in sets.parts]
         total = sum(apart[1:], start=apart[0])
-        squares = sum(jnp.sum(v**2) for v in apart)
-        proof = squares > (1 + 1e-6) * jnp.linalg.norm(total) * (
-            jnp.linalg.norm(point) + found.radius
-        )
-        return point - total / count, proof & (squares > (1e-6 * found.radius) ** 2), squares
+        squares = sum((jnp.sum(v**2) for v in apart), start=jnp.zeros((), start.dtype))
+        # A common point c has sum <v_i, p - c> >= sum |v_i|**2, and |c| <= radius.
+        proof = squares > (1 + 1e-6) * norm(total) * (norm(point) + sets.radius)
+        return point - total / count, proof & (squares > (1e-6 * sets.radius) ** 2), squares
 
-    def unfinished(state):
+    def unfinished(state: tuple[jax.Array, ...]) -> jax.Array:
         _, proven, squares, step = state
-        return ~proven & (squares > (1e-6 * found.radius) ** 2) & (step < 2000)
+        return ~proven & (squares > (1e-6 * sets.radius) ** 2) & (step < 2000)
 
-    def step(state):
-        following, proven, squares = measure(state[0])
-        return following, proven, squares, state[3] + 1
+    def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return *measure(state[0]), state[3] + 1
 
     first = (start, jnp.bool_(False), jnp.full((), jnp.inf, start.dtype), jnp.int32(0))
     point, proven, _, _ = jax.lax.while_loop(unfinished, step, first)
-    seen = [part(point) for part in found.parts]
-    distances = [[jnp.linalg.norm(a - b) for a in seen] for b in seen]
-    return proven, jnp.array(distances)
+    nearest = [part(point) for part in sets.parts]
+    return proven, jnp.array([[norm(a - b) for a in nearest] for b in nearest])
 
 
-@functools.partial(jax.jit, static_argnames="found")
-def _admm(x, tol, max_steps, found):
+@functools.partial(jax.jit, static_argnames="sets")
+def _admm(
+    x: Float[Array, "*s"],
+    tol: Float[Array, ""] | float,
+    max_steps: Int[Array, ""] | int,
+    sets: Intersection,
+) -> IntersectionProjection:
     """Consensus ADMM: y_1 = y_j for j >= 2, the objective with y_1."""
-    head, *rest = found.parts
-    many = len(rest)
+    head, *later = sets.parts
+    many = len(later)
     if not many:
         point = head(x)
         zero = jnp.zeros((), x.dtype)
@@ -282,31 +296,38 @@ def _admm(x, tol, max_steps, found):
     norm = functools.partial(jnp.linalg.norm, ord=None)
     rounding = 16 * math.sqrt(x.size) * jnp.finfo(x.dtype).eps * norm(x.ravel())
 
-    def certify(y, dual, first, others):
+    def certify(
+        y: Sequence[Array], dual: Sequence[Array], first: Array, others: Sequence[Array]
+    ) -> tuple[Array, Array, Array]:
         """The point of S near y_1, its distance from the parts, and its gap."""
         residual = jnp.max(jnp.stack([norm((other - first).ravel()) for other in others]))
         point, left = first, residual
-        if found.center is not None:
-            center = jnp.asarray(found.center.values).astype(x.dtype)
-            share = residual / (found.inner_radius + residual)
+        if sets.center is not None:
+            center = jnp.asarray(sets.center.values).astype(x.dtype)
+            # r y_1 / (r + d) + d center / (r + d) is in every set that y_1 is d away from.
+            assert sets.inner_radius is not None, "given with the center"
+            share = residual / (sets.inner_radius + residual)
             point, left = first + share * (center - first), jnp.zeros((), x.dtype)
+        # The duality gap of the point and q = x - total, see the class.
         total = sum(dual[1:], start=dual[0])
         slack = sum(jnp.sum(z * (s - point)) for z, s in zip(dual, y, strict=True))
         gap = jnp.sum((point - (x - total)) ** 2) + 2 * slack
         return point, left, jnp.maximum(gap, 0.0)
 
-    def step(state):
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         y, u, rho, _, count = state
         pull = x + rho * sum(y[j] - u[j] for j in range(many))
-        weight = 1 + many * rho
+        weight = 1 + many * rho  # of p in |p - x|**2 / 2 + rho sum |p - (y_j - u_j)|**2 / 2
         first = head(pull / weight)
+        # pull / weight - first is normal to the first set at `first`, and the duals to the others.
         normal = pull - weight * first
         others, duals = [], []
-        for j, part in enumerate(rest):
+        for j, part in enumerate(later):
             moved = _RELAXATION * first + (1 - _RELAXATION) * y[j] + u[j]
             others.append(part(moved))
             duals.append(moved - others[-1])
         best = certify([first, *others], [normal, *(rho * dual for dual in duals)], first, others)
+        # The penalty balances the two residuals: Boyd et al. (2011), Section 3.4.1.
         primal = sum(norm((other - first).ravel()) for other in others)
         change = rho * sum(norm((new - old).ravel()) for new, old in zip(others, y, strict=True))
         factor = jnp.where(primal > _BALANCED * change, 2.0, 1.0)
@@ -315,13 +336,13 @@ def _admm(x, tol, max_steps, found):
         duals = tuple(dual / factor for dual in duals)
         return tuple(others), duals, rho * factor, best, count + 1
 
-    def done(best):
+    def done(best: tuple[Array, Array, Array]) -> Array:
         point, residual, gap = best
         size = norm(point.ravel())
         enough = jnp.maximum((tol * size) ** 2, rounding * size)
         return (gap <= enough) & (residual <= tol * size + rounding)
 
-    def unfinished(state):
+    def unfinished(state: tuple[Any, ...]) -> Array:
         return ~done(state[3]) & (state[4] < max_steps)
 
     infinite = jnp.full((), jnp.inf, x.dtype)
@@ -334,6 +355,51 @@ def _admm(x, tol, max_steps, found):
     )
     _, _, _, best, count = jax.lax.while_loop(unfinished, step, start)
     point, residual, gap = best
-    if found.center is None:  # near all sets is not near their intersection
+    if sets.center is None:  # near all sets is not near their intersection
         gap = jnp.where(residual <= rounding, gap, infinite)
     return IntersectionProjection(point, residual, gap, done(best), count)
+
+
+def real_array(name: str, value: ArrayLike) -> jax.Array | np.ndarray:
+    """A real array: float64 in NumPy, or as it is where it is traced; or raises.
+
+    What a curator holds is not rounded to float32 on its way to the noise.
+
+    Args:
+      name: what messages call it.
+      value: entries must be finite where they are known.
+    """
+    array = value if is_traced(value) else np.asarray(value)
+    assert isinstance(array, (jax.Array, np.ndarray))
+    if not (array.dtype == bool or jnp.issubdtype(array.dtype, jnp.integer)):
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise TypeError(f"{name} must be a real array, got dtype {array.dtype}.")
+    if isinstance(array, jax.Array):
+        return array
+    array = array.astype(np.float64)
+    if not np.all(np.isfinite(array)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, got {array[where]} at index {where}.")
+    return array
+
+
+def check_memory(needed: int, what: str) -> None:
+    """Raises ValueError with the bytes if they are more than the machine's physical memory.
+
+    Args:
+      needed: bytes.
+      what: the argument, what it must be, and what it is; the message goes on with the bytes.
+    """
+    available = physical_memory()
+    if needed > available:
+        raise ValueError(
+            f"{what}, which takes about {needed:,} bytes, and the machine has {available:,}."
+        )
+
+
+def physical_memory() -> int:
+    """The physical memory of this machine in bytes; 2**63 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 2**63

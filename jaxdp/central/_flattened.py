@@ -5,16 +5,16 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jaxtyping import Array, Float, Float64
 
 from .._subsets import joined, num_subsets
-from ..projections import IntersectionProjection
-from ..projections._simplex import project_l1_ball, project_simplex
+from .._x64 import dot
+from ..projections import IntersectionProjection, l1_ball, simplex
 from ._convex_set import Intersection
 
 
 def project_flattened(
-    answers: jax.Array,
+    answers: Float64[Array, " N"],
     num_features: int,
     order: int,
     basis: str,
@@ -35,7 +35,7 @@ def project_flattened(
       in closed form, and `gap` 0.
 
     Args:
-      answers: float64[N], 1 first.
+      answers: 1 first.
       num_features: n.
       order: k, even.
       basis: "marginals" or "parities".
@@ -49,18 +49,18 @@ def project_flattened(
     if sparsity is None:
         point = _spectral(matrix, trace, exactly=basis == "parities")
         zero = jnp.zeros((), point.dtype)
-        found = IntersectionProjection(point, zero, zero, jnp.bool_(True), jnp.int32(0))
+        projection = IntersectionProjection(point, zero, zero, jnp.bool_(True), jnp.int32(0))
     else:
-        found = _small_sum(len(pairs), trace).project(matrix, tol=1e-6, max_steps=max_steps)
+        projection = _small_sum(len(pairs), trace).project(matrix, tol=1e-6, max_steps=max_steps)
     times = np.bincount(pairs.reshape(-1)).astype(np.float64)
-    total = jax.ops.segment_sum(found.point.reshape(-1), pairs.reshape(-1), len(times))
+    total = jax.ops.segment_sum(projection.point.reshape(-1), pairs.reshape(-1), len(times))
     low = 0.0 if basis == "marginals" else -1.0
     return IntersectionProjection(
         jnp.clip(total / times, low, 1.0).at[0].set(1.0),
-        found.residual,
-        found.gap / times[1:].min(),
-        found.converged,
-        found.num_steps,
+        projection.residual,
+        projection.gap / times[1:].min(),
+        projection.converged,
+        projection.num_steps,
     )
 
 
@@ -73,12 +73,11 @@ def _small_sum(size: int, trace: float) -> Intersection:
     `sqrt(size) r` and a sum of at most `size r`.
     """
 
-    def bounded(x):
+    def bounded(x: Array) -> Array:
         return _spectral(x, trace, exactly=False)
 
-    def small(x):
-        radius = jnp.asarray(trace**2, x.dtype)
-        return project_l1_ball(x.reshape(-1), radius).reshape(x.shape)
+    def small(x: Array) -> Array:
+        return l1_ball(x.reshape(-1), trace**2).reshape(x.shape)
 
     inner = trace / (2 * size)
     with jax.ensure_compile_time_eval():
@@ -92,15 +91,12 @@ def _small_sum(size: int, trace: float) -> Intersection:
         )
 
 
-def _spectral(matrix, trace: float, exactly: bool):
+def _spectral(matrix: Float[Array, "D D"], trace: float, exactly: bool) -> Float[Array, "D D"]:
     """The nearest positive semidefinite matrix of a trace, or of at most that."""
     values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
-    radius = jnp.asarray(trace, values.dtype)
-    kept = project_simplex(values, radius)
+    # Projecting the eigenvalues on a simplex projects the matrix on those of the trace.
+    projected = simplex(values, trace)
     if not exactly:
         positive = jnp.maximum(values, 0.0)
-        kept = jnp.where(jnp.sum(positive) <= radius, positive, kept)
-    contract = (((1,), (0,)), ((), ()))
-    return lax.dot_general(
-        vectors * kept[None, :], vectors.T, contract, precision=lax.Precision.HIGHEST
-    )
+        projected = jnp.where(jnp.sum(positive) <= trace, positive, projected)
+    return dot(vectors * projected[None, :], vectors.T)

@@ -1,29 +1,33 @@
-"""The sets that noisy marginals and parities are projected on."""
+"""The sets that noisy marginals and parities are projected on, and the projection."""
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Float64, Int32
 
-from .._spec import check_choice, check_int
+from .._checks import Choice, Integer, Optional
+from .._contract import field, params, spec
+from .._spec import check_int, check_real
 from .._subsets import joined, num_subsets, sizes, with_each
-from .._x64 import in_float64
+from .._x64 import dot, in_float64
 from ..projections import IntersectionProjection
-from ..projections._inputs import check_array, check_tolerance
-from ._convex_set import ConvexSet
-from ._memory import check_memory
-from ._moment_matrix import MomentProblem, MomentProjection, project_moments
+from ._convex_set import ConvexSet, Projection, check_memory, real_array
 
 _COPIES = 14  # float64 arrays of the size of the moment matrix and of the groups that ADMM keeps
+_RELAXATION = 1.6  # over-relaxation
+_CHECK = 20  # steps between two certificates
+_BALANCED = 5.0  # the ratio of the two residuals that the penalty keeps
+_TUNED = 400  # steps in which the penalty may still change
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@spec
 class MomentSet(ConvexSet):
     """The moments of degree at most k of pseudo-distributions on {0, 1}^n, of a chosen level r.
 
@@ -60,24 +64,26 @@ class MomentSet(ConvexSet):
       >>> import numpy as np
       >>> from jaxdp.central import MomentSet
       >>> pairs = MomentSet(num_features=2, order=2)
-      >>> found = pairs.project(np.array([0.5, 0.25, 0.75]))
-      >>> print(np.array(found.point, np.float64).round(2))  # level 1 does not know y_12 <= y_2
+      >>> nearest = pairs.project(np.array([0.5, 0.25, 0.75]))
+      >>> print(np.array(nearest.point, np.float64).round(2))  # level 1 does not know y_12 <= y_2
       [0.59 0.42 0.49]
 
     References:
       Lasserre (2001), Nesterov (2000); Cohen-Addad et al. (2024), Appendix A.
     """
 
-    num_features: int
-    order: int
-    basis: Literal["marginals", "parities"] = "marginals"
-    level: int | None = None
-    sparsity: int | None = None
+    num_features: int = field(Integer(1))
+    order: int = field(Integer(1))
+    basis: Literal["marginals", "parities"] = field(
+        Choice("marginals", "parities"), default="marginals"
+    )
+    level: int | None = field(Optional(Integer(1)), default=None)
+    sparsity: int | None = field(Optional(Integer(1)), default=None)
 
-    def __post_init__(self):
-        n = check_int("num_features", self.num_features, low=1)
-        k = check_order(self.order, n)
-        check_choice("basis", self.basis, ("marginals", "parities"))
+    def validate(self) -> None:
+        """Raises ValueError unless the arguments fit together, and the memory."""
+        n, k = self.num_features, self.order
+        check_order(k, n)
         if self.sparsity is not None:
             check_int("sparsity", self.sparsity, low=1, high=n)
             if self.basis == "parities":
@@ -86,28 +92,26 @@ class MomentSet(ConvexSet):
                     "other than 0, but all parities; use basis='marginals'."
                 )
         lowest = -(-k // 2)
-        if self.level is None:
-            object.__setattr__(self, "level", lowest)
-        else:
-            check_int("level", self.level, low=lowest, high=n)
+        level = lowest if self.level is None else self.level
+        self._settle(level=check_int("level", level, low=lowest, high=n))
         check_memory(
             self.num_bytes,
             f"level must be such that the moment matrix fits, got {self.level} with "
-            f"{num_rows(self)} rows (use a lower level, a smaller order or fewer features)",
+            f"{self.num_rows} rows (use a lower level, a smaller order or fewer features)",
         )
 
     @property
-    def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def shape(self) -> tuple[int, ...]:
         """(N,), N the number of nonempty sets of at most k features."""
         return (num_subsets(self.num_features, self.order) - 1,)
 
     @property
-    def symmetric(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def symmetric(self) -> bool:
         """False: points are vectors."""
         return False
 
     @property
-    def radius(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def radius(self) -> float:
         """A bound on the Euclidean norm of a point: that of a user with all features, or with t."""
         most = self.num_features if self.sparsity is None else self.sparsity
         return math.sqrt(num_subsets(most, self.order) - 1)
@@ -115,13 +119,28 @@ class MomentSet(ConvexSet):
     @property
     def num_bytes(self) -> int:
         """Roughly the memory that a projection takes."""
-        n, degree = self.num_features, _degree(self)
-        total = num_subsets(n, degree)
+        n, total = self.num_features, num_subsets(self.num_features, self._degree)
         groups = 0 if self.sparsity is None else num_subsets(n, self.order - 1)
-        return 8 * (_COPIES * (num_rows(self) ** 2 + groups * (n + 1)) + 16 * total)
+        return 8 * (_COPIES * (self.num_rows**2 + groups * (n + 1)) + 16 * total)
 
     @property
-    def parts(self) -> tuple[Callable[[jax.Array], jax.Array], ...]:
+    def num_rows(self) -> int:
+        """D, the number of rows of the moment matrix."""
+        return num_subsets(self.num_features, self._row_size)
+
+    @property
+    def _row_size(self) -> int:
+        """The size of the largest sets that are rows: the level, unless they are larger than t."""
+        assert self.level is not None
+        return self.level if self.sparsity is None else min(self.level, self.sparsity)
+
+    @property
+    def _degree(self) -> int:
+        """The size of the largest sets whose moments are unknowns."""
+        return min(max(2 * self._row_size, self.order), self.num_features)
+
+    @property
+    def parts(self) -> tuple[Projection, ...]:
         """The projection itself: the set is not an intersection of simpler ones of its shape."""
         return (_projection_on(self),)
 
@@ -131,7 +150,7 @@ class MomentSet(ConvexSet):
         """The nearest point of the set, with a certificate.
 
         Args:
-          x: float[N].
+          x: float[N], the moments in the order of `shape`.
           tol: stop at a certified distance of at most tol times the norm of x.
           max_steps: upper limit on the steps of ADMM; each decomposes the moment matrix.
 
@@ -140,22 +159,31 @@ class MomentSet(ConvexSet):
           `|point - projection|**2 <= gap`; `residual` is how far the last iterate was from being
           in the set, as the share of a centre that it was mixed with.
         """
-        array = check_array("x", x, "N", 1)
+        array = real_array("x", x)
         if array.shape != self.shape:
             raise ValueError(f"x must have shape {self.shape}, got {array.shape}.")
         check_int("max_steps", max_steps, low=1)
-        tol = check_tolerance("tol", tol)
+        tol = check_real("tol", tol, low=0.0, open_ends=False)
 
         @in_float64
-        def solve(array):
-            array = array.astype(jnp.float64)
-            found = project(self, array, tol**2 * jnp.sum(array**2), max_steps)
-            point = found.point[1 : array.shape[0] + 1]
-            return IntersectionProjection(
-                point, found.residual, found.gap, found.converged, found.num_steps
-            )
+        def solve(array: Array | np.ndarray) -> IntersectionProjection:
+            array = jnp.asarray(array).astype(jnp.float64)
+            projection = self.fit(array, tol**2 * jnp.sum(array**2), max_steps)
+            return dataclasses.replace(projection, point=projection.point[1 : array.shape[0] + 1])
 
         return solve(array)
+
+    def fit(
+        self, x: Float64[Array, " N"], enough: Float64[Array, ""], max_steps: int
+    ) -> IntersectionProjection:
+        """All moments of the projection, `project_moments`; inside an x64 block only.
+
+        Args:
+          x: the moments of at most `order` features but the first.
+          enough: the gap at which to stop.
+          max_steps: upper limit on the number of steps.
+        """
+        return _fit(x, enough, jnp.asarray(max_steps, jnp.int32), self)
 
     def complexity_bound(self) -> float:
         """A proven bound on the Gaussian complexity `G = E max_y <y, W>`, W of normals.
@@ -181,78 +209,52 @@ class MomentSet(ConvexSet):
 
 
 @functools.lru_cache(maxsize=64)
-def _projection_on(spec: MomentSet) -> Callable[[jax.Array], jax.Array]:
+def _projection_on(moments: MomentSet) -> Projection:
     """One function object for each set, since a new one is compiled anew."""
 
-    def moments(x):
-        return spec.project(x).point
+    def project(x: Array) -> Array:
+        return moments.project(x).point
 
-    return moments
+    return project
 
 
-def check_order(order, num_features: int) -> int:
-    """Returns k as an int, or raises unless there are sets of k features."""
-    order = check_int("order", order, low=1)
+def check_order(order: int, num_features: int) -> None:
+    """Raises ValueError unless there are sets of so many features."""
     if order > num_features:
         raise ValueError(
             f"order must be at most num_features = {num_features}, got {order}: there are no "
             "larger sets of features."
         )
-    return order
 
 
-def num_rows(spec: MomentSet) -> int:
-    """D, the number of rows of the moment matrix."""
-    return num_subsets(spec.num_features, _rows_of(spec))
-
-
-def _rows_of(spec: MomentSet) -> int:
-    """The size of the largest sets that are rows: the level, unless they are larger than t."""
-    assert spec.level is not None
-    return spec.level if spec.sparsity is None else min(spec.level, spec.sparsity)
-
-
-def _degree(spec: MomentSet) -> int:
-    """The size of the largest sets whose moments are unknowns."""
-    return min(max(2 * _rows_of(spec), spec.order), spec.num_features)
-
-
-def project(spec: MomentSet, x, enough, max_steps: int) -> MomentProjection:
-    """The projection of float64[N], with all moments; inside an x64 block only.
-
-    Args:
-      spec: the set.
-      x: float64[N].
-      enough: float64[], the gap at which to stop.
-      max_steps: upper limit on the number of steps.
-    """
-    return _project(x, enough, jnp.asarray(max_steps, jnp.int32), spec)
-
-
-@functools.partial(jax.jit, static_argnames="spec")
-def _project(x, enough, max_steps, spec):
-    tables = jax.tree.map(jnp.asarray, problem_of(spec))
+@functools.partial(jax.jit, static_argnames="moments")
+def _fit(
+    x: Float64[Array, " N"],
+    enough: Float64[Array, ""],
+    max_steps: Int32[Array, ""],
+    moments: MomentSet,
+) -> IntersectionProjection:
+    tables = jax.tree.map(jnp.asarray, _problem_of(moments))
     return project_moments(x, tables, enough, max_steps)
 
 
 @functools.lru_cache(maxsize=8)
-def problem_of(spec: MomentSet) -> MomentProblem:
+def _problem_of(moments: MomentSet) -> "MomentProblem":
     """The tables of a set, NumPy arrays."""
-    n, k, t = spec.num_features, spec.order, spec.sparsity
-    degree = _degree(spec)
-    pairs = joined(n, _rows_of(spec), spec.basis).astype(np.int32)
-    size = sizes(n, degree)
-    low = np.full(size.size, 0.0 if spec.basis == "marginals" else -1.0)
+    n, k, t = moments.num_features, moments.order, moments.sparsity
+    pairs = joined(n, moments._row_size, moments.basis).astype(np.int32)
+    size = sizes(n, moments._degree)
+    low = np.full(size.size, 0.0 if moments.basis == "marginals" else -1.0)
     high = np.ones(size.size)
     low[0] = 1.0
     groups = np.zeros((0, n + 1), np.int32)
     if t is not None:
         high[size > t] = 0.0
         groups = with_each(n, min(k, t) - 1)
-    center = _center(n, n if t is None else t, spec.basis)[size]
+    center = _center(n, n if t is None else t, moments.basis)[size]
     whitening = np.linalg.inv(np.linalg.cholesky(center[pairs]))
     return MomentProblem(
-        pairs, groups, np.float64(n if t is None else t), low, high, center, whitening
+        pairs, groups, np.asarray(n if t is None else t, np.float64), low, high, center, whitening
     )
 
 
@@ -263,12 +265,13 @@ def _center(n: int, t: int, basis: str) -> np.ndarray:
     """
     if basis == "parities":
         return np.eye(n + 1)[0]
-    found = np.zeros(n + 1)
+    moments = np.zeros(n + 1)
     for size in range(t + 1):
         for members in range(size, t + 1):
+            # Pr[M = members] for M ~ Bin(t, 1/2), and that `size` given features are among them
             share = math.comb(t, members) / 2**t
-            found[size] += share * math.comb(n - size, members - size) / math.comb(n, members)
-    return found
+            moments[size] += share * math.comb(n - size, members - size) / math.comb(n, members)
+    return moments
 
 
 def _largest(number: int) -> float:
@@ -279,6 +282,7 @@ def _largest(number: int) -> float:
 def _spectral_bound(n: int, k: int, t: int | None) -> float:
     """The second bound of `complexity_bound`."""
     half = -(-k // 2)
+    # sum_{|S| = s} y_S <= C(t, s): at most as many sets of s of the features that a user has
     reach = [math.comb(n if t is None else t, s) for s in range(half + 1)]
     present = [s for s in range(half + 1) if reach[s] > 0]
     variance = 0.0
@@ -291,3 +295,155 @@ def _spectral_bound(n: int, k: int, t: int | None) -> float:
         variance = max(variance, total)
     dimension = sum(math.comb(n, s) for s in present)
     return len(present) * math.sqrt(2 * variance * math.log(dimension))
+
+
+@params
+class MomentProblem:
+    """A set of moments y_U, |U| <= 2 r, as index tables.
+
+    It is the set of y in the box with y_0 = 1, `M(y)_ST = y[pairs]_ST` positive semidefinite, and
+    `y[groups] @ (t, -1, ..., -1) >= 0` for every row of `groups`.
+
+    Attributes:
+      pairs: where M(y) has which moment.
+      groups: sets, and their unions with each feature; there may be none.
+      sparsity: t.
+      low, high: the box.
+      center: a point of the set with M(center) positive definite and positive slacks.
+      whitening: with whitening M(center) whitening^T = I.
+    """
+
+    pairs: Int32[Array | np.ndarray, "D D"]
+    groups: Int32[Array | np.ndarray, "G n_plus_1"]
+    sparsity: Float[Array | np.ndarray, ""]
+    low: Float[Array | np.ndarray, " M"]
+    high: Float[Array | np.ndarray, " M"]
+    center: Float[Array | np.ndarray, " M"]
+    whitening: Float[Array | np.ndarray, "D D"]
+
+
+def project_moments(
+    noisy: Float64[Array, " N"],
+    problem: MomentProblem,
+    enough: Float64[Array, ""],
+    max_steps: Int32[Array, ""],
+) -> IntersectionProjection:
+    """The point of the set whose first moments are nearest to given ones; inside x64 only.
+
+    Minimises ½ sum (y_U - noisy_U)**2 over U = 1, ..., N by the alternating direction method of
+    multipliers: copies Z of M(y) and V of the groups are projected on their cones, and y follows
+    coordinate by coordinate.
+
+    Formal guarantees:
+      * `point` is (1 - theta) y + theta center with the least theta that makes it a point of the
+        set, by the eigenvalues of the whitened M(y): inside up to rounding.
+      * The multipliers C >= 0 of M(y) and m >= 0 of the groups have the linear form
+        q = M*(C) + sum m_U (...), and by weak duality no point of the set has less than the
+        minimum over the box of ½ sum (y_U - noisy_U)**2 - <q, y>, for any multipliers. `gap` is
+        twice the difference, written as a sum of products of numbers >= 0, and the objective is
+        strongly convex, so `|point - projection|**2 <= gap`.
+
+    Args:
+      noisy: for the moments of index 1, ..., N.
+      problem: the set.
+      enough: stop at gap <= enough.
+      max_steps: upper limit on the number of steps.
+
+    Returns:
+      `point` holds all M moments; `residual` is theta.
+    """
+    size, total = problem.pairs.shape[0], problem.center.shape[0]
+    flat, grouped = problem.pairs.reshape(-1), problem.groups.reshape(-1)
+    places = jnp.concatenate([jnp.asarray(flat), jnp.asarray(grouped)])
+    counts = jax.ops.segment_sum(jnp.ones(places.shape), places, total)
+    fitted = (jnp.arange(total) >= 1) & (jnp.arange(total) <= noisy.shape[0])
+    weight = fitted.astype(noisy.dtype)
+    target = jnp.zeros(total, noisy.dtype).at[1 : noisy.shape[0] + 1].set(noisy)
+    width = problem.groups.shape[1]
+    normal = jnp.concatenate([problem.sparsity[None], -jnp.ones(width - 1, noisy.dtype)])
+    steep, whitening = jnp.sum(normal**2), jnp.asarray(problem.whitening)
+
+    def along(slopes: Array) -> Array:
+        """A multiple of the normal of the half-space for each group."""
+        return slopes[:, None] * normal[None, :]
+
+    def adjoint(matrix: Array, copies: Array) -> Array:
+        """M*(matrix), and the same of the groups."""
+        sums = jax.ops.segment_sum(matrix.reshape(-1), flat, total)
+        return sums + jax.ops.segment_sum(copies.reshape(-1), grouped, total)
+
+    def slack(y: Array | np.ndarray) -> Array:
+        """`t y_U - sum_i y_(U + i)` of each group."""
+        return jnp.sum(y[problem.groups] * normal[None, :], axis=1)
+
+    def certify(
+        y: Array, penalty: Array, multiplier: Array, shadow: Array
+    ) -> tuple[Array, Array, Array]:
+        """The feasible point near y and its gap; multipliers are -penalty times the duals."""
+        inner = dot(dot(whitening, y[problem.pairs]), whitening.T)
+        lowest = jnp.linalg.eigvalsh(0.5 * (inner + inner.T))[0]
+        # At the center the whitened matrix is I: mixed in by theta it lifts every eigenvalue.
+        short = jnp.maximum(-lowest, 0.0)
+        theta = short / (1.0 + short)
+        excess = jnp.maximum(-slack(y), 0.0)
+        theta = jnp.maximum(theta, jnp.max(excess / (excess + slack(problem.center)), initial=0.0))
+        point = (1 - theta) * y + theta * problem.center
+        q = -penalty * adjoint(multiplier, along(shadow))
+        # The minimum over the box is taken entry by entry: a parabola where there is a target.
+        best = jnp.clip(target + q, problem.low, problem.high)
+        bent = 0.5 * (point - best) ** 2 + (best - target - q) * (point - best)
+        linear = jnp.maximum(q * problem.low, q * problem.high) - q * point
+        apart = jnp.where(fitted, bent, linear).at[0].set(0.0)
+        # <C, M(point)> and m . slack(point), products of elements of dual cones: at least 0
+        complementary = -penalty * jnp.sum(multiplier * point[problem.pairs])
+        complementary = complementary - penalty * jnp.sum(shadow * slack(point))
+        gap = 2.0 * (jnp.sum(jnp.maximum(apart, 0.0)) + jnp.maximum(complementary, 0.0))
+        return point, gap, theta
+
+    def step(state: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
+        y, copy, multiplier, part, shadow, penalty, count = state
+        moved = weight * target + penalty * adjoint(copy - multiplier, part - along(shadow))
+        y = jnp.clip(moved / (weight + penalty * counts), problem.low, problem.high)
+        matrix, rows = y[problem.pairs], y[problem.groups]
+        relaxed = _RELAXATION * matrix + (1 - _RELAXATION) * copy
+        values, vectors = jnp.linalg.eigh(relaxed + multiplier)
+        # The nearest positive semidefinite matrix, and the new multiplier, what is cut off
+        positive = dot(vectors * jnp.maximum(values, 0.0)[None, :], vectors.T)
+        negative = dot(vectors * jnp.minimum(values, 0.0)[None, :], vectors.T)
+        eased = _RELAXATION * rows + (1 - _RELAXATION) * part + along(shadow)
+        low = jnp.minimum(jnp.sum(eased * normal[None, :], axis=1) / steep, 0.0)
+        inside = eased - along(low)
+        # Relative residuals, whose ratio tunes the penalty: Boyd et al. (2011), Section 3.4.1.
+        primal = jnp.sqrt(jnp.sum((matrix - positive) ** 2) + jnp.sum((rows - inside) ** 2))
+        dual = penalty * jnp.sqrt(jnp.sum(adjoint(positive - copy, inside - part) ** 2))
+        size_primal = jnp.sqrt(jnp.sum(matrix**2))
+        size_dual = penalty * jnp.sqrt(jnp.sum(adjoint(negative, along(low)) ** 2))
+        ratio = (primal / size_primal) / jnp.maximum(dual / jnp.maximum(size_dual, 1e-30), 1e-30)
+        return (y, positive, negative, inside, low, penalty, count + 1), ratio
+
+    def chunk(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        inner, best, gap, theta, _ = state
+        inner, ratio = lax.fori_loop(
+            0, _CHECK, lambda _, carry: step(carry[0]), (inner, jnp.ones(()))
+        )
+        y, copy, multiplier, part, shadow, penalty, count = inner
+        point, new_gap, pulled = certify(y, penalty, multiplier, shadow)
+        better = new_gap < gap
+        best = jnp.where(better, point, best)
+        theta = jnp.where(better, pulled, theta)
+        scale = jnp.where(ratio > _BALANCED, 2.0, jnp.where(ratio < 1 / _BALANCED, 0.5, 1.0))
+        scale = jnp.where(count <= _TUNED, scale, 1.0)
+        inner = (y, copy, multiplier / scale, part, shadow / scale, penalty * scale, count)
+        return inner, best, jnp.minimum(new_gap, gap), theta, count
+
+    def unfinished(state: tuple[Any, ...]) -> Array:
+        return ~(state[2] <= enough) & (state[4] < max_steps)
+
+    y = jnp.clip(jnp.where(fitted, target, problem.center), problem.low, problem.high)
+    matrices = y[problem.pairs], jnp.zeros((size, size), noisy.dtype)
+    groups = y[problem.groups], jnp.zeros(problem.groups.shape[0], noisy.dtype)
+    inner = (y, *matrices, *groups, jnp.ones(()) * 0.1, jnp.int32(0))
+    infinite = jnp.asarray(jnp.inf, noisy.dtype)
+    state = (inner, jnp.asarray(problem.center), infinite, jnp.ones(()), jnp.int32(0))
+    _, best, gap, theta, count = lax.while_loop(unfinished, chunk, state)
+    return IntersectionProjection(best, theta, gap, gap <= enough, count)

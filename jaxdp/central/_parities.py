@@ -1,17 +1,23 @@
-"""Marginals and parities: the change of basis between them, and what one user can change."""
+"""Marginals and parities: change of basis, tables, and what one user can change."""
 
+import dataclasses
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Float64, Shaped
 
 from .._spec import check_int
-from .._subsets import children, num_subsets
-from ..projections._inputs import check_array
+from .._subsets import children, joined, num_subsets, rank, with_each
+from ._convex_set import real_array
 
 
-def parities_from_marginals(answers: ArrayLike, num_features: int, order: int) -> jax.Array:
+def parities_from_marginals(
+    answers: ArrayLike, num_features: int, order: int
+) -> Float[Array, "*b N"]:
     """Parities of at most k features from the marginals of at most k.
 
     As `1 - 2 x` multiplies out, `p_U = sum over S in U of (-2)^|S| y_S`.
@@ -26,7 +32,7 @@ def parities_from_marginals(answers: ArrayLike, num_features: int, order: int) -
       order: k in [1, n].
 
     Returns:
-      float[..., N], the mean over the users of the product over U of 1 - 2 x_i.
+      The mean over the users of the product over U of 1 - 2 x_i.
 
     Raises:
       ValueError: an argument is out of range or has the wrong shape.
@@ -44,7 +50,9 @@ def parities_from_marginals(answers: ArrayLike, num_features: int, order: int) -
     return parities_of(*_check(answers, num_features, order))
 
 
-def marginals_from_parities(answers: ArrayLike, num_features: int, order: int) -> jax.Array:
+def marginals_from_parities(
+    answers: ArrayLike, num_features: int, order: int
+) -> Float[Array, "*b N"]:
     """Marginals of at most k features from the parities of at most k.
 
     `y_U = 2^(-|U|) sum over S in U of (-1)^|S| p_S`.
@@ -59,7 +67,7 @@ def marginals_from_parities(answers: ArrayLike, num_features: int, order: int) -
       order: k in [1, n].
 
     Returns:
-      float[..., N], the share of users who have all features in U.
+      The share of users who have all features in U.
 
     Raises:
       ValueError: an argument is out of range or has the wrong shape.
@@ -73,11 +81,11 @@ def marginals_from_parities(answers: ArrayLike, num_features: int, order: int) -
     return marginals_of(*_check(answers, num_features, order))
 
 
-def _check(answers, num_features, order):
+def _check(answers: ArrayLike, num_features: int, order: int) -> tuple[jax.Array, int, int]:
     n = check_int("num_features", num_features, low=1)
     k = check_int("order", order, low=1, high=n)
-    array = check_array("answers", answers, "N", 1)
-    if array.shape[-1] != num_subsets(n, k):
+    array = jnp.asarray(real_array("answers", answers))
+    if array.ndim == 0 or array.shape[-1] != num_subsets(n, k):
         raise ValueError(
             f"answers must have {num_subsets(n, k)} entries on the last axis, one for "
             f"each set of at most {k} of {n} features, got shape {array.shape}."
@@ -85,21 +93,28 @@ def _check(answers, num_features, order):
     return array, n, k
 
 
-def parities_of(answers: jax.Array, num_features: int, order: int) -> jax.Array:
-    """`parities_from_marginals` without checks."""
-    return _combine(answers, num_features, order, -2.0, 1.0)
+def parities_of(
+    answers: Shaped[Array, "*b N"], num_features: int, order: int
+) -> Shaped[Array, "*b N"]:
+    """`parities_from_marginals` without checks; integers remain integers."""
+    return _combine(answers, num_features, order, -2, 1)
 
 
-def marginals_of(answers: jax.Array, num_features: int, order: int) -> jax.Array:
+def marginals_of(
+    answers: Float[Array, "*b N"], num_features: int, order: int
+) -> Float[Array, "*b N"]:
     """`marginals_from_parities` without checks."""
-    return _combine(answers, num_features, order, -1.0, 0.5)
+    return _combine(answers, num_features, order, -1, 0.5)
 
 
-def _combine(answers, num_features, order, inner, outer):
+def _combine(
+    answers: Shaped[Array, "*b N"], num_features: int, order: int, inner: float, outer: float
+) -> Shaped[Array, "*b N"]:
     """`outer^|U| sum over S in U of inner^|S| answers_S`."""
     parts = []
     for size, places in enumerate(children(num_features, order)):
-        powers = [inner ** bin(b).count("1") * outer**size for b in range(2**size)]
+        # Column b of `children` is the subset of the places that are ones of b.
+        powers = [inner ** b.bit_count() * outer**size for b in range(2**size)]
         weights = jnp.asarray(powers, answers.dtype)
         chosen = answers[..., places]
         parts.append(jnp.sum(chosen * jnp.broadcast_to(weights, chosen.shape), axis=-1))
@@ -126,9 +141,10 @@ def marginals_sensitivity(num_features: int, order: int, sparsity: int | None = 
     n = num_features
     t = n if sparsity is None else sparsity
 
-    def inside(size):
+    def inside(size: int) -> int:
         return num_subsets(size, order) - 1
 
+    # Two users with a and b features have at least a + b - n in common.
     squares = [
         inside(a) + inside(b) - 2 * inside(max(a + b - n, 0))
         for a in range(t + 1)
@@ -154,7 +170,7 @@ def parities_sensitivity(num_features: int, order: int, sparsity: int | None = N
     n = num_features
     reach = n if sparsity is None else min(2 * sparsity, n)
 
-    def changed(apart):
+    def changed(apart: int) -> int:
         return sum(
             math.comb(apart, odd) * math.comb(n - apart, size - odd)
             for size in range(1, order + 1)
@@ -162,3 +178,70 @@ def parities_sensitivity(num_features: int, order: int, sparsity: int | None = N
         )
 
     return 2 * math.sqrt(max(changed(apart) for apart in range(reach + 1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginalsConsistency:
+    """How far answers are from those of some data set; all are >= 0 for real ones.
+
+    Attributes:
+      smallest_cell: the smallest entry of a table of k features.
+      smallest_eigenvalue: of the moment matrix of level floor(k / 2), in marginals.
+      smallest_slack: the least `t y_U - sum_i y_(U + i)` with `|U|` < k; None without a sparsity.
+    """
+
+    smallest_cell: float
+    smallest_eigenvalue: float
+    smallest_slack: float | None
+
+
+def place_of(features: Sequence[int], num_features: int, order: int) -> int:
+    """The place of a set of features among the answers; raises unless it is one of at most k."""
+    high = num_features - 1
+    chosen = sorted(check_int("features", i, low=0, high=high) for i in features)
+    if len(set(chosen)) < len(chosen) or len(chosen) > order:
+        raise ValueError(
+            f"features must be at most {order} distinct numbers, got {tuple(features)}."
+        )
+    return int(rank(np.array(chosen, np.int64), num_features)) if chosen else 0
+
+
+def table_of(
+    marginals: Float64[np.ndarray, "*b N"], features: Sequence[int], num_features: int, order: int
+) -> Float64[np.ndarray, "..."]:
+    """The table of some features: an axis of 2 for each, after the leading axes."""
+    width = len(features)
+    chosen = [
+        [feature for j, feature in enumerate(features) if (code >> (width - 1 - j)) & 1]
+        for code in range(2**width)
+    ]
+    # Marginals of the subsets of the features, in the order of the table's cells
+    places = [place_of(some, num_features, order) for some in chosen]
+    return _cells(marginals[..., places].reshape(*marginals.shape[:-1], *[2] * width), width)
+
+
+def consistency_of(
+    marginals: Float64[np.ndarray, " N"], num_features: int, order: int, sparsity: int | None
+) -> MarginalsConsistency:
+    """How far marginals are from those of some data set."""
+    n, k = num_features, order
+    if marginals.ndim != 1:
+        raise ValueError(f"answers must have shape [N], got {marginals.shape}.")
+    tables = marginals[children(n, k)[k]]
+    cells = _cells(tables.reshape(-1, *[2] * k), k)
+    slack = None
+    if sparsity is not None:
+        groups = with_each(n, k - 1)
+        # A user has at most t features: sum_i y_(U + i) <= t y_U, i in U included
+        slack = float(np.min(marginals[groups] @ np.r_[sparsity, -np.ones(n)]))
+    lowest = float(np.linalg.eigvalsh(marginals[joined(n, k // 2, "marginals")])[0])
+    return MarginalsConsistency(float(cells.min()), lowest, slack)
+
+
+def _cells(tables: np.ndarray, width: int) -> np.ndarray:
+    """Cells from marginals on the last axes: entry 0 of an axis loses entry 1."""
+    cells = np.array(tables)
+    for axis in range(cells.ndim - width, cells.ndim):
+        low = np.moveaxis(cells, axis, 0)
+        low[0] -= low[1]  # inclusion and exclusion, a feature at a time
+    return cells

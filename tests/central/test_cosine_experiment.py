@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import cosine_glove
+from jaxdp_experiments import cosine_glove
 
 
 def test_cells_differ_and_methods_see_the_same_noise():

@@ -8,10 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.central import _memory
+from jaxdp.central import _convex_set
 from jaxdp.central._convex_set import Intersection
-from jaxdp.central._cosine_set import CosineSet, short_entries
-from jaxdp.central._cosine_similarity import CosineSimilarity, gram, neighbor_recall
+from jaxdp.central._cosine_similarity import (
+    CosineSet,
+    CosineSimilarity,
+    gram,
+    neighbor_recall,
+    short_entries,
+)
 from jaxdp.central._moment_set import MomentSet
 from jaxdp.central._perturb_and_project import PerturbAndProject
 from jaxdp.projections import frobenius_ball, psd
@@ -31,7 +36,7 @@ def test_target_does_not_depend_on_lengths(rng):
     v = vectors(rng)
     scaled = v * rng.uniform(1e-30, 1e30, (N, 1))
     np.testing.assert_allclose(gram(jnp.asarray(scaled)), v @ v.T, atol=1e-6)
-    np.testing.assert_allclose(COSINE.truth(v), v @ v.T, atol=1e-6)
+    np.testing.assert_allclose(COSINE.similarities(v), v @ v.T, atol=1e-6)
 
 
 @pytest.mark.parametrize("diagonal", ["one", "at_most_one"])
@@ -209,10 +214,14 @@ def test_bad_vectors(rng, key):
 
 
 def test_what_does_not_fit_is_refused_with_the_bytes(monkeypatch):
-    huge = PerturbAndProject(CosineSet(10**6), 0.1, 1.0, 1e-6)
-    with pytest.raises(ValueError, match="takes about 96,000,000,000,000 bytes"):
+    # The grid, too coarse for so many entries, is refused first; for 10**4 items it is not.
+    with pytest.raises(ValueError, match=r"500000500000 entries .* not fine enough"):
+        PerturbAndProject(CosineSet(10**6), 10.0, 1.0, 0.01)
+    huge = PerturbAndProject(CosineSet(10**4), 10.0, 1.0, 0.01)
+    monkeypatch.setattr(_convex_set, "physical_memory", lambda: 2**33)
+    with pytest.raises(ValueError, match="takes about 9,600,000,000 bytes"):
         huge.build()
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 6000)
+    monkeypatch.setattr(_convex_set, "physical_memory", lambda: 6000)
     for mechanism in (COSINE, COSINE.mechanism):
         with pytest.raises(ValueError, match=r"about 6,144 bytes, and the machine has 6,000"):
             mechanism.build()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdp import factorization, workloads
-from jaxdp.central._differences import factor_differences, squared_distances
+from jaxdp.central._factorization_mechanism import factor_differences, squared_distances
 
 NORMS = ("gamma2", "gamma_f")
 SOLVERS = {"gamma2": factorization.gamma2, "gamma_f": factorization.gamma_f}

@@ -56,29 +56,33 @@ def test_noise_for_half_the_sensitivity_is_not_private():
     assert weak > 10 * mechanism.delta
 
 
+def estimate(mechanism, noise):
+    """The answers for COUNTS with given noise, in steps."""
+    params = mechanism.build()
+    with jax.enable_x64(True):
+        return np.asarray(params.estimate(params.perturb(Count.of(COUNTS), Count.of(noise))))
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_without_noise_answers_are_those_of_the_approximation(name):
-    """Words of the median normal, 0, leave the answers on the factors, within alpha of W."""
+    """Within alpha of W, and up to the rounding to whole steps, 2**-13 of the noise at most."""
     mechanism = MECHANISMS[name]
-    words = np.tile(np.array([2**31, 0], np.uint32), (len(mechanism.right), 1))
-    with jax.enable_x64(True):
-        found = mechanism.build().estimate((Count.of(COUNTS), words))
+    found = estimate(mechanism, np.zeros(len(mechanism.right), int))
     mean, variance = mechanism.contributions()
-    np.testing.assert_allclose(found, mean @ COUNTS / COUNTS.sum(), rtol=1e-9)
+    rounding = 2.0**-13 * mechanism.noise_deviations() / COUNTS.sum() + 1e-12
+    assert np.all(np.abs(found - mean @ COUNTS / COUNTS.sum()) <= rounding)
     assert np.abs(mean - W).max() <= mechanism.alpha + 1e-8
     assert not variance.any()
 
 
-def test_noise_is_one_normal_a_row_of_the_factors():
-    """The word that is the normal quantile of 0.975 moves the answers by 1.96 sigma of a column."""
+def test_noise_is_one_number_a_row_of_the_factors():
+    """A thousand steps move the answers by as many steps of a column."""
     mechanism = MECHANISMS["tree"]
-    words = np.tile(np.array([2**31, 0], np.uint32), (len(mechanism.right), 1))
-    words[1, 0] = round(0.975 * 2**32)
-    with jax.enable_x64(True):
-        found = mechanism.build().estimate((Count.of(COUNTS), words))
-    noise = np.asarray(found) - mechanism.truth(COUNTS)
-    expected = laws.norm.ppf(0.975) * mechanism.sigma * mechanism.left[1] / COUNTS.sum()
-    np.testing.assert_allclose(noise, expected, rtol=1e-6, atol=1e-12)
+    noise = np.zeros(len(mechanism.right), int)
+    noise[1] = 1000
+    moved = estimate(mechanism, noise) - estimate(mechanism, 0 * noise)
+    expected = 1000 * mechanism.step * mechanism.left[1] / COUNTS.sum()
+    np.testing.assert_allclose(moved, expected, rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.slow

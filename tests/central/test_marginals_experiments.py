@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments import _marginals, marginals_msnbc, marginals_sparse
+from jaxdp_experiments import _marginals, marginals_msnbc, marginals_sparse
 
 
 def test_data_is_asked_for(monkeypatch):

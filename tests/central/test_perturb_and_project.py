@@ -11,7 +11,7 @@ import pytest
 
 from jaxdp.bounds import gaussian_complexity
 from jaxdp.central._convex_set import Intersection
-from jaxdp.central._cosine_set import CosineSet
+from jaxdp.central._cosine_similarity import CosineSet
 from jaxdp.central._perturb_and_project import PerturbAndProject
 from jaxdp.projections import box, frobenius_ball, l2_ball, psd
 from jaxdp.projections._bounded_diagonal import bounded_diagonal
