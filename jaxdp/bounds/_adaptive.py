@@ -43,14 +43,16 @@ def adaptive_max_error(
       Bassily (2019), Theorem 5.2 and its proof, with constants corrected.
     """
     n, d, c, r = _check(num_users, num_rounds, epsilon, bound)
+    # sqrt(2 s log(2 d)) with the proxy s = 2 d (c r)**2 / n of a round of n / (2 d) users
     typical = 2 * c * math.sqrt(d * math.log(2 * d) / n)
+    # A round is smaller with probability e**(-n / (8 d)), by Chernoff's bound.
     return r * min(typical + (c + 1) * d * math.exp(-n / (8 * d)), c + 1)
 
 
 def simple_adaptive_max_error(
     num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0
 ) -> float:
-    """The same in simple terms, for many users: `4 c r sqrt(d log(d) / n)`.
+    """A simpler bound for many users: `4 c r sqrt(d log(d) / n)`.
 
     Formal guarantees:
       A proven bound for `n >= 8 d log(n)`, and larger than `adaptive_max_error` there. With
@@ -88,7 +90,10 @@ def _least_users(num_rounds: int) -> int:
     return math.ceil(n)
 
 
-def _check(num_users, num_rounds, epsilon, bound) -> tuple[int, int, float, float]:
+def _check(
+    num_users: int, num_rounds: int, epsilon: float, bound: float
+) -> tuple[int, int, float, float]:
+    """n, d, c and r, checked."""
     n = check_int("num_users", num_users, low=1)
     d = check_int("num_rounds", num_rounds, low=1)
     epsilon = check_epsilon(epsilon)

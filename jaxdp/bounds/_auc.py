@@ -13,8 +13,7 @@ import math
 import numpy as np
 
 from .._spec import check_choice, check_int, check_real
-from ..pairwise._hierarchical_auc_moments import Pruning, pruned_bound, worst_data
-from ..pairwise._hierarchical_auc_params import threshold_of
+from ..pairwise.auc import Pruning, threshold_of, worst_pruned_error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +59,10 @@ def hierarchical_auc_threshold(setting: AUCSetting, rule: str = "optimal") -> fl
     """
     check_choice("rule", rule, ("optimal", "paper"))
     n, least, setting = _checked(setting)
+    # Where the derivative of Theorem 3 in x = sqrt(a) is 0: 8 x n_min = 21 sqrt(2 n V) / (x - 1)**2
+    # and for its variant 16 x n_min = sqrt(2 n V) / (x - 1)**2.
     scale = 21 / 8 if setting.discarded == "half" else 1 / 16
-    return threshold_of(rule, scale * math.sqrt(2 * n * setting.count_variance) / least)
+    return float(threshold_of(rule, scale * math.sqrt(2 * n * setting.count_variance) / least))
 
 
 def hierarchical_auc_mse(setting: AUCSetting, threshold: float | None = None) -> float:
@@ -109,7 +110,7 @@ def hierarchical_auc_mse(setting: AUCSetting, threshold: float | None = None) ->
 
 
 def hierarchical_auc_corollary(setting: AUCSetting) -> float:
-    """`hierarchical_auc_mse` at the paper's threshold; Corollaries 4 and 5.
+    """The value of `hierarchical_auc_mse` at the paper's threshold: Corollaries 4 and 5.
 
     `V alpha / (n- n+) * (2 n + (4 a + 1) n_min + K (V n n_min**2)**(1/4))` with
     `K = sqrt(168) 2**(1/4) = 15.41`; the paper prints 14. For discarded nodes that count nothing
@@ -131,6 +132,7 @@ def hierarchical_auc_corollary(setting: AUCSetting) -> float:
     """
     n, least, setting = _checked(setting)
     a = hierarchical_auc_threshold(setting, "paper")
+    # The last term of Theorem 3 where sqrt(a) - 1 = sqrt(r) is 21 sqrt(8 / 21) 2**(1/4) of this.
     fourth = (setting.count_variance * n * least**2) ** 0.25
     if setting.discarded == "half":
         inner = 2 * n + (4 * a + 1) * least + math.sqrt(168) * 2**0.25 * fourth
@@ -143,7 +145,9 @@ def hierarchical_auc_corollary(setting: AUCSetting) -> float:
 def tight_hierarchical_auc_mse(
     setting: AUCSetting, threshold: float | None = None, num_groups: int = 1
 ) -> float:
-    """The same with constants of our own, for given users; see `HierarchicalAUC`.
+    """The largest mean squared error with constants proven here, for given users.
+
+    See `jaxdp.pairwise.HierarchicalAUC`.
 
     Formal guarantees:
       Proven for every data set with public labels. Where users are split over the levels
@@ -167,12 +171,11 @@ def tight_hierarchical_auc_mse(
     groups = check_int("num_groups", num_groups, low=1)
     sizes = np.array([setting.num_negative, setting.num_positive], np.float64)
     pruning = Pruning(setting.count_variance, a, groups, setting.discarded == "half")
-    data = worst_data(sizes, setting.height, 0.0, pruning)
-    return pruned_bound(data, 0.0, pruning) / float(np.prod(sizes)) ** 2
+    return worst_pruned_error(sizes, setting.height, 0.0, pruning)
 
 
 def _checked(setting: AUCSetting) -> tuple[int, int, AUCSetting]:
-    """n, n_min and the setting, its numbers checked."""
+    """Returns n, n_min and the setting, or raises unless its numbers are in range."""
     negative = check_int("num_negative", setting.num_negative, low=1)
     positive = check_int("num_positive", setting.num_positive, low=1)
     check_int("height", setting.height, low=1, high=24)

@@ -9,16 +9,18 @@ the two relative entropies, as `log x >= 2 (x - 1) / (x + 1)` for x >= 1.
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
+from .._queries import check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
-from ..factorization import gamma2, gamma2_approx, hardest
-from ..linear._tails import Tail, tail_of
-from ..pairwise._kernel import check_matrix
-from ..pairwise._rounds import check_groups, clipped, group_sizes, mean_square, square_of_target
-from ..randomizers import BinaryResponse, Laplace, PrivUnitG
+from ..factorization import Factorization, HardDistributions, gamma2, gamma2_approx, hardest
+from ..pairwise.kernels import check_matrix
+from ..pairwise.rounds import three_round_bound
+from ..workloads import Operator
 
 _SHARES = ((0.02, 0.02), (0.05, 0.05), (0.1, 0.15), (0.2, 0.3), (0.3, 0.35))
 _REDUCTION = 2.5  # (W h)_j = 2 Q(x and j) - Q(x) / 2 - W_jj / 2, Q of 2 n and of n users
@@ -51,13 +53,15 @@ def hard_queries_mse(separation: float, spread: float, num_users: int, epsilon: 
     d = check_real("separation", separation, low=0.0, open_ends=False)
     spread = check_real("spread", spread, low=0.0)
     n = check_int("num_users", num_users, low=1)
+    # K bounds the relative entropy of the transcripts; with the weight sqrt(b) on the signal it is
+    # b K, and the separation sqrt(b) d.
     entropy = n * (math.expm1(check_epsilon(epsilon)) / 2 * spread) ** 2
-    mix = min(1.0, 1 / entropy)
+    mix = min(1.0, 1 / entropy)  # b, which maximises b (1 - b K / 2)
     return d**2 * mix * (1 - mix * entropy / 2) / 4
 
 
 def linear_queries_lower_mse(
-    matrix: Any, num_users: int, epsilon: float, *, tol: float = 1e-3
+    matrix: ArrayLike | Operator, num_users: int, epsilon: float, *, tol: float = 1e-3
 ) -> float:
     """A lower bound on the error of non-interactive linear queries: Theorem 23 with constants.
 
@@ -92,22 +96,28 @@ def linear_queries_lower_mse(
       Ghazi et al. (2023), Theorem 23.
     """
     n, epsilon = check_int("num_users", num_users, low=1), check_epsilon(epsilon)
-    dense = np.asarray(matrix.dense() if hasattr(matrix, "dense") else matrix, np.float64)
+    dense = check_workload(matrix).values
     start = gamma2(dense, shift=True, tol=tol)
     if float(start.upper) == 0:
         return 0.0
     assert start.shift is not None
+    # A constant of a query moves no difference of answers, so W may be shifted row by row.
     centred = dense - np.asarray(start.shift)[:, None]
     alphas = np.abs(centred).max() * 2.0 ** -np.arange(1, 6)
     results = [start, *(gamma2_approx(centred, float(alpha), tol=tol) for alpha in alphas)]
-    found = [0.0]
+    hard = hard_distributions(dense, results)
+    return max((hard_queries_mse(h.separation, h.spread, n, epsilon) for h in hard), default=0.0)
+
+
+def hard_distributions(
+    queries: Float[np.ndarray, "m k"], results: Iterable[Factorization]
+) -> Iterator[HardDistributions]:
+    """The hard distributions of the dual witnesses that are not constant along the rows."""
     for result in results:
         try:
-            hard = hardest(dense, result, symmetric=False)
-        except ValueError:  # the witness is constant along the rows
+            yield hardest(queries, result, symmetric=False)
+        except ValueError:  # a constant witness tells no two distributions apart
             continue
-        found.append(hard_queries_mse(hard.separation, hard.spread, n, epsilon))
-    return max(found)
 
 
 def quadratic_form_lower_mse(linear: float, norm: float, num_users: int) -> float:
@@ -152,7 +162,8 @@ def three_round_mse(
 ) -> float:
     """The largest mean squared error of `ThreeRound`, for given users: Theorem 24 with constants.
 
-    "paper": `(sqrt(2176 |W|**2 / (n epsilon**2) + s**2 C**2 off / n) + sqrt(lost))**2`, with
+    "paper": `(sqrt(17 |W|**2 v / n + s**2 C**2 off / n) + sqrt(lost))**2`, with v the worst
+    variance of `Laplace` at epsilon / 4 (below `128 / epsilon**2`, with which the paper has 2176),
     `C**2 = gamma_2`, s**2 the variance of an entry of a report of the unit ball at epsilon / 4,
     `off = min(l C**2 s**2 / n, C**2 sqrt(2 s'**2 log(2 k) / n))` the error of mu, and `lost` what
     clipping takes, exponentially small in `n |W|**2 / gamma_2**2`.
@@ -164,7 +175,7 @@ def three_round_mse(
       threshold for n.
 
     Args:
-      norm: `|W|`, the largest absolute value of an entry, > 0; of "tuned", of W less a constant.
+      norm: `|W|`, the largest absolute value of an entry, > 0; of "tuned", of W minus a constant.
       gamma2: the norm of the signed factorization in use, > 0; the same.
       num_values: k, at least 2.
       num_users: n, at least 4.
@@ -180,7 +191,7 @@ def three_round_mse(
       >>> from jaxdp.bounds import three_round_mse
       >>> n = 10**9
       >>> round(n * three_round_mse(1.0, 10.0, 100, n, 1.0))
-      2176
+      1215
       >>> round(n * three_round_mse(1.0, 10.0, 100, n, 1.0, variant="tuned"), 1)
       45.9
 
@@ -193,41 +204,8 @@ def three_round_mse(
     dim = k if rank is None else check_int("rank", rank, low=1)
     epsilon = check_epsilon(epsilon)
     check_choice("variant", variant, ("paper", "tuned"))
-    radius = math.sqrt(gamma2)
-    if variant == "tuned":
-        return _tuned_mse(norm, radius, k, n, epsilon, dim, shares)
-    vectors = PrivUnitG(dim, epsilon / 4, radius)
-    t, tail = float(vectors.worst_case_variance(1)), tail_of(vectors)
-    assert tail is not None
-    off = min(dim * t / n, tail.of_mean(n).largest(2 * k, radius))
-    total = 17 * norm**2 * float(Laplace(epsilon / 4).worst_case_variance(n)) + t / n * off
-    noise = Tail(4 * gamma2 * tail.variance / n, 2 * radius * tail.scale / n)
-    lost = float(clipped(np.array([2 * norm]), 4 * norm, [noise])[0][0])
-    return (math.sqrt(total) + math.sqrt(lost)) ** 2
-
-
-def _tuned_mse(norm, radius, k, n, epsilon, dim, shares) -> float:
-    check_groups(n, shares)
-    groups = group_sizes(n, tuple(shares))
-    first, second, third = groups.sizes
-    terms = [(1.0, ("T", 0, 2)), (1.0, ("T", 1, 2)), (-1.0, ("T", 0, 1))]
-    products = mean_square(terms, groups.sizes)
-    products = products - square_of_target("u", float(n))
-    split = np.abs(products).sum(axis=0) * norm**2
-    vectors = PrivUnitG(dim, epsilon, radius)
-    t, tail = float(vectors.worst_case_variance(1)), tail_of(vectors)
-    assert tail is not None
-    width = np.array([tail.of_mean(size).largest(k, radius) for size in first])
-    off = np.minimum(dim * t / first, width)
-    rest = second + third
-    across = off * radius**2 * (1 / second + 1 / third) * rest / (rest - 1)
-    spread = radius**2 * n / (n - 1) * (1 / first + 1 / third)
-    vector = t * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
-    # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
-    noise = np.sqrt(2 * tail.variance * radius**2 / second * (1 + math.log(2 * k)))
-    unit = float(BinaryResponse(epsilon).worst_case_variance(1))
-    scalar = unit * (2 * norm + noise) ** 2 / third
-    return float(groups.weights @ ((np.sqrt(split) + np.sqrt(across)) ** 2 + vector + scalar))
+    groups = shares if variant == "tuned" else None
+    return three_round_bound(norm, math.sqrt(gamma2), k, n, epsilon, dim, groups)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,7 +217,7 @@ class Separation:
       lower: the bound for non-interactive protocols for n or 2 n users.
       upper: that of three rounds for n users.
       shares: of the users in each of the three rounds.
-      norm: `|W|` as used, of W less no constant.
+      norm: `|W|` as used, without subtracting a constant.
       gamma2: of the factorization in use.
       separation: of the hard distributions.
       spread: the same.
@@ -255,13 +233,13 @@ class Separation:
     spread: float
 
 
-def rounds_separation(matrix: Any, epsilon: float, *, max_users: float = 1e15) -> Separation:
+def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1e15) -> Separation:
     """The smallest n at which three rounds provably win on a quadratic form: Section C.1.
 
     Both bounds come from one eigendecomposition `W = V diag(x) V^T`. Upper: `three_round_mse` of
     "tuned", the best of a few shares, with the factors `diag(|x|)**(1/2) V^T`, whose norm is the
     largest diagonal entry of `|W|` = `V diag(|x|) V^T`. Lower: `quadratic_form_lower_mse` of hard
-    distributions from the rows of `V diag(sgn x) V^T` less their means, positive and negative
+    distributions from the rows of `V diag(sgn x) V^T` minus their means, positive and negative
     parts; their spread is at most the spectral norm of the matrix of differences, over the square
     root of the share of rows in use. For random signs, both norms are about `0.85 sqrt(k)`.
 
@@ -297,50 +275,53 @@ def rounds_separation(matrix: Any, epsilon: float, *, max_users: float = 1e15) -
     size = float(np.abs(values).max())
     if size == 0:
         return Separation(None, 0.0, 0.0, (0.2, 0.3, 0.5), 0.0, 0.0, 0.0, 0.0)
-    kept = np.abs(values) > 1e-9 * size
-    factor = vectors[:, kept]
-    gamma = float(np.max(factor**2 @ np.abs(values[kept])))
+    used = np.abs(values) > 1e-9 * size
+    factor, values = vectors[:, used], values[used]
+    gamma = float(np.max(factor**2 @ np.abs(values)))
     norm = float(np.abs(dense).max())
-    separation, spread = _row_differences(dense, (factor * np.sign(values[kept])) @ factor.T)
+    # <W, V diag(sgn x) V^T> = sum |x|, the largest product with a matrix of spectral norm 1
+    separation, spread = _row_differences(dense, (factor * np.sign(values)) @ factor.T)
 
     def bounds(n: int) -> tuple[float, float, tuple[float, float, float]]:
         linear = hard_queries_mse(separation, spread, n, 2 * epsilon) if separation > 0 else 0.0
         lower = quadratic_form_lower_mse(linear, norm, n)
         options = []
         for a, b in _SHARES:
-            shares = (a, b, 1 - a - b)
-            options.append(
-                (_tuned_mse(norm, math.sqrt(gamma), k, n, epsilon, int(kept.sum()), shares), shares)
-            )
-        upper, best = min(options)
-        return lower, upper, best
+            shares, radius = (a, b, 1 - a - b), math.sqrt(gamma)
+            upper = three_round_bound(norm, radius, k, n, epsilon, len(values), shares)
+            options.append((upper, shares))
+        return lower, *min(options)
 
     grid = [math.ceil(2.0 ** (i / 8)) for i in range(88, math.floor(8 * math.log2(max_users)) + 1)]
     wins = [bounds(n) for n in grid]
-    last = None
+    last = None  # the first grid point from which on three rounds win
     for i in reversed(range(len(grid))):
         if wins[i][0] <= wins[i][1]:
             break
         last = i
-    found = None if last is None else grid[last]
+    least = None if last is None else grid[last]
     if last:
-        low, found = grid[last - 1], grid[last]
-        while found - low > 1:
-            middle = (low + found) // 2
+        low, least = grid[last - 1], grid[last]
+        while least - low > 1:
+            middle = (low + least) // 2
             lower, upper, _ = bounds(middle)
-            low, found = (low, middle) if lower > upper else (middle, found)
-    lower, upper, shares = wins[-1] if found is None else bounds(found)
-    return Separation(found, lower, upper, shares, norm, gamma, separation, spread)
+            low, least = (low, middle) if lower > upper else (middle, least)
+    lower, upper, shares = wins[-1] if least is None else bounds(least)
+    return Separation(least, lower, upper, shares, norm, gamma, separation, spread)
 
 
-def _row_differences(dense: np.ndarray, witness: np.ndarray) -> tuple[float, float]:
+def _row_differences(
+    dense: Float[np.ndarray, "k k"], witness: Float[np.ndarray, "k k"]
+) -> tuple[float, float]:
     """The separation and the spread of the distributions that the rows of a witness define."""
     centred = witness - witness.mean(axis=1, keepdims=True)
     sums = np.abs(centred).sum(axis=1)
     useful = sums > 1e-9 * sums.max() if sums.max() > 1e-12 else np.zeros(len(sums), bool)
     if not useful.any():
         return 0.0, 1.0
-    differences = 2 * centred[useful] / sums[useful, None]  # each a difference of distributions
+    # Positive and negative parts have equal sums: each row is a difference of distributions.
+    differences = 2 * centred[useful] / sums[useful, None]
     answers = np.sum(dense[useful] * differences, axis=1)
+    # |f| <= 1 in every entry has an L2 norm of at most sqrt(k), and rows are averaged.
     spread = np.linalg.norm(differences, 2) * math.sqrt(len(dense) / useful.sum())
     return max(float(answers.min()), 0.0), float(spread)

@@ -1,17 +1,19 @@
 """How many users agnostic learning needs under local privacy, from above and from below."""
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._spec import check_epsilon, check_real
 from ..factorization import gamma2_approx, hardest
-from ..learning import AgnosticLearner
-from ..learning._examples import check_concepts
+from ..learning import AgnosticLearner, check_concepts
+from ..workloads import Operator
 
 
-def learning_upper_bound(concepts: Any, epsilon: float, alpha: float, beta: float) -> int:
+def learning_upper_bound(
+    concepts: ArrayLike | Operator, epsilon: float, alpha: float, beta: float
+) -> int:
     """Users with which a concept class is (alpha, beta)-learned under local privacy.
 
     The least `AgnosticLearner.min_users` over tolerances 0 and a grid below what the errors allow.
@@ -48,7 +50,12 @@ def learning_upper_bound(concepts: Any, epsilon: float, alpha: float, beta: floa
 
 
 def learning_lower_bound(
-    concepts: Any, epsilon: float, alpha: float, beta: float, *, tol: float = 1e-3
+    concepts: ArrayLike | Operator,
+    epsilon: float,
+    alpha: float,
+    beta: float,
+    *,
+    tol: float = 1e-3,
 ) -> float:
     """Users below which no private protocol (alpha, beta)-learns a concept class.
 
@@ -84,10 +91,10 @@ def learning_lower_bound(
     alpha, beta = _check(alpha, beta)
     epsilon = check_epsilon(epsilon)
     matrix = check_concepts(concepts).values
-    needed = 2 * alpha + 4 * beta
+    needed = 2 * alpha + 4 * beta  # the correlation that a learner tells from none
     if beta >= 0.5 or needed >= 1:
         return 0.0
-    entropy = 2 * (1 - 2 * beta) ** 2
+    entropy = 2 * (1 - 2 * beta) ** 2  # Pinsker: the learner's answers differ by 1 - 2 beta
     best = 0.0
     for tolerance in (0.0, *(needed * 2.0**i for i in range(64) if needed * 2.0**i < 0.9)):
         hard = hardest(matrix, gamma2_approx(matrix, tolerance, tol=tol))

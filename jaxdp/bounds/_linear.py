@@ -1,9 +1,9 @@
 """Bounds on the error of protocols for linear queries, with explicit constants.
 
-Those of Bassily (2019) are on the L2 error of all answers together, as the root of its mean square,
-for independent users of any distribution p and every workload whose columns have an L2 norm of at
-most r. They share one step. Let y = a + z be a raw estimate of a = A p with noise of mean 0, the
-users' sampling included, and P its projection on a convex set that contains a. Then
+The bounds of Bassily (2019) are on the L2 error of all answers together, the root of its mean
+square, for independent users of any distribution p and every workload whose columns have an L2 norm
+of at most r. They share one step. Let y = a + z be a raw estimate of a = A p with noise of mean 0,
+the users' sampling included, and P its projection on a convex set that contains a. Then
 `|P - a|**2 <= <z, P - a>`, and `E <z, a> = 0`; so
 
   `E |P - a|**2 <= min(E |z|**2, E max_w <z, w>, (2 r)**2)`
@@ -15,9 +15,7 @@ the largest of J numbers of variance v is only known to be at most `sqrt(2 v log
 import math
 
 from .._spec import check_epsilon, check_int, check_real
-from ..linear._encoded import covariance_form
-from ..linear._tails import Tail, tail_of
-from ..randomizers import Gaussian, GaussianRejection, PrivUnitG
+from ..randomizers import Gaussian, GaussianRejection, MeanRandomizer, PrivUnitG, Tail
 
 
 def gaussian_queries_error(
@@ -53,9 +51,9 @@ def gaussian_queries_error(
 
     Example:
       >>> from jaxdp.bounds import gaussian_queries_error
-      >>> few, many = (gaussian_queries_error(d, 1000, 10**6, 1.0, 1e-6) for d in (10**3, 10**6))
+      >>> few, many = (gaussian_queries_error(d, 1000, 10**6, 1.0, 1e-6) for d in (10**3, 10**5))
       >>> round(few, 3), round(many, 3)  # hardly depends on the number of queries
-      (0.182, 0.182)
+      (0.182, 0.183)
 
     References:
       Bassily (2019), Theorem 3.2, its constants corrected and improved.
@@ -124,7 +122,7 @@ def projected_hadamard_error(num_values: int, num_users: int, epsilon: float) ->
     """
     k = check_int("num_values", num_values, low=2)
     n = check_int("num_users", num_users, low=1)
-    square = 1 / math.tanh(check_epsilon(epsilon) / 2) ** 2
+    square = 1 / math.tanh(check_epsilon(epsilon) / 2) ** 2  # c**2
     return math.sqrt(min(Tail(square / n, 0.0).largest(k), k * square / n, 2.0))
 
 
@@ -159,8 +157,8 @@ def projection_mechanism_mse(
     """
     k = check_int("num_values", num_values, low=1)
     n = check_int("num_users", num_users, low=1)
-    tail = tail_of(PrivUnitG(1, epsilon, radius))
-    assert tail is not None
+    # The tail of a report in one direction is the same in every dimension.
+    tail = PrivUnitG(1, epsilon, radius).tail()
     return tail.of_mean(n).largest(2 * k, radius)
 
 
@@ -173,8 +171,8 @@ def factorization_mse(norm: float, num_users: int, epsilon: float, *, alpha: flo
       A proven bound on every data set, and attained for alpha = 0.
 
     Args:
-      norm: gamma_2(W; alpha), or what it is of the factors in use, >= 0; constants may have been
-        subtracted from the rows of W.
+      norm: gamma_2(W; alpha), or the product of the norms of the factors in use, >= 0; constants
+        may have been subtracted from the rows of W.
       num_users: n, at least 1.
       epsilon: privacy parameter in [1e-4, 30].
       alpha: the largest error of an entry of W, >= 0.
@@ -196,17 +194,17 @@ def factorization_mse(norm: float, num_users: int, epsilon: float, *, alpha: flo
     return alpha**2 + norm**2 * PrivUnitG(1, epsilon).worst_case_variance(n)
 
 
-def _projected_error(randomizer, num_values: int, num_users: int) -> float:
+def _projected_error(randomizer: MeanRandomizer, num_values: int, num_users: int) -> float:
     """The bound of the module for reports of columns in a ball."""
     k = check_int("num_values", num_values, low=1)
     n = check_int("num_users", num_users, low=1)
-    tail, form = tail_of(randomizer), covariance_form(randomizer)
+    tail, form = randomizer.tail(), randomizer.covariance_form()
     assert tail is not None
     assert form is not None
-    radius = randomizer.radius
+    radius, (dim,) = randomizer.largest_value, randomizer.value_shape
     isotropic, along = form
     # of a report about A p: a, b x x^T, and the spread of the columns, which is at most r**2
-    raw = randomizer.dim * isotropic + (max(along, 0.0) + 1) * radius**2
+    raw = dim * isotropic + (max(along, 0.0) + 1) * radius**2
     # <a_v, w> is between -r**2 and r**2 for |w| <= r: Hoeffding's lemma
     noise = Tail(tail.variance + radius**2, tail.scale).of_mean(n)
     return math.sqrt(min(noise.largest(2 * k, radius), raw / n, 4 * radius**2))

@@ -67,6 +67,7 @@ def marginals_error(
     """
     n, k, m = _check(num_features, order, num_users)
     sigma = _sigma(epsilon, delta, m)
+    # n^k, for scaling back, times the complexity of the set: n^(k/4), or (n^k k log n)^(1/4)
     taus = [n ** (5 * k / 4) if k % 2 == 0 else (n ** (5 * k) * k * math.log(n)) ** 0.25]
     if sparsity is not None:
         t = check_int("sparsity", sparsity, low=1, high=n)
@@ -113,6 +114,7 @@ def sparse_marginals_error(
     """
     n, k, m = _check(num_features, order, num_users)
     t = check_int("sparsity", sparsity, low=1, high=n)
+    # Tensors of rows e / sqrt(t) have an L1 norm of at most t^(k/2), and squares scale back by t^k.
     return _sigma(epsilon, delta, m) * t ** (1.5 * k) * math.sqrt(2 * math.log(2 * n**k))
 
 
@@ -160,23 +162,24 @@ def plain_marginals_error(
     """
     n, k, m = _check(num_features, order, num_users)
     t = n if sparsity is None else check_int("sparsity", sparsity, low=1, high=n)
-    noise = _sigma(epsilon, delta, m) ** 2 * float(t) ** k
+    noise = _sigma(epsilon, delta, m) ** 2 * float(t) ** k  # of an entry, scaled back
     plain = noise * float(n) ** k
     if not keep_largest:
         return plain
     if sparsity is None:
         raise ValueError("sparsity must be given with keep_largest: it says how many are kept.")
+    # 2 m t^k places, at most twice as far each: 4 (2 m t^k) (8 / 3) log(2 n^k) times the noise
     return min(4 * plain, 64 / 3 * m * float(t) ** k * noise * math.log(2 * float(n) ** k))
 
 
-def _check(num_features, order, num_users) -> tuple[int, int, int]:
+def _check(num_features: int, order: int, num_users: int) -> tuple[int, int, int]:
     n = check_int("num_features", num_features, low=2)
     k = check_int("order", order, low=1, high=n)
     return n, k, check_int("num_users", num_users, low=1)
 
 
 def _sigma(epsilon: float, delta: float, num_users: int) -> float:
-    """Of rows of norm at most 1: the paper's calibration of a sensitivity of 2 / m."""
+    """The paper's calibration to a sensitivity of 2 / m, that of rows of norm at most 1."""
     epsilon = check_epsilon(epsilon)
     if epsilon > 1:
         raise ValueError(

@@ -86,11 +86,12 @@ def pair_sampling_mse(
     `2/(P n) (2 (P - 1) (1 - 1/(n-1)) zeta_1 + (1 + (P - 1)/(n - 1)) zeta_2) + 4 P / (n eps**2)`
 
     Formal guarantees:
-      Exact for independent users, an even number of them, and the `zeta_1 = Var E[f(X, X') | X]`,
-      `zeta_2 = Var f(X, X')` of their distribution. (The paper prints `2 P / (n eps**2)` for the
-      noise: the variance of a Laplace variable of scale P/eps is 2 P**2 / eps**2, and P n / 2 of
-      them are averaged. `zeta_1` is printed as a conditional variance.) With an odd number the
-      noise is 4 P / ((n - 1) eps**2).
+      Exact for Laplace noise on the real line and independent users, an even number of them, with
+      the `zeta_1 = Var E[f(X, X') | X]` and `zeta_2 = Var f(X, X')` of their distribution; a bound
+      for `jaxdp.trusted.PairSampling`, which cuts the ends of the noise. (The paper prints `2 P /
+      (n eps**2)` for the noise: the variance of a Laplace variable of scale P/eps is 2 P**2 /
+      eps**2, and P n / 2 of them are averaged. `zeta_1` is printed as a conditional variance.) With
+      an odd number the noise is 4 P / ((n - 1) eps**2).
 
       A bound for every distribution with `zeta_2 = 1/4` and `zeta_1 = 1/8`; for P = 1, where
       `zeta_1` does not matter, also with the defaults.
@@ -123,6 +124,8 @@ def pair_sampling_mse(
     epsilon = check_epsilon(epsilon)
     two = check_real("zeta_2", zeta_2, low=0.0, high=0.25, open_ends=False)
     one = check_real("zeta_1", zeta_1, low=0.0, high=two / 2 * (1 + 1e-9), open_ends=False)
+    # Blom (1976): 1/P of the variance of one matching, 2 zeta_2 / n, and 1 - 1/P of that of the
+    # complete U-statistic, 2 (2 (n - 2) zeta_1 + zeta_2) / (n (n - 1))
     shared = 2 * (p - 1) * (1 - 1 / (n - 1)) * one + (1 + (p - 1) / (n - 1)) * two
     return 2 * shared / (p * n) + 4 * p / (n * epsilon**2)
 
@@ -178,8 +181,9 @@ def all_pairs_mse(
     O(ln(1/delta) / (n eps**2)).
 
     Formal guarantees:
-      Exact, given the users with `u_statistic_variance` 0, and for independent users with that of
-      their distribution, `2 (2 (n - 2) zeta_1 + zeta_2) / (n (n - 1))`.
+      Exact for Laplace noise on the real line, given the users with `u_statistic_variance` 0, and
+      for independent users with that of their distribution, `2 (2 (n - 2) zeta_1 + zeta_2) / (n (n
+      - 1))`. A bound for `jaxdp.trusted.AllPairs`, which cuts the ends of the noise.
 
     Args:
       num_users: n, at least 2.
@@ -200,4 +204,5 @@ def all_pairs_mse(
     n = check_int("num_users", num_users, low=2)
     one = split_epsilon(epsilon, n - 1, delta, method)
     drawn = check_real("u_statistic_variance", u_statistic_variance, low=0.0, open_ends=False)
+    # Laplace noise of scale 1 / eps_0 has the variance 2 / eps_0**2, over n (n - 1) / 2 pairs.
     return 4 / (n * (n - 1) * one**2) + drawn

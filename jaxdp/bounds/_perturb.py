@@ -15,13 +15,12 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from .._spec import check_int, check_key, check_real
 from .._x64 import in_float64
-from ..central._convex_set import ConvexSet
-from ..central._cosine_set import CosineSet
-from ..projections._inputs import in_precision, symmetrize
-from ..random._gamma import normal
+from ..central import ConvexSet, CosineSet
+from ..random import normal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +87,10 @@ def gaussian_complexity(
       >>> import jax
       >>> from jaxdp.bounds import gaussian_complexity
       >>> from jaxdp.central import CosineSet
-      >>> found = gaussian_complexity(CosineSet(16), jax.random.key(0), num_samples=4)
-      >>> found.lower <= found.upper <= 1.05 * found.lower
+      >>> complexity = gaussian_complexity(CosineSet(16), jax.random.key(0), num_samples=4)
+      >>> complexity.lower <= complexity.upper <= 1.05 * complexity.lower
       True
-      >>> found.upper < CosineSet(16).complexity_bound()
+      >>> complexity.upper < CosineSet(16).complexity_bound()
       True
 
     References:
@@ -108,23 +107,24 @@ def gaussian_complexity(
     scale = check_real("scale", scale, low=0.0)
 
     @in_float64
-    def draw(index):
+    def sample(index: int) -> Float[Array, "2"]:
+        """What encloses the maximum for one W."""
         w = normal(jax.random.fold_in(key, index), convex_set.shape)
-        return symmetrize(w) if convex_set.symmetric else w
-
-    def bounds(x):
-        found = convex_set.project(scale * x, tol=tol, max_steps=max_steps)
-        point, away = found.point, jnp.sqrt(found.gap)
-        value, size, noise = jnp.sum(x * point), jnp.linalg.norm(point), jnp.linalg.norm(x)
+        w = 0.5 * w + 0.5 * w.T if convex_set.symmetric else w  # the same <X, w>
+        nearest = convex_set.project(scale * w, tol=tol, max_steps=max_steps)
+        point, away = nearest.point, jnp.sqrt(nearest.gap)  # p up to the distance d
+        value, size, noise = jnp.sum(w * point), jnp.linalg.norm(point), jnp.linalg.norm(w)
         spread = jnp.maximum(radius * size - size**2, 0.0) / scale
         wider = noise * away + (radius + 2 * size + away) * away / scale
-        attained = jnp.where(jnp.isfinite(away), value - noise * found.residual, -jnp.inf)
+        # A point near the set need not lie in it: `residual` is how far off it may be.
+        attained = jnp.where(jnp.isfinite(away), value - noise * nearest.residual, -jnp.inf)
         proven = jnp.stack([attained, value + spread + wider])
         return jnp.clip(proven, -radius * noise, radius * noise)
 
-    samples = np.array([in_precision(bounds, True, draw(i)) for i in range(count)], np.float64)
+    samples = np.array([sample(i) for i in range(count)], np.float64)
     lower, upper = samples.mean(axis=0)
     deviation = samples[:, 1].std(ddof=1) / math.sqrt(count) if count > 1 else math.inf
+    # Pr[mean <= E - s] <= exp(-N s**2 / (2 R**2)): Theorem 5.6 of Boucheron et al.
     limit = upper + radius * math.sqrt(2 * math.log(1 / failure) / count)
     return GaussianComplexity(float(lower), float(upper), float(deviation), float(limit), failure)
 

@@ -11,11 +11,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_choice, check_epsilon, check_int, check_real
-from ..factorization import gamma2, gamma2_approx, hardest
-from ..factorization._hard import _without_row_sums
-from ..pairwise import PairKernel
+from ..factorization import gamma2, gamma2_approx
+from ..pairwise.kernels import Form, check_matrix
 from ..randomizers import PrivUnitG
-from ._interactive import hard_queries_mse
+from ._interactive import hard_distributions, hard_queries_mse
 from ._u_statistics import lipschitz_quantization_error
 
 
@@ -66,7 +65,7 @@ def quadratic_form_mse(
     if check_int("num_reports", num_reports, low=1, high=2) == 1:
         s = _report_variance(check_epsilon(epsilon))
         return alpha**2 + norm**2 * (4 * s / n + 2 * rank * s**2 / (n * (n - 1)))
-    s = _report_variance(check_epsilon(epsilon) / 2)
+    s = _report_variance(check_epsilon(epsilon) / 2)  # Lemma 11
     return alpha**2 + norm**2 * (2 * s / n + rank * s**2 / n**2)
 
 
@@ -112,13 +111,14 @@ def non_interactive_mse(
     norm = check_real("norm", norm, low=0.0, open_ends=False)
     alpha = check_real("alpha", alpha, low=0.0, open_ends=False)
     k, n = check_int("num_values", num_values, low=2), check_int("num_users", num_users, low=2)
-    found = quadratic_form_mse(norm, k, n, epsilon, alpha=alpha)
+    best = quadratic_form_mse(norm, k, n, epsilon, alpha=alpha)
     for b in np.geomspace(1e-3, 0.999, 400).tolist():
+        # 2 k**2 exp(-l (b**2 / 4 - b**3 / 6)) <= 1/2 for each half of l rows: some draw keeps all.
         rank = 2 * math.ceil(8 * math.log(2 * k) / (b**2 - 2 * b**3 / 3))
         if rank < k:
             moved = (alpha + b * norm) ** 2
-            found = min(found, moved + quadratic_form_mse((1 + b) * norm, rank, n, epsilon))
-    return found
+            best = min(best, moved + quadratic_form_mse((1 + b) * norm, rank, n, epsilon))
+    return best
 
 
 def kendall_mse(num_values: tuple[int, int], num_users: int, epsilon: float) -> float:
@@ -182,7 +182,7 @@ def bilinear_auc_mse(
     negatives = check_int("num_negatives", num_negatives, low=1)
     positives = check_int("num_positives", num_positives, low=1)
     n = negatives + positives
-    scale = n * (n - 1) / (4 * negatives * positives)
+    scale = n * (n - 1) / (4 * negatives * positives)  # AUC = 1/2 + scale T, T a U-statistic
     return scale**2 * non_interactive_mse(_sign_norm(d), 2 * d, n, epsilon)
 
 
@@ -257,7 +257,7 @@ def lipschitz_mse(
 
 
 def quadratic_form_lower_bound(
-    matrix: ArrayLike, num_users: int, epsilon: float, *, form: str = "v", tol: float = 1e-3
+    matrix: ArrayLike, num_users: int, epsilon: float, *, form: Form = "v", tol: float = 1e-3
 ) -> float:
     """A mean squared error that every non-interactive private protocol has on some data set.
 
@@ -304,10 +304,11 @@ def quadratic_form_lower_bound(
     References:
       Ghazi et al. (2023), Theorem 6.
     """
-    weights = PairKernel.from_matrix(matrix).weights.values
+    weights = check_matrix(matrix, "matrix")
     n, epsilon = check_int("num_users", num_users, low=3), check_epsilon(epsilon)
     check_choice("form", form, ("u", "v"))
-    m = max(1, round(n / 3))
+    m = max(1, round(n / 3))  # where (n - m) sqrt(m) is largest
+    # Two estimates of error a each make an answer of error 2 a n**2 / (2 m (n - m)).
     part = m * (n - m) / (n * n if form == "v" else n * (n - 1))
     queries = weights - weights.mean(axis=0)
     if np.abs(queries).max() <= 1e-12 * np.abs(weights).max():
@@ -317,23 +318,23 @@ def quadratic_form_lower_bound(
     centred = queries - np.asarray(start.shift)[:, None]
     top = 0.9 * float(np.abs(centred).max())
     alphas = top * 2.0 ** -np.arange(6.0)
+    # The standard error of an answer of m users about their population is at most w / (2 sqrt(m)).
     sampling = float(np.ptp(queries, axis=1).max()) / (2 * math.sqrt(m))
     best = 0.0
-    for result in (start, *(gamma2_approx(centred, a, tol=tol) for a in alphas)):
-        if not np.any(_without_row_sums(result)):
-            continue
-        hard = hardest(queries, result, symmetric=False)
+    results = (start, *(gamma2_approx(centred, a, tol=tol) for a in alphas))
+    for hard in hard_distributions(queries, results):
         linear = hard_queries_mse(hard.separation, hard.spread, m, epsilon)
         best = max(best, part * (math.sqrt(linear) - sampling))
     return best**2
 
 
 def _report_variance(epsilon: float) -> float:
-    """s, for an epsilon."""
+    """The variance s of a report of the unit ball, in every direction."""
     return PrivUnitG(1, epsilon).worst_case_variance(1)
 
 
 def _sign_norm(m: int) -> float:
     """gamma_2 of the signs of i - j on m values."""
+    # |cot| of these are the singular values of the negacyclic matrix of signs, over m their mean.
     angles = (2 * np.arange(1, m + 1) - 1) * math.pi / (2 * m)
     return float(np.abs(1 / np.tan(angles)).sum() / m)

@@ -36,12 +36,12 @@ def u_statistic_variance(num_users: int, num_values: int, epsilon: float) -> flo
       Bell, Bellet, Gascón, Kulkarni (2020), Theorem 1 (Corollary 2).
     """
     n, k, epsilon = _check(num_users, num_values, epsilon)
-    own = math.expm1(epsilon) / (k + math.expm1(epsilon))  # 1 - beta
-    return 1 / (n * own**2) + (2 - own) ** 2 / (2 * n * (n - 1) * own**4)
+    truthful = math.expm1(epsilon) / (k + math.expm1(epsilon))  # 1 - beta
+    return 1 / (n * truthful**2) + (2 - truthful) ** 2 / (2 * n * (n - 1) * truthful**4)
 
 
 def simple_u_statistic_variance(num_users: int, num_values: int, epsilon: float) -> float:
-    """The same in simple terms: `(1 + k/eps)**2 / n + (1 + k/eps)**4 / (2 n (n - 1))`.
+    """A simpler bound on the variance: `(1 + k/eps)**2 / n + (1 + k/eps)**4 / (2 n (n - 1))`.
 
     Formal guarantees:
       A proven bound for every epsilon: `1 / (1 - beta) = 1 + k / (e**eps - 1) <= 1 + k / eps`, and
@@ -61,7 +61,7 @@ def simple_u_statistic_variance(num_users: int, num_values: int, epsilon: float)
       Bell, Bellet, Gascón, Kulkarni (2020), Corollary 3.
     """
     n, k, epsilon = _check(num_users, num_values, epsilon)
-    factor = (1 + k / epsilon) ** 2
+    factor = (1 + k / epsilon) ** 2  # at least (1 - beta)**-2, since e**eps - 1 >= eps
     return factor / n + factor**2 / (2 * n * (n - 1))
 
 
@@ -90,7 +90,9 @@ def lipschitz_quantization_error(num_bins: int, lipschitz: float) -> float:
 
 
 def smooth_quantization_error(num_bins: int, density_lipschitz: float) -> float:
-    """The same for any kernel in [0, 1], averaged over bins, and users with a Lipschitz density.
+    """The largest squared error of the average rule, for users with a Lipschitz density.
+
+    For any kernel in [0, 1], averaged over equal bins of [0, 1]:
 
     `4 L**2 / k**2 + 4 L**4 / k**4`
 
@@ -112,6 +114,7 @@ def smooth_quantization_error(num_bins: int, density_lipschitz: float) -> float:
     """
     k = check_int("num_bins", num_bins, low=1)
     slope = check_real("density_lipschitz", density_lipschitz, low=0.0, open_ends=False) / k
+    # The square of the paper's (19), but for its middle term
     return 4 * slope**2 + 4 * slope**4
 
 
@@ -197,6 +200,7 @@ def optimal_num_bins(
         )
         return after >= here
 
+    # The bound is convex in k, so bisection finds the first k from which on it rises.
     high = 2
     while not rises(high):
         high *= 2

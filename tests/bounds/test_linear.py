@@ -44,8 +44,9 @@ def test_theorem_3_2_in_its_own_terms():
 def test_regimes(bound):
     """At most the diameter; then n**(-1/4) whatever d is; then sqrt(d / n); all scale with r."""
     assert bound(100, 1, 1.0) == 2
-    assert bound(10**5, 10**7, 1.0) == bound(10**6, 10**7, 1.0)
-    slope = math.log10(bound(10**6, 10**8, 1.0) / bound(10**6, 10**7, 1.0))
+    # Up to what the noise's grid costs, below 1 % of sigma; the bound grows with its root.
+    assert bound(10**4, 10**7, 1.0) == pytest.approx(bound(10**5, 10**7, 1.0), rel=5e-3)
+    slope = math.log10(bound(10**5, 10**8, 1.0) / bound(10**5, 10**7, 1.0))
     assert slope == pytest.approx(-0.25, abs=0.01)
     assert bound(16, 10**8, 1.0) == pytest.approx(bound(16, 10**7, 1.0) / math.sqrt(10))
     assert bound(1600, 10**9, 1.0) == pytest.approx(10 * bound(16, 10**9, 1.0), rel=0.05)

@@ -10,8 +10,7 @@ from scipy import special
 
 from jaxdp._x64 import in_float64
 from jaxdp.bounds import _perturb as bounds
-from jaxdp.central._convex_set import Intersection
-from jaxdp.central._cosine_set import CosineSet
+from jaxdp.central import CosineSet, Intersection
 from jaxdp.projections import box, l2_ball, spectraplex
 from jaxdp.random._gamma import normal
 
