@@ -4,19 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from scipy.stats import binom
-
-
-def agrawal(counts: NDArray, probabilities: NDArray) -> tuple[NDArray, NDArray]:
-    """n·KL(counts / n, probabilities), and Agrawal's bound on log P(at least that)."""
-    expected = counts.sum() * probabilities
-    excess = (counts - expected) / expected
-    # n·KL is also the sum of e·((1+x)·log(1+x) - x), which does not cancel at large counts.
-    entropy = np.sum(expected * (special.xlog1py(1 + excess, excess) - excess))
-    freedom = max(counts.size - 1, 1)
-    surplus = np.maximum(entropy / freedom, 1)
-    return entropy, freedom * (1 + np.log(surplus) - surplus)
 
 
 def hypergeometric(seen: ArrayLike, total: float, marked: ArrayLike, draws: float) -> NDArray:
@@ -31,26 +19,6 @@ def hypergeometric(seen: ArrayLike, total: float, marked: ArrayLike, draws: floa
     ratio = (marked - seen) * (draws - seen) / ((seen + 1) * (total - marked - draws + seen + 1))
     falling = ratio < 1
     return np.where(falling, np.minimum(log_pmf - np.log1p(-ratio * falling), 0), 0)
-
-
-def bernstein(deviation: NDArray, variance: NDArray, scale: ArrayLike) -> NDArray:
-    """The exponent L at which deviation = sqrt(variance·L) + scale·L."""
-    roots = np.sqrt(variance) + np.sqrt(variance + 4 * np.ravel(scale) * deviation)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(deviation == 0, 0, 2 * deviation / roots) ** 2
-
-
-def catoni(samples: NDArray, mean: NDArray, variance: NDArray, cost: float, sides: int) -> NDArray:
-    """A bound on log P(an influence at least that of the samples), tightest where it is -cost.
-
-    psi(y) <= log(1 + y + y²/2), so E exp(sum psi(s·(x - mean))) <= (1 + s²·variance/2)^n.
-    """
-    n = len(samples)
-    y = np.sqrt(2 * cost / (n * variance)) * (samples - mean)
-    influence = np.copysign(np.log1p(np.abs(y) + y**2 / 2), y).sum(0)
-    if sides == 2:
-        influence = np.abs(influence)
-    return np.log(sides) - influence + n * np.log1p(cost / n)
 
 
 def catoni_offset(n: int, growth: float, cost: float, miss: float) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom, multinomial, multivariate_hypergeom
 
+from jaxdp.testing import _statistics as base
 from tests import _bounds, stats
 from tests.marks import slow
 
@@ -21,7 +22,7 @@ LEVELS = [1e-9, slow(1e-4), 1e-2, slow(0.3)]
 
 @pytest.fixture(params=LEVELS)
 def level(request, monkeypatch):
-    monkeypatch.setattr(stats, "ALPHA", request.param)
+    monkeypatch.setattr(base, "ALPHA", request.param)
     return request.param
 
 
@@ -77,9 +78,9 @@ def test_proportion_false_alarms(level, p, at_most):
     ],
 )
 def test_proportion_tails_are_exact_at_any_size(monkeypatch, successes, trials, p, tail):
-    monkeypatch.setattr(stats, "ALPHA", 2 * tail * (1 - 1e-8))
+    monkeypatch.setattr(base, "ALPHA", 2 * tail * (1 - 1e-8))
     stats.check_proportion(successes, trials, p)
-    monkeypatch.setattr(stats, "ALPHA", 2 * tail * (1 + 1e-8))
+    monkeypatch.setattr(base, "ALPHA", 2 * tail * (1 + 1e-8))
     stats.must_fail(stats.check_proportion, successes, trials, p)
 
 
@@ -110,7 +111,7 @@ def test_cdf_false_alarms_for_a_law_with_atoms(level):
 
 
 def test_cdf_false_alarms_for_a_continuous_law(rng, monkeypatch):
-    monkeypatch.setattr(stats, "ALPHA", 0.05)
+    monkeypatch.setattr(base, "ALPHA", 0.05)
     alarms = sum(rejects(stats.check_cdf, rng.random(200), lambda x: x) for _ in range(1000))
     monkeypatch.undo()
     stats.check_proportion(alarms, 1000, 0.05, at_most=True)
@@ -172,7 +173,7 @@ def assert_bounds(bounds_and_masses):
 @pytest.mark.parametrize("p", [[0.5, 0.5], [0.01, 0.99], [0.1, 0.2, 0.7], [0.25] * 4])
 def test_agrawal_bound(p):
     cells = compositions(14, len(p))
-    assert_bounds((_bounds.agrawal(c, np.array(p))[1], multinomial.pmf(c, 14, p)) for c in cells)
+    assert_bounds((base.agrawal(c, np.array(p))[1], multinomial.pmf(c, 14, p)) for c in cells)
 
 
 @pytest.mark.parametrize("pool", [[10, 10], [1, 19], [3, 4, 13], [5, 5, 5, 5]])
@@ -181,7 +182,7 @@ def test_agrawal_bound_without_replacement(pool):
     for draws in (3, 10):
         cells = [c for c in compositions(draws, pool.size) if np.all(c <= pool)]
         assert_bounds(
-            (_bounds.agrawal(c, pool / 20)[1], multivariate_hypergeom.pmf(c, pool, draws))
+            (base.agrawal(c, pool / 20)[1], multivariate_hypergeom.pmf(c, pool, draws))
             for c in cells
         )
 
@@ -347,7 +348,7 @@ def test_one_huge_trial_is_enough_for_bernstein(rng):
 
 def test_thresholds_are_those_of_the_formulas():
     """To 0.5 %, where a wrong number of sides would show as 1.6 %."""
-    n, two_sided, one_sided = 10**6, math.log(2 / stats.ALPHA), math.log(1 / stats.ALPHA)
+    n, two_sided, one_sided = 10**6, math.log(2 / base.ALPHA), math.log(1 / base.ALPHA)
 
     def flips_at(threshold, check):
         check(0.995 * threshold)

@@ -1,13 +1,17 @@
 """What the contract suites need to know of one randomizer or protocol."""
 
 import dataclasses
+import functools
+import os
+import zlib
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
-import pytest
 
 import jaxdp
+from jaxdp.testing import Subject
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +25,11 @@ class Case:
       values: what the bins of `counts` stand for (numbers or vectors), None where a value is its
         bin.
       epsilons: privacy parameters to test.
-      bad: invalid constructions and the argument that their message must name.
-      finite: whether `channel()` lists the whole law.
-      density: whether `log_density` and `moments` give the law.
+      bad: constructions that `validate` refuses, and the argument that their message must name;
+        what the checks of fields refuse is tried on every field.
+      floats: whether reports are rounded from floats, whose last bits depend on the processor.
       variant: whether another case is of the same mechanism; simulations of it are slow tests.
-      has_law: whether the tally can be drawn at once, by `sample_tally`.
+      private: whether it has the privacy that it claims; mechanisms as printed may not.
       unbiased: whether the mean estimate is the truth; `variance` is the mean squared error anyway.
       exact: whether `variance` is that error, rather than a bound on it.
       any_size: whether it takes any number of users, rather than 100 times `counts`.
@@ -37,10 +41,9 @@ class Case:
     values: tuple | None = None
     epsilons: tuple[float, ...] = (0.1, 1.0, 4.0)
     bad: tuple[tuple[Callable[[], Any], str], ...] = ()
-    finite: bool = True
-    density: bool = False
+    floats: bool = False
     variant: bool = False
-    has_law: bool = True
+    private: bool = True
     unbiased: bool = True
     exact: bool = True
     any_size: bool = True
@@ -52,26 +55,25 @@ class Case:
     def population(self, scale: int = 1) -> jaxdp.Population:
         return jaxdp.Population.from_histogram(np.array(self.counts) * scale, self.inputs)
 
-    def user_values(self) -> np.ndarray:
-        """One value for each bin, as a user holds it."""
-        bins = np.arange(len(self.counts), dtype=np.int32)
-        return bins if self.values is None else np.asarray(self.values, np.float32)
+    def subject(self, epsilon: float = 1.0) -> Subject:
+        """What the checks of `jaxdp.testing` look at."""
+        return _subject(self, epsilon)
 
 
-def paths(cases: tuple[Case, ...]) -> list[Any]:
-    """Pytest parameters (case, method): every simulation path that each case has."""
-    return [
-        pytest.param(case, method, id=f"{method}-{case.name}")
-        for case in cases
-        for method in ("per_user", "tally")
-        if method == "per_user" or case.has_law
-    ]
-
-
-def bad_epsilons(make: Callable[[Any], Any]) -> tuple[tuple[Callable[[], Any], str], ...]:
-    """What no spec may take for epsilon."""
-    wrong = (0, 0.0, -1.0, float("nan"), float("inf"), "1", None, True)
-    return tuple((lambda e=e: make(e), "epsilon") for e in wrong)
+@functools.lru_cache(maxsize=8)  # the tests of a case follow one another and share simulations
+def _subject(case: Case, epsilon: float) -> Subject:
+    name = f"{case.name} {epsilon} {os.environ.get('JAXDP_TEST_SEED', '')}"
+    return Subject(
+        case.make(epsilon),
+        np.array(case.counts),
+        case.inputs,
+        jax.random.key(zlib.crc32(name.encode())),
+        unbiased=case.unbiased,
+        exact=case.exact,
+        private=case.private,
+        floats=case.floats,
+        num_trials=2000 if case.floats else 4000,  # floats take longer
+    )
 
 
 def ids(case: Case) -> str:

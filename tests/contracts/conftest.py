@@ -5,21 +5,37 @@ from typing import Any
 import pytest
 
 from tests.contracts.case import Case
-from tests.contracts.registry import EXEMPLARS, RANDOMIZERS
+from tests.contracts.registry import APPLICABLE, EXEMPLARS, RANDOMIZERS
 
-SIMULATIONS = ("test_determinism", "test_digests", "test_law", "test_transformations")
-"""Suites that a variant of another case is left out of by default."""
-
-OF_THE_ENGINE = {
-    "test_bits_do_not_depend_on_devices_or_blocks",
-    "test_independent_users_have_the_population_truth",
+SIMULATIONS = {
+    "bits_do_not_depend_on_blocks_and_devices",
+    "both_paths_have_one_law",
+    "estimate_is_that_of_the_outcome",
+    "given_users_are_the_counted_ones",
+    "independent_users_have_the_population_truth",
+    "outcome_is_the_tally_of_the_reports",
+    "reports_agree_under_every_transformation",
+    "results_do_not_depend_on_the_x64_flag",
+    "runs_agree_inside_jit_and_vmap",
+    "tallies_merge",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
-    "test_run_agrees_inside_jit_and_vmap",
+    "test_results_for_a_key_are_the_stored_ones",
     "test_stacked_grid_is_vmapped",
-    "test_trials_are_runs_with_folded_keys",
+    "trials_are_runs",
+    "variance_is_as_predicted",
 }
-"""Tests of what the engine does with any member: by default on two, of either kind of tally."""
+"""Checks and tests that a variant of another case is left out of by default."""
+
+OF_THE_ENGINE = {
+    "independent_users_have_the_population_truth",
+    "runs_agree_inside_jit_and_vmap",
+    "test_one_compilation_for_a_grid_of_epsilons",
+    "test_one_compilation_for_any_number_of_users",
+    "test_stacked_grid_is_vmapped",
+    "trials_are_runs",
+}
+"""What the engine does with any member: by default on two, of either kind of tally."""
 
 COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
 """These two, and the path that each takes where a test is about one path."""
@@ -28,12 +44,16 @@ TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
 """The randomizers whose reports are compared under every transformation by default."""
 
 EXHAUSTIVE = {
-    "test_results_do_not_depend_on_the_x64_flag",
-    "test_given_and_counted_users_are_the_same_users",
-    "test_two_paths_one_law",
-    "test_unbiased_with_the_predicted_variance",
+    "both_paths_have_one_law",
+    "estimate_is_that_of_the_outcome",
+    "given_users_are_the_counted_ones",
+    "results_do_not_depend_on_the_x64_flag",
+    "variance_is_as_predicted",
 }
-"""Tests that take long to compile: by default on the exemplars, with `-m slow` on the others."""
+"""What takes long to compile: by default on the exemplars, with `-m slow` on the others."""
+
+OF_RANDOMIZERS = {"outcome_is_the_tally_of_the_reports", "tallies_merge"}
+"""What protocols inherit from their randomizers: by default on these."""
 
 DEAR = {
     "bilinear-auc",
@@ -50,26 +70,36 @@ DEAR = {
 """Protocols that take long to compile and whose own tests enumerate their errors."""
 
 
-def is_slow(test: str, module: str, params: dict[str, Any]) -> bool:
-    """Whether a contract of a member is tested with `-m slow` only."""
-    case = params["case"]
-    if test == "test_every_path_is_traced":
-        return not is_slow("test_unbiased_with_the_predicted_variance", "test_law", params)
-    if test == "test_reports_agree_under_every_transformation":
-        return case.name not in TRANSFORMED  # of protocols: those of their randomizers
-    if case.variant and module in SIMULATIONS:
+def is_slow(test: str, params: dict[str, Any]) -> bool:
+    """Whether a contract of a member is tested with `-m slow` only.
+
+    Args:
+      test: the name of the check, or of the test.
+      params: of the test; "case" is one of them.
+    """
+    case, method = params["case"], params.get("method")
+    if test == "estimates_have_the_shape_of_the_truth":  # simulations find that out, too
+        return not is_slow("variance_is_as_predicted", {"case": case, "method": "per_user"})
+    if test == "bits_do_not_depend_on_blocks_and_devices":
         return True
-    if test == "test_unbiased_with_the_predicted_variance" and case not in RANDOMIZERS:
+    if test == "reports_agree_under_every_transformation":
+        return case.name not in TRANSFORMED  # of protocols: those of their randomizers
+    if test == "test_bits":
+        return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
+    if case.variant and test in SIMULATIONS:
+        return True
+    if test == "variance_is_as_predicted" and case not in RANDOMIZERS:
         # A protocol is simulated on one path. Randomizers have exact tests of their laws.
-        other_path = case not in EXEMPLARS and case.has_law and params["method"] == "per_user"
+        has_law = "both_paths_have_one_law" in APPLICABLE[case.name]
+        other_path = case not in EXEMPLARS and has_law and method == "per_user"
         return other_path or case.name in DEAR
     if test == "test_results_for_a_key_are_the_stored_ones":
         return case.name in DEAR
-    if test == "test_bits_do_not_depend_on_devices_or_blocks":
-        return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
+    if test in OF_RANDOMIZERS:
+        return case not in RANDOMIZERS
     if test in OF_THE_ENGINE:
         path = COUNTS_AND_SUMS.get(case.name)
-        return path != params.get("method", path) or path is None
+        return path is None or method not in (None, path)
     return test in EXHAUSTIVE and case not in EXEMPLARS
 
 
@@ -80,5 +110,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = getattr(getattr(item, "callspec", None), "params", {})
         if not isinstance(params.get("case"), Case):
             continue
-        if is_slow(item.name.partition("[")[0], item.path.stem, params):
+        if is_slow(params.get("name", item.name.partition("[")[0]), params):
             item.add_marker(pytest.mark.slow)

@@ -1,11 +1,16 @@
 """Every randomizer and protocol that the contract suites run over.
 
-A new member joins by one entry in the `CASES` of its family.
+A new member joins by one entry in the `CASES` of its family, and `python -m
+tests.contracts.test_checks`.
 """
+
+import json
+import pathlib
+
+import pytest
 
 from tests.contracts.case import Case as Case
 from tests.contracts.case import ids as ids
-from tests.contracts.case import paths as paths
 from tests.contracts.cases import (
     auc,
     basic,
@@ -61,7 +66,20 @@ PROTOCOLS = (
     + learning.CASES
 )
 
-PATHS = paths(PROTOCOLS)
+STORED = pathlib.Path(__file__).with_name("applicable.json")
+APPLICABLE: dict[str, tuple[str, ...]] = {
+    name: tuple(checks.split()) for name, checks in json.loads(STORED.read_text()).items()
+}
+"""The checks of `jaxdp.testing` that apply to each member."""
+
+PATHS = [
+    pytest.param(case, method, id=f"{method}-{case.name}")
+    for case in PROTOCOLS
+    for method in ("per_user", "tally")
+    if method == "per_user" or "both_paths_have_one_law" in APPLICABLE.get(case.name, ())
+]
+"""Every member and simulation path that it has."""
+
 _EXEMPLARS = {"krr-5", "binary", "laplace", "quantized-kendall"}
 EXEMPLARS = tuple(case for case in PROTOCOLS if case.name in _EXEMPLARS)
 """One of each kind: what the properties of the engine, rather than of a member, are tested on."""

@@ -1,17 +1,15 @@
 """Bad input: an error that names the argument, before any work; never a NaN or a silent clamp."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxdp
 from jaxdp import Population
-from jaxdp.audit import estimate_epsilon, exact_epsilon
+from jaxdp.audit import estimate_epsilon
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse
-from jaxdp.randomizers._mean import MeanRandomizer
-from tests.contracts.registry import PROTOCOLS, RANDOMIZERS, ids
+from tests.contracts.registry import PROTOCOLS
 
 BAD_SPECS = [
     pytest.param(make, name, id=f"{case.name}-{i}")
@@ -24,80 +22,6 @@ BAD_SPECS = [
 def test_bad_specs(make, name):
     with pytest.raises((ValueError, TypeError), match=name):
         make()
-
-
-@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
-def test_traced_epsilon_is_refused_with_the_remedy(case):
-    with pytest.raises(TypeError, match=r"epsilon.*build"):
-        jax.jit(case.make)(1.0)
-
-
-@pytest.mark.parametrize("case", RANDOMIZERS, ids=ids)
-def test_bad_counts(case):
-    spec = case.make(1.0)
-    good = np.array(case.counts)
-    for bad in (good - 10**6, good + 0.5, good * np.nan, good * 0, [], ["a"], good.astype(bool)):
-        for function in (spec.variance, spec.truth):
-            with pytest.raises((ValueError, TypeError), match="counts"):
-                function(bad, case.inputs)
-    if case.values is None:
-        with pytest.raises(ValueError, match="counts"):
-            spec.variance(np.append(good, 1), case.inputs)
-    with pytest.raises((ValueError, TypeError), match="num_users"):
-        spec.worst_case_variance(0)
-
-
-@pytest.mark.parametrize("case", [c for c in RANDOMIZERS if c.values is not None], ids=ids)
-def test_bad_inputs(case):
-    """Values outside the range, NaN, and of a wrong shape, wherever a spec takes values."""
-    spec = case.make(1.0)
-    assert isinstance(spec, MeanRandomizer)
-    counts, good = np.array(case.counts), case.inputs
-    share = counts / counts.sum()
-    end = float(getattr(spec, "radius", getattr(spec, "bound", 0.0)))
-    beyond, nan, infinite = (np.array(good) for _ in range(3))
-    beyond[(0, *[0] * (good.ndim - 1))] = 1.01 * end
-    nan[(0, *[0] * (good.ndim - 1))] = np.nan
-    infinite[(0, *[0] * (good.ndim - 1))] = -np.inf
-    for bad in (beyond, nan, infinite):
-        for function in (spec.variance, spec.truth):
-            with pytest.raises(ValueError, match="inputs"):
-                function(counts, bad)
-        with pytest.raises(ValueError, match="inputs"):
-            spec.population_truth(share, 10, bad)
-        with pytest.raises(ValueError, match="value"):
-            spec.moments(bad[0])
-        with pytest.raises(ValueError, match="inputs"):
-            exact_epsilon(spec, inputs=bad) if case.finite else estimate_epsilon(
-                spec, KEY, inputs=bad
-            )
-    for bad in (good[1:], good[:, None], np.zeros((len(good), 99))):
-        for function in (spec.variance, spec.truth):
-            with pytest.raises(ValueError, match="inputs must have shape"):
-                function(counts, bad)
-    with pytest.raises(ValueError, match="inputs must give"):
-        spec.population_truth(share, 10)
-    with pytest.raises(ValueError, match="probabilities"):
-        spec.population_truth(2 * share, 10, good)
-    spec.moments(good[0] * (1 + 1e-7))  # rounding is no offence
-
-
-@pytest.mark.parametrize("case", [c for c in RANDOMIZERS if c.values is None], ids=ids)
-def test_bad_values_and_words(case):
-    spec, k = case.make(1.0), len(case.counts)
-    for bad in (k, -1, 1.5, 1.0, True) if hasattr(spec, "covariance") else ():
-        with pytest.raises((ValueError, TypeError), match="value"):
-            spec.covariance(bad)
-    for bad in ([0, k], [-1, 0], [0.0, 1.0]):
-        with pytest.raises(ValueError, match="inputs"):
-            exact_epsilon(spec, inputs=bad)
-    for bad in (8.5, 40, 0):
-        with pytest.raises((ValueError, TypeError), match="word_bits"):
-            spec.build(bad)
-    share = np.full(k, 1 / k)
-    for bad in (share[1:], -share, 2 * share, share * np.nan):
-        with pytest.raises(ValueError, match="probabilities"):
-            spec.population_truth(bad, 10)
 
 
 POP = Population.from_histogram([3, 4])
@@ -114,7 +38,7 @@ BAD_CALLS = {
     "method": lambda: jaxdp.run(SPEC, POP, KEY, method="magic"),  # pyright: ignore
     "mesh": lambda: jaxdp.run(SPEC, POP, KEY, mesh=8),  # pyright: ignore[reportArgumentType]
     "block_size": lambda: jaxdp.run(SPEC, POP, KEY, block_size=1000),
-    "block_size-low": lambda: jaxdp.run(SPEC, POP, KEY, block_size=16),
+    "block_size-low": lambda: jaxdp.run(SPEC, POP, KEY, block_size=8),
     "block_size-float": lambda: jaxdp.run(SPEC, POP, KEY, block_size=2.0**16),  # pyright: ignore
     "num_values": lambda: jaxdp.run(KRR(3, 1.0), POP, KEY),
     "bins": lambda: jaxdp.run(SPEC, Population.from_values([0.5]), KEY),
@@ -210,22 +134,6 @@ def test_keys_that_are_not_typed_threefry_keys(label):
 def test_simulate_inside_jit_names_the_remedy():
     with pytest.raises(TypeError, match="vmap"):
         jax.jit(lambda k: jaxdp.simulate(SPEC, POP, k, num_trials=2).estimates)(KEY)
-
-
-def test_values_outside_the_domain_stay_private_inside_jit():
-    """Where nothing can be checked, inputs are clamped: the channel is that of the edge."""
-    params = KRR(3, 1.0).build()
-    words = jnp.arange(0, 2**32, 2**20, dtype=jnp.uint32)[:, None]
-    reports = jax.vmap(params.from_bits, in_axes=(0, None))
-    for outside, edge in ((7, 2), (-5, 0), (2**31 - 1, 2), (-(2**31), 0)):
-        np.testing.assert_array_equal(
-            reports(words, jnp.int32(outside)), reports(words, jnp.int32(edge))
-        )
-    bit = jax.vmap(BinaryResponse(1.0).build().from_bits, in_axes=(0, None))
-    for outside, edge in ((9.0, 1.0), (-np.inf, -1.0), (np.inf, 1.0), (np.nan, 0.0)):
-        np.testing.assert_array_equal(
-            bit(words, jnp.float32(outside)), bit(words, jnp.float32(edge))
-        )
 
 
 def test_estimates_of_a_single_user_are_finite(key):

@@ -40,18 +40,13 @@ def digest(case, method) -> dict:
     return {"tally": text.hexdigest()[:16] if integers else None, "estimate": shown}
 
 
-def is_of_floats(case) -> bool:
-    """Whether reports are computed in floats, whose last bits depend on the processor."""
-    return case.density
-
-
 @pytest.mark.parametrize(("case", "method"), PATHS)
 def test_results_for_a_key_are_the_stored_ones(case, method):
     stored, found = json.loads(STORED.read_text())[f"{method}-{case.name}"], digest(case, method)
-    close = 1e-4 if is_of_floats(case) else 1e-6
+    close = 1e-4 if case.floats else 1e-6
     size = close * max(map(abs, stored["estimate"]))
     np.testing.assert_allclose(found["estimate"], stored["estimate"], rtol=close, atol=size)
-    if not is_of_floats(case):
+    if not case.floats:
         assert found["tally"] == stored["tally"]
 
 

@@ -1,8 +1,7 @@
 """Randomized bits: unary encodings and RAPPOR."""
 
-from jaxdp.randomizers._rappor import Rappor
-from jaxdp.randomizers._unary_encoding import UnaryEncoding
-from tests.contracts.case import Case, bad_epsilons
+from jaxdp.randomizers import Rappor, UnaryEncoding
+from tests.contracts.case import Case
 
 
 def rappor(epsilon: float, **options) -> Rappor:
@@ -17,14 +16,8 @@ CASES = (
         counts=(700, 300),
         epsilons=(0.5, 1.0),
         bad=(
-            *bad_epsilons(lambda e: UnaryEncoding(2, e)),
-            (lambda: UnaryEncoding(1, 1.0), "num_values"),
-            (lambda: UnaryEncoding(2.5, 1.0), "num_values"),  # pyright: ignore[reportArgumentType]
-            (lambda: UnaryEncoding(2**21, 1.0), "num_values"),
             (lambda: UnaryEncoding(4, 22.5), "epsilon"),
             (lambda: UnaryEncoding(4, 1e-10), "epsilon"),
-            (lambda: UnaryEncoding(4, 1.0, kind="unary"), "kind"),  # pyright: ignore
-            (lambda: UnaryEncoding(17, 1.0).channel(), "num_values"),
         ),
     ),
     Case(
@@ -41,23 +34,11 @@ CASES = (
         counts=(500, 100, 400),
         epsilons=(0.5, 1.0, 3.0),
         bad=(
-            *bad_epsilons(rappor),
-            (lambda: rappor(1.0, num_values=1), "num_values"),
-            (lambda: rappor(1.0, num_values=2**12), "num_values"),
-            (lambda: rappor(1.0, num_bits=1), "num_bits"),
             (lambda: rappor(1.0, num_values=40), "num_bits"),
-            (lambda: rappor(1.0, num_hashes=0), "num_hashes"),
-            (lambda: rappor(1.0, num_hashes=9), "num_hashes"),
-            (lambda: rappor(1.0, num_cohorts=3), "num_cohorts"),
-            (lambda: rappor(1.0, num_rounds=0), "num_rounds"),
             (lambda: rappor(1.0, num_rounds=2**15), "num_rounds"),
             (lambda: rappor(1.0, p=0.75), "p must be below q"),
-            (lambda: rappor(1.0, p=-0.1), "p"),
-            (lambda: rappor(1.0, q=1.1), "q"),
-            (lambda: rappor(1.0, seed=-1), "seed"),
             (lambda: rappor(50.0), "epsilon"),
             (lambda: rappor(1e-10), "epsilon"),
-            (lambda: rappor(1.0, num_rounds=4).channel(), "num_bits"),
         ),
     ),
 )

@@ -1,0 +1,250 @@
+"""Checks of single reports: density, moments, words, and values out of the domain."""
+
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._contract import Round, Tree
+from ..random import AliasTable, user_words
+from ..randomizers import MeanRandomizer, MeanRound, Randomizer
+from ._statistics import check_mean, must_fail
+from ._subject import Subject, check
+
+SAMPLES = 20_000
+DRAFTS = 2**16
+FEW = 0.01  # share of the reports that rounding of floats may change
+
+
+def _spec(subject: Subject) -> Randomizer[Any]:
+    assert isinstance(subject.spec, Randomizer)
+    return subject.spec
+
+
+def _round(subject: Subject) -> Round[Any]:
+    assert isinstance(subject.params, Round)
+    return subject.params
+
+
+def is_pure(subject: Subject) -> bool:
+    """Whether it claims to be private with delta = 0."""
+    spec = subject.spec
+    return isinstance(spec, Randomizer) and subject.private and spec.exact_delta() == 0
+
+
+def has_density(subject: Subject) -> bool:
+    """Whether the randomizer gives its density."""
+    if not isinstance(subject.spec, Randomizer):
+        return False
+    params = _round(subject)
+    words = jax.ShapeDtypeStruct((params.num_words,), jnp.uint32)
+    report = jax.eval_shape(params.from_bits, words, params.value)
+    none = jax.tree.map(lambda x: np.zeros((1, *x.shape), x.dtype), report)
+    return subject.spec.log_density(none, subject.rows[0]) is not None
+
+
+@check("randomizer", is_pure)
+def budget_is_spent(subject: Subject) -> None:
+    """`exact_epsilon` is at most epsilon, and rounding takes less than 0.1 % of it."""
+    spec = _spec(subject)
+    assert 0.999 * spec.epsilon < spec.exact_epsilon() <= spec.epsilon, spec.exact_epsilon()
+
+
+@functools.lru_cache(maxsize=8)  # the checks of a subject share them
+def _sampled(subject: Subject) -> list[np.ndarray]:
+    """Reports of every value."""
+    params = _round(subject)
+    sample = jax.jit(jax.vmap(params.privatize, in_axes=(0, None)))
+    number = len(subject.counts)
+    keys = jax.random.split(subject.stream("reports"), (number, SAMPLES))
+    return [np.asarray(sample(k, value)) for k, value in zip(keys, subject.rows, strict=True)]
+
+
+def _log_ratios(subject: Subject, reports: Any, value: Tree, other: Tree) -> np.ndarray:
+    first, second = (_spec(subject).log_density(reports, x) for x in (value, other))
+    assert first is not None
+    assert second is not None
+    return first - second
+
+
+@check("randomizer", lambda s: is_pure(s) and has_density(s))
+def density_ratios_are_bounded(subject: Subject) -> None:
+    """In 20,000 reports of each value no density ratio exceeds `exact_epsilon`, and some nears it.
+
+    The largest is above 0.9 of it for some two values.
+    """
+    samples, values, most = _sampled(subject), subject.rows, _spec(subject).exact_epsilon()
+    worst = max(
+        np.abs(_log_ratios(subject, reports, value, other)).max()
+        for reports in samples
+        for value, other in itertools.combinations(values, 2)
+    )
+    assert 0.9 * most < worst <= most + 1e-5, f"the largest log-ratio is {worst}"
+
+
+@check("randomizer", lambda s: s.private and has_density(s))
+def density_is_that_of_the_sampler(subject: Subject) -> None:
+    """Under reports of x the density ratio of x' to x has mean 1, cut or not.
+
+    For bounded g it is `E_x[g(y) f_x'(y) / f_x(y)] = E_x'[g(y)]`: tested for g = 1 where ratios are
+    bounded, and for the overlap `E_x[min(1, f_x' / f_x)] = E_x'[min(1, f_x / f_x')]` of any two
+    laws. The false-alarm rate is 1e-9 for each pair. The check also fails unless an overlap of 1
+    would be rejected for the first and the last value.
+    """
+    samples, values, half = _sampled(subject), subject.rows, SAMPLES // 2
+    epsilon = _spec(subject).epsilon
+    for i, j in itertools.permutations(range(len(values)), 2):
+        ratio = np.exp(_log_ratios(subject, samples[i], values[j], values[i]))
+        if is_pure(subject):
+            bounds = (np.exp(-epsilon) * 0.999, np.exp(epsilon) * 1.001)
+            check_mean(ratio[:, None], 1.0, bounds=bounds)
+        back = np.exp(_log_ratios(subject, samples[j], values[i], values[j]))
+        difference = np.minimum(ratio, 1.0)[:half] - np.minimum(back, 1.0)[:half]
+        check_mean(difference[:, None], 0.0, bounds=(-1.0, 1.0))
+    distinct = np.exp(_log_ratios(subject, samples[0], values[-1], values[0]))
+    wrong = np.minimum(distinct, 1.0)[:half] - 1.0
+    must_fail(check_mean, wrong[:, None], 0.0, bounds=(-1.0, 1.0))
+
+
+@check("randomizer", lambda s: isinstance(s.spec, MeanRandomizer))
+def moments_give_the_variance(subject: Subject) -> None:
+    """For a single user the mean squared error is the spread plus the squared bias of `moments`.
+
+    And it is at most `worst_case_variance`; the mean is the value where the claim is `unbiased`.
+    """
+    spec = subject.spec
+    assert isinstance(spec, MeanRandomizer)
+    for index, value in enumerate(subject.rows):
+        mean, covariance = spec.moments(value)
+        spread = np.diag(covariance) if np.ndim(covariance) == 2 else covariance
+        expected = spread + (np.asarray(mean) - value) ** 2
+        claimed = spec.variance(subject.alone(index), subject.inputs)
+        np.testing.assert_allclose(claimed, expected, rtol=1e-9)
+        assert np.all(expected <= spec.worst_case_variance(1) * (1 + 1e-9))
+        if subject.unbiased:
+            size = 1e-6 * (1 + np.abs(value).max())
+            np.testing.assert_allclose(mean, value, atol=size)
+
+
+@check("randomizer", lambda s: isinstance(s.spec, MeanRandomizer) and s.spec.always_reports)
+def single_reports_decode_to_estimates(subject: Subject) -> None:
+    """`decode` of a report is the estimate from this report alone, to float32."""
+    params, key = _round(subject), subject.stream("single_reports_decode_to_estimates")
+    assert isinstance(params, MeanRound)
+    value = subject.rows[0]
+    reports = jax.vmap(params.privatize, in_axes=(0, None))(jax.random.split(key, 64), value)
+    tallies = jax.jit(jax.vmap(lambda report: params.tally(report[None])))(reports)
+    with jax.enable_x64(True):
+        alone = np.asarray(jax.jit(jax.vmap(params.estimate))(tallies))
+    size = 1e-6 * np.abs(alone).max()
+    np.testing.assert_allclose(params.decode(reports), alone, rtol=1e-5, atol=size)
+
+
+@check("randomizer")
+def privatize_is_from_bits(subject: Subject) -> None:
+    """`privatize` with a key is `from_bits` on the words of user 0 of this key, bit for bit."""
+    params, key = _round(subject), subject.stream("privatize_is_from_bits")
+    for value in subject.rows:
+        held = jax.tree.map(jnp.asarray, value)
+        words = user_words(key, 0, params.num_words)[:]
+        jax.tree.map(
+            np.testing.assert_array_equal,
+            jax.jit(params.privatize)(key, held),
+            jax.jit(params.from_bits)(words, held),
+        )
+
+
+def _has_draft(subject: Subject) -> bool:
+    return isinstance(subject.params, Round) and subject.params.draft is not None
+
+
+@check("protocol", _has_draft)
+def drafts_are_reports(subject: Subject) -> None:
+    """Where a draft is sure, its report is that of all words, bit for bit; and it nearly always is.
+
+    On 2**16 rows of random words; in three quarters of them one of the words that the draft reads
+    is where a table of the params has a tie, or one step beside it. A draft that is sure at ties is
+    caught.
+    """
+    params = _round(subject)
+    draft = params.draft
+    assert draft is not None
+    key = subject.stream("drafts_are_reports")
+    rng = np.random.default_rng(jax.random.bits(key, (4,), jnp.uint32).tolist())
+    words = rng.integers(2**32, size=(DRAFTS, params.num_words), dtype=np.uint32)
+    ties = _tie_words(params)
+    touched = rng.random(DRAFTS) < (0.75 if ties.size else 0.0)
+    column = rng.integers(draft.num_words, size=DRAFTS)[touched]
+    words[touched, column] = rng.choice(ties, touched.sum()) if ties.size else 0
+    whole = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
+    quick = jax.jit(draft.reports)
+    for value in subject.rows:
+        held = jax.tree.map(jnp.asarray, value)
+        reports = whole(jnp.asarray(words), held)
+        everyone = jax.tree.map(lambda x: jnp.broadcast_to(x, (DRAFTS, *x.shape)), held)
+        drafts, sure = quick(jnp.asarray(words[:, : draft.num_words].T), everyone)
+        sure = np.asarray(sure)
+        for mine, other in zip(jax.tree.leaves(drafts), jax.tree.leaves(reports), strict=True):
+            first = np.moveaxis(np.asarray(mine), -1, 0)  # users are along the last axis
+            np.testing.assert_array_equal(first[sure], np.asarray(other)[sure])
+        assert sure[~touched].mean() > 0.999, f"sure of {sure[~touched].mean():.4f} of the reports"
+
+
+def _tie_words(params: Round[Any]) -> np.ndarray:
+    """Words at the thresholds of all alias tables in the params, and one step beside; uint32[m]."""
+    leaves = jax.tree.leaves(params, is_leaf=lambda x: isinstance(x, AliasTable))
+    found = [np.zeros(0, np.uint32)]
+    for table in leaves:
+        if isinstance(table, AliasTable):
+            low = np.uint32(2**table.column_bits - 1)
+            at = (np.asarray(table.packed) & ~low) | np.arange(low + 1, dtype=np.uint32)
+            step = np.uint32(2**table.column_bits)
+            with np.errstate(over="ignore"):
+                found += [at, at, at + step, at - step]
+    return np.concatenate(found)
+
+
+@check("randomizer")
+def hostile_values_are_moved_into_the_domain(subject: Subject) -> None:
+    """A value out of the domain leads to the reports of one of `extreme_inputs`, for all words.
+
+    Bins beyond both ends; NaN, infinities and 1e30 for numbers and vectors. Of reports that are
+    rounded from floats one in a hundred may differ. On 4,096 rows of words: inputs whose reports
+    differ for a share s of them pass for each other with probability (1 - s)**4096.
+    """
+    spec, params = _spec(subject), _round(subject)
+    edges = [jnp.asarray(x) for x in spec.extreme_inputs()]
+    key = subject.stream("hostile_values_are_moved_into_the_domain")
+    words = jax.random.bits(key, (2**12, params.num_words), jnp.uint32)
+    reports = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
+    allowed = [_flat(reports(words, edge)) for edge in edges]
+    for value in _hostile(spec, len(subject.counts)):
+        found = _flat(reports(words, jnp.asarray(value)))
+        share = max(np.all(found == edge, axis=1).mean() for edge in allowed)
+        least = 1 - FEW if subject.floats else 1.0
+        assert share >= least, f"{value!r} has reports of its own, {1 - share:.2%} of them"
+    if len(edges) > 1:  # or all values would pass
+        assert not np.array_equal(allowed[0], allowed[1]), "all values have the same reports"
+
+
+def _hostile(spec: Randomizer[Any], number: int) -> list[Any]:
+    """Values out of the domain."""
+    if not isinstance(spec, MeanRandomizer):
+        number = max(number, int(np.max(spec.extreme_inputs())) + 1)
+        return [np.int32(x) for x in (number, number + 5, 2**31 - 1, -1, -(2**31))]
+    first = (0,) * len(spec.value_shape)
+    values = []
+    for far in (np.nan, np.inf, -np.inf, 1e30, -1e30):
+        value = np.full(spec.value_shape, np.nan if np.isnan(far) else 0.0, np.float32)
+        value[first] = far
+        values.append(value)
+    return values
+
+
+def _flat(reports: Tree) -> np.ndarray:
+    """The entries of each report, as one row."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(reports)]
+    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)

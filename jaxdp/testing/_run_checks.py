@@ -1,0 +1,157 @@
+"""Running all checks that apply to a spec."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._contract import Spec
+from ..population import Population
+from ..randomizers import MeanRandomizer, Randomizer
+from ._subject import CHECKS, Subject
+
+USERS = 600  # of each extreme input, where no population is given
+
+
+def check_randomizer(
+    spec: Randomizer[Any],
+    population: Population | None = None,
+    *,
+    checks: Iterable[str] | None = None,
+    key: jax.Array | None = None,
+    unbiased: bool = True,
+    exact: bool = True,
+    private: bool = True,
+    floats: bool = False,
+    num_trials: int = 4000,
+) -> None:
+    """Runs all checks of `CHECKS` that apply to a randomizer, or those named.
+
+    Args:
+      spec: the randomizer.
+      population: users to check it with, a few distinct values; None for users of all bins, or of
+        `extreme_inputs`.
+      checks: names of checks; None for all that apply.
+      key: for all that is random; None for a fixed one.
+      unbiased: whether it claims that the mean estimate is the target.
+      exact: whether it claims that `variance` is the mean squared error, rather than a bound.
+      private: whether it claims the privacy that its epsilon and delta say.
+      floats: whether reports are rounded from floats, and may differ between programs by one.
+      num_trials: runs of a simulation; a tenth as many see offsets three times as large.
+
+    Raises:
+      AssertionError: a check fails; the message begins with its name.
+      ValueError: a name is unknown, or its check does not apply to this randomizer.
+
+    Example:
+      >>> from jaxdp.randomizers import KRR
+      >>> from jaxdp.testing import check_randomizer
+      >>> check_randomizer(KRR(num_values=3, epsilon=1.0), checks=["channel_is_private"])
+    """
+    if population is None:
+        population = _extreme_population(spec)
+    _run(
+        spec,
+        population,
+        checks,
+        key,
+        unbiased,
+        exact,
+        private,
+        floats,
+        num_trials,
+        ("randomizer", "protocol"),
+    )
+
+
+def check_protocol(
+    spec: Spec[Any],
+    population: Population,
+    *,
+    checks: Iterable[str] | None = None,
+    key: jax.Array | None = None,
+    unbiased: bool = True,
+    exact: bool = True,
+    private: bool = True,
+    floats: bool = False,
+    num_trials: int = 4000,
+) -> None:
+    """Runs all checks of `CHECKS` that apply to a protocol, or those named.
+
+    Args:
+      spec: the protocol.
+      population: users to check it with, up to a few thousand of a few distinct values.
+      checks: see `check_randomizer`, as all others.
+      key: a key.
+      unbiased: a claim.
+      exact: a claim.
+      private: a claim.
+      floats: a claim.
+      num_trials: runs of a simulation.
+
+    Raises:
+      AssertionError: a check fails; the message begins with its name.
+      ValueError: a name is unknown, or its check does not apply to this protocol.
+
+    Example:
+      >>> import jaxdp
+      >>> from jaxdp.linear import HistogramQuery
+      >>> from jaxdp.testing import check_protocol
+      >>> spec = HistogramQuery(jaxdp.randomizers.KRR(num_values=3, epsilon=1.0))
+      >>> population = jaxdp.Population.from_histogram([30, 50, 20])
+      >>> check_protocol(spec, population, checks=["bad_fields_are_refused", "tallies_merge"])
+    """
+    _run(spec, population, checks, key, unbiased, exact, private, floats, num_trials, ("protocol",))
+
+
+def applicable(subject: Subject) -> tuple[str, ...]:
+    """The names of the checks that apply to a subject."""
+    kinds = ("randomizer", "protocol") if isinstance(subject.spec, Randomizer) else ("protocol",)
+    return tuple(
+        name for name, each in CHECKS.items() if each.of in kinds and each.applies(subject)
+    )
+
+
+def _run(
+    spec: Spec[Any],
+    population: Population,
+    checks: Iterable[str] | None,
+    key: jax.Array | None,
+    unbiased: bool,
+    exact: bool,
+    private: bool,
+    floats: bool,
+    num_trials: int,
+    kinds: tuple[str, ...],
+) -> None:
+    subject = Subject(
+        spec,
+        population.counts().numpy(),
+        jax.tree.map(np.asarray, population.inputs),
+        jax.random.key(0) if key is None else key,
+        unbiased=unbiased,
+        exact=exact,
+        private=private,
+        floats=floats,
+        num_trials=num_trials,
+    )
+    names = applicable(subject)
+    asked = [name for name in names if CHECKS[name].of in kinds] if checks is None else list(checks)
+    unknown = [name for name in asked if name not in names]
+    if unknown:
+        raise ValueError(
+            f"checks must be among those that apply to {type(spec).__name__}, got {unknown[0]!r}; "
+            f"these are {', '.join(names)}."
+        )
+    for name in asked:
+        CHECKS[name](subject)
+
+
+def _extreme_population(spec: Randomizer[Any]) -> Population:
+    """Users of all bins, in different numbers, or of the extreme inputs."""
+    if isinstance(spec, MeanRandomizer):
+        inputs = spec.extreme_inputs()
+        return Population.from_histogram(USERS // 6 * np.arange(1, len(inputs) + 1), inputs)
+    number = int(np.max(spec.extreme_inputs())) + 1
+    return Population.from_histogram(50 + 50 * (np.arange(number) % 7))

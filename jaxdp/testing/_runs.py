@@ -1,0 +1,259 @@
+"""Checks of runs: the same bits for any cut into blocks, and however they are compiled."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._contract import Params, Round, Tree
+from ..engine import outcome, run, simulate
+from ..population import Population
+from ..random import ROUND, Count, merge, user_words
+from ._subject import Method, Subject, check
+
+BLOCKS = (2**15, 2**16, 2**17)
+DEVICES = (1, 2, 4, 8)
+
+
+def _equal(actual: Tree, expected: Tree, what: str) -> None:
+    """Asserts equal leaves."""
+    assert jax.tree.structure(actual) == jax.tree.structure(expected), what
+    for mine, other in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(other), err_msg=what)
+
+
+def _is_round(subject: Subject) -> bool:
+    return isinstance(subject.params, Round)
+
+
+def _as_arrays(subject: Subject, counts: np.ndarray) -> Population | None:
+    """The users one by one, in the order of the bins; None where values are pytrees."""
+    if subject.inputs is not None and not isinstance(subject.values, np.ndarray):
+        return None
+    array = np.repeat(subject.values, counts, axis=0)
+    return Population.from_values(
+        array, num_values=None if subject.inputs is not None else len(counts)
+    )
+
+
+@check("protocol", _is_round)
+def tallies_merge(subject: Subject) -> None:
+    """Reports cut in two anywhere, or sorted out by a mask: the merged tallies are the whole's.
+
+    Bit for bit, and in either order.
+    """
+    params, key = subject.params, subject.stream("tallies_merge")
+    assert isinstance(params, Round)
+    rows, size = subject.rows, 60
+    held = jax.tree.map(
+        lambda *x: jnp.asarray(np.stack(x)), *[rows[i % len(rows)] for i in range(size)]
+    )
+    words = jax.random.bits(key, (size, params.num_words), jnp.uint32)
+    reports = jax.jit(jax.vmap(params.from_bits))(words, held)
+    tally = jax.jit(params.tally)
+    whole = tally(reports, None)
+    for cut in (1, 23):
+        parts = [
+            jax.tree.map(lambda x, at=at: x[at], reports) for at in (slice(cut), slice(cut, None))
+        ]
+        first, second = (tally(part, None) for part in parts)
+        _equal(merge(first, second), whole, f"cut after {cut} reports")
+        _equal(merge(second, first), whole, f"cut after {cut} reports, the other way round")
+    mask = jax.random.bernoulli(key, 0.4, (size,))
+    _equal(merge(tally(reports, mask), tally(reports, ~mask)), whole, "sorted out by a mask")
+
+
+@check("protocol", _is_round)
+def outcome_is_the_tally_of_the_reports(subject: Subject) -> None:
+    """The outcome of the per-user path is `tally` of what `from_bits` makes of the users' words.
+
+    The definition of a run, written out: the words of user u are those of its number in the stream
+    of the round. The estimate is `estimate` of the outcome. Bit for bit; where reports are rounded
+    from floats, the estimates are compared.
+    """
+    params, key = subject.params, subject.stream("outcome_is_the_tally_of_the_reports")
+    assert isinstance(params, Round)
+    population = subject.population
+    users = jnp.arange(population.num_users, dtype=jnp.uint32)
+    stream = jax.random.fold_in(key, ROUND)
+
+    def report(user: jax.Array, value: Tree) -> Tree:
+        words = user_words(stream, Count.of(user), params.num_words)
+        return params.from_bits(words if params.lazy_words else words[:], value)
+
+    values = population.at(np.arange(population.num_users))
+    reports = jax.jit(jax.vmap(report))(users, values)
+    with jax.enable_x64(True):
+        expected = jax.tree.map(np.asarray, jax.jit(params.tally)(reports, None))
+        estimate = np.asarray(jax.jit(_estimate)(params, expected))
+    if not subject.floats:
+        played = outcome(subject.spec, population, key, method="per_user")
+        _equal(played, expected, "the outcome")
+    subject.close(run(subject.spec, population, key, method="per_user"), estimate)
+
+
+def _estimate(params: Params[Any], played: Any) -> Any:
+    return params.estimate(played)
+
+
+@check("protocol")
+def estimate_is_that_of_the_outcome(subject: Subject) -> None:
+    """`run` gives `estimate` of what `outcome` gives for the same key, bit for bit."""
+    population, key = subject.population, subject.stream("estimate_is_that_of_the_outcome")
+    for method in subject.paths:
+        played = outcome(subject.spec, population, key, method=method)
+        with jax.enable_x64(True):
+            finish = jax.jit(_estimate) if subject.params.traceable else _estimate
+            expected = np.asarray(finish(subject.params, played))
+        np.testing.assert_array_equal(run(subject.spec, population, key, method=method), expected)
+
+
+@check("protocol")
+def estimates_have_the_shape_of_the_truth(subject: Subject) -> None:
+    """On every path, and nothing is compiled for it."""
+    population, key = subject.population, subject.stream("estimates_have_the_shape_of_the_truth")
+    truth = subject.spec.truth(subject.counts, subject.inputs)
+    assert truth is not None, "the spec gives no truth"
+    for method in subject.paths:
+
+        def once(key: jax.Array, method: Method = method) -> Any:
+            return run(subject.spec, population, key, method=method)
+
+        assert jax.eval_shape(once, key).shape == np.shape(truth), method
+
+
+@check("protocol")
+def bits_do_not_depend_on_blocks_and_devices(
+    subject: Subject,
+    *,
+    kinds: tuple[str, ...] = ("values", "histogram", "distribution"),
+    block_sizes: tuple[int, ...] = BLOCKS,
+    devices: tuple[int, ...] = DEVICES,
+) -> None:
+    """The same estimate, bit for bit, for any block size and any number of devices there are.
+
+    Where reports are rounded from floats, programs of other shapes may round some otherwise: then
+    estimates are compared as far as `Subject.close` says.
+
+    Args:
+      subject: what is checked; with 71 times the users, so that there are several blocks.
+      kinds: of the population.
+      block_sizes: users in a block.
+      devices: how many; more than there are are left out.
+    """
+    key = subject.stream("bits_do_not_depend_on_blocks_and_devices")
+    spec, counts = subject.spec, subject.counts * 71
+    total = int(counts.sum())
+    populations = {
+        "values": lambda: _as_arrays(subject, counts),
+        "histogram": lambda: Population.from_histogram(counts, subject.inputs),
+        "distribution": lambda: Population.from_distribution(counts / total, total, subject.inputs),
+    }
+    for kind in kinds:
+        users = populations[kind]()
+        if users is None:
+            continue
+        expected = run(spec, users, key, method="per_user")
+        for size in block_sizes:
+            found = run(spec, users, key, method="per_user", block_size=size)
+            subject.same(found, expected, f"{kind}, blocks of {size}")
+        for number in devices:
+            if number <= jax.device_count():
+                found = run(spec, users, key, method="per_user", mesh=_mesh(number))
+                subject.same(found, expected, f"{kind}, {number} devices")
+
+
+def _mesh(number: int) -> jax.sharding.Mesh:
+    auto = (jax.sharding.AxisType.Auto,)
+    return jax.make_mesh((number,), ("users",), axis_types=auto, devices=jax.devices()[:number])
+
+
+@check("protocol", lambda s: s.inputs is None or isinstance(s.values, np.ndarray))
+def given_users_are_the_counted_ones(subject: Subject) -> None:
+    """An array in the order of the bins is the population of its histogram, user by user."""
+    key = subject.stream("given_users_are_the_counted_ones")
+    given = _as_arrays(subject, subject.counts)
+    assert given is not None
+    subject.same(
+        run(subject.spec, given, key, method="per_user"),
+        run(subject.spec, subject.population, key, method="per_user"),
+    )
+
+
+@check("protocol")
+def trials_are_runs(subject: Subject) -> None:
+    """Trial t of `simulate` is the run with the key folded with t, in batches of any size."""
+    spec, population = subject.spec, subject.population
+    key = subject.stream("trials_are_runs")
+    trials = simulate(spec, population, key, num_trials=7, method="per_user")
+    again = simulate(spec, population, key, num_trials=7, method="per_user", trial_batch=2)
+    subject.close(again.estimates, trials.estimates)
+    for t in (0, 6):
+        alone = run(spec, population, jax.random.fold_in(key, t), method="per_user")
+        subject.close(trials.estimates[t], alone)
+
+
+@check("protocol", lambda s: s.params.traceable)
+def runs_agree_inside_jit_and_vmap(subject: Subject) -> None:
+    """Compiled by the caller, and vmapped over keys: the same estimates up to float32."""
+    spec, population = subject.spec, subject.population
+    keys = jax.random.split(subject.stream("runs_agree_inside_jit_and_vmap"), 3)
+    for method in subject.paths:
+
+        def once(population: Population, key: jax.Array, method: Method = method) -> Any:
+            return run(spec, population, key, method=method)
+
+        alone = np.stack([run(spec, population, k, method=method) for k in keys])
+        inside = jax.jit(jax.vmap(once, in_axes=(None, 0)))(population, keys)
+        assert inside.dtype == np.float32
+        subject.close(inside, alone, 1e-6, method)
+
+
+@check("protocol")
+def results_do_not_depend_on_the_x64_flag(subject: Subject) -> None:
+    """The same float64 bits with jax's 64-bit mode and without."""
+    population, key = subject.population, subject.stream("results_do_not_depend_on_the_x64_flag")
+    narrow = run(subject.spec, population, key)
+    with jax.enable_x64(True):
+        wide = run(subject.spec, population, key)
+    assert narrow.dtype == wide.dtype == np.float64
+    np.testing.assert_array_equal(narrow, wide)
+
+
+@check("protocol", _is_round)
+def reports_agree_under_every_transformation(
+    subject: Subject, *, without_jit: bool = False
+) -> None:
+    """Reports under vmap are those of a loop, bit for bit; one in a hundred off by one for floats.
+
+    Args:
+      subject: what is checked.
+      without_jit: whether to compare with operations that are compiled one by one, too.
+    """
+    params, key = subject.params, subject.stream("reports_agree_under_every_transformation")
+    assert isinstance(params, Round)
+    rows = subject.rows
+    held = jax.tree.map(
+        lambda *x: jnp.asarray(np.stack(x)), *[rows[i % len(rows)] for i in range(40)]
+    )
+    words = jax.random.bits(key, (40, params.num_words), jnp.uint32)
+    batched = jax.jit(jax.vmap(params.from_bits))(words, held)
+    looped = jax.jit(lambda: jax.lax.map(lambda wv: params.from_bits(*wv), (words, held)))()
+    _same_reports(subject, looped, batched)
+    if without_jit:
+        _same_reports(subject, jax.vmap(params.from_bits)(words, held), batched)
+        first = jax.tree.map(lambda x: x[0], (words, held, batched))
+        _same_reports(subject, params.from_bits(first[0], first[1]), first[2])
+
+
+def _same_reports(subject: Subject, actual: Tree, expected: Tree) -> None:
+    for mine, other in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        if not subject.floats:
+            np.testing.assert_array_equal(mine, other)
+        elif jnp.issubdtype(other.dtype, jnp.floating):
+            np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6 * np.abs(other).max())
+        else:
+            apart = np.abs(np.asarray(mine, np.int64) - np.asarray(other, np.int64))
+            assert apart.max() <= 1, f"reports differ by {apart.max()}"
+            assert (apart > 0).mean() <= 0.01, f"{(apart > 0).mean():.1%} of the entries differ"
