@@ -26,6 +26,7 @@ SHARE = 0.5
 
 REASONS = {
     "BinaryResponse": "one word a user: fetching, clamping and counting a value weighs as much.",
+    "CandidateResponse": "a user ranks all candidates, and the reported one is made again.",
     "DiscreteLaplace": "a word is searched for among the k - 1 thresholds, in log2 k steps.",
     "FiniteChannel": "a word is searched for in the row of the user's value, in log2 m steps.",
     "Gaussian": "at d = 1, passes for the projection and the sum over blocks of few users.",
@@ -111,15 +112,12 @@ def _responses(k: int) -> np.ndarray:
 
 
 def finite(k: int) -> Iterator[Setting]:
-    """The randomizers of bins."""
+    """The randomizers of bins: those of the list of oracles, each once, and the others."""
+    oracles: dict[type, lib.FrequencyOracle] = {}
+    for oracle in lib.frequency_oracles(k, EPSILON).values():
+        oracles.setdefault(type(oracle), oracle)
     for spec in (
-        lib.KRR(k, EPSILON),
-        lib.HadamardResponse(k, EPSILON),
-        lib.HadamardBit(k, EPSILON),
-        lib.SubsetSelection(k, EPSILON),
-        lib.UnaryEncoding(k, EPSILON),
-        lib.LocalHashing(k, EPSILON),
-        lib.ProjectiveGeometryResponse(k, EPSILON),
+        *oracles.values(),
         lib.DiscreteLaplace(0, k - 1, EPSILON),
         lib.FiniteChannel(_responses(k), EPSILON),
         lib.Rappor(k, EPSILON, num_bits=max(k // 2, 16)),
@@ -144,6 +142,8 @@ def vectors(d: int) -> Iterator[Setting]:
         lib.PrivUnitG(d, EPSILON),
     ):
         yield Setting(spec, d, normals=d)
+    candidates = lib.CandidateResponse(d, EPSILON, num_candidates=256)
+    yield Setting(candidates, d, normals=128 * (d + 1))
     if d > 1:
         yield Setting(lib.ProjUnit(d, EPSILON, max(d // 4, 2)), d, normals=2 * d + 1)
 
@@ -242,7 +242,7 @@ def tallies(
     key, rows = jax.random.key(5), []
     for setting in settings:
         params = setting.spec.build()
-        if not hasattr(params, "sample_tally"):
+        if params.law is None:
             continue
         population = setting.histogram(num_users, inputs, 0)
         batch = functools.partial(

@@ -13,9 +13,9 @@ import pathlib
 
 import jax
 
-from experiments._auc import trials_of
-from experiments.bell_fig5 import BENCHES, PER_CLASS, users_of
 from jaxdp.pairwise import HierarchicalAUC
+from jaxdp_experiments._auc import trials_of
+from jaxdp_experiments.bell_fig5 import BENCHES, PER_CLASS, users_of
 
 from ._report import Rows, rows_table, run_sections
 from ._timing import timed

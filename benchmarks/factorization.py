@@ -34,13 +34,18 @@ RESULTS = pathlib.Path(__file__).parent / "results" / "factorization"
 
 def timed(function, *arguments, repeats=0, **options):
     """The last result, and the times of the first call and of the fastest of `repeats` more."""
-    seconds = []
-    for _ in range(repeats + 1):
-        start, processor = time.perf_counter(), time.process_time()
-        result = function(*arguments, **options)
-        seconds.append(time.perf_counter() - start)
-        if len(seconds) == 1:
-            spent = time.process_time() - processor
+
+    def call():
+        start = time.perf_counter()
+        return function(*arguments, **options), time.perf_counter() - start
+
+    processor = time.process_time()
+    result, first = call()
+    spent = time.process_time() - processor
+    seconds = [first]
+    for _ in range(repeats):
+        result, again = call()
+        seconds.append(again)
     times = {"first (s)": f"{seconds[0]:.3g}", "processor (s)": f"{spent:.3g}"}
     return result, times | ({"then (s)": f"{min(seconds[1:]):.3g}"} if repeats else {})
 

@@ -19,8 +19,7 @@ import time
 import jax
 import numpy as np
 
-from jaxdp.linear._hierarchical import HierarchicalQueries
-from jaxdp.linear._optimized_strategy import OptimizedStrategy
+from jaxdp.linear import HierarchicalQueries, OptimizedStrategy
 from jaxdp.workloads import prefix
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "linear"

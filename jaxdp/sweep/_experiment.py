@@ -1,11 +1,12 @@
-"""Experiments by name: those of the package, and those of a checkout's `experiments` folder."""
+"""Experiments by name, from the packages that register some."""
 
 import dataclasses
 import difflib
 import importlib
-import pathlib
+import importlib.metadata
 import pkgutil
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .._spec import check_epsilon, check_int
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-CHECKOUT = pathlib.Path(__file__).parents[2]
-"""The root of the repository, if the package lies in one."""
+GROUP = "jaxdp.experiments"
+"""The entry points by which installed packages register their experiments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class Settings:
 class Experiment:
     """A named sweep, with what to print and to draw of its results.
 
-    A module of the folder `experiments` defines one as `EXPERIMENT`; `jaxdp run NAME` runs it.
+    A module defines one as `EXPERIMENT`; an entry point of the group `jaxdp.experiments` names the
+    module, or a package of such modules. Then `jaxdp run NAME` runs it.
 
     Args:
       name: the name on the command line.
@@ -75,12 +77,23 @@ class Experiment:
 def experiments() -> dict[str, Experiment]:
     """All experiments by name.
 
-    Those of the package, and in a checkout (an editable installation) also every module of the
-    folder `experiments` that defines `EXPERIMENT`.
+    jaxdp and other installed packages register them by entry points of the group
+    `jaxdp.experiments`: each names a module that defines `EXPERIMENT`, or a package of such
+    modules.
+
+    Raises:
+      ValueError: two experiments have the same name.
     """
-    modules = ["jaxdp.sweep._kendall_flights", *_checkout_modules()]
-    found = [importlib.import_module(module).EXPERIMENT for module in modules]
-    return {experiment.name: experiment for experiment in found}
+    found: dict[str, Experiment] = {}
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        for module in _modules(entry.load()):
+            experiment = module.EXPERIMENT
+            if found.setdefault(experiment.name, experiment) is not experiment:
+                raise ValueError(
+                    f"experiments must have different names, but {module.__name__} defines another "
+                    f"{experiment.name!r}."
+                )
+    return found
 
 
 def find_experiment(name: str) -> Experiment:
@@ -97,10 +110,12 @@ def find_experiment(name: str) -> Experiment:
     raise ValueError(f"NAME must be one of {', '.join(known)}, got {name!r}{hint}")
 
 
-def _checkout_modules() -> list[str]:
-    folder = CHECKOUT / "experiments"
-    # Beside an installed package, a folder of this name would be somebody else's.
-    if not (CHECKOUT / "pyproject.toml").exists() or not folder.is_dir():
-        return []
-    names = (module.name for module in pkgutil.iter_modules([str(folder)]))
-    return [f"experiments.{name}" for name in names if not name.startswith("_")]
+def _modules(root: types.ModuleType) -> Iterator[types.ModuleType]:
+    """The module itself, or the public modules of a package."""
+    folders = root.__spec__.submodule_search_locations if root.__spec__ else None
+    if folders is None:
+        yield root
+        return
+    for module in pkgutil.iter_modules(folders):
+        if not module.name.startswith("_"):
+            yield importlib.import_module(f"{root.__name__}.{module.name}")

@@ -29,7 +29,7 @@ def deviation(row: Row) -> float:
 
 
 def rmse_stderr(row: Row) -> float:
-    """The standard error of the measured RMSE: that of the MSE, by the delta method."""
+    """Standard error of the measured RMSE of a simulation's row, by the delta method."""
     return row["mse_stderr"] / (2 * row["rmse"]) if row["rmse"] else 0.0
 
 

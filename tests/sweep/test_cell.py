@@ -12,7 +12,7 @@ from jaxdp._spec import spec_from_json, spec_to_json
 from jaxdp.pairwise import KendallTau, QuantizedRR
 from jaxdp.sweep import HistogramData, Simulation
 from jaxdp.sweep._cell import describe, fingerprint
-from jaxdp.sweep._kendall_flights import EXPERIMENT, bound_rmse
+from jaxdp_experiments.kendall_flights import EXPERIMENT, bound_rmse
 
 KENDALL = Simulation(
     protocol=QuantizedRR(KendallTau(), 1.0, num_values=(2, 3)),

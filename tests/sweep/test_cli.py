@@ -216,30 +216,41 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A repository with the example of experiments/README.md as its only experiment."""
+def install(tmp_path, monkeypatch):
+    """A function that installs the example of experiments/README.md as a package of its own."""
     ((_, code),) = fenced((ROOT / "experiments" / "README.md").read_text(), "python")
-    root = tmp_path / "checkout"
-    (root / "experiments").mkdir(parents=True)
-    (root / "pyproject.toml").touch()
-    (root / "experiments" / "__init__.py").touch()
-    (root / "experiments" / "my_table.py").write_text(code)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(root)
-    monkeypatch.setattr(_experiment, "CHECKOUT", root)
-    yield root
-    for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
+
+    def register(package, target):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+        (tmp_path / package / "_shared.py").write_text("raise AssertionError('not one to import')")
+        (tmp_path / package / "my_table.py").write_text(code)
+        about = tmp_path / f"{package}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[jaxdp.experiments]\nany = {target}\n")
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(_experiment, "experiments", sweep.experiments)
+    before = set(sys.modules)
+    yield register
+    for name in set(sys.modules) - before:
         del sys.modules[name]
 
 
-def test_experiments_of_a_checkout(checkout, monkeypatch, capsys):
-    monkeypatch.setattr(_experiment, "experiments", sweep.experiments)
-    assert set(sweep.experiments()) == {"kendall-flights", "my-table"}
-    assert cli.main(["run", "my-table", "--quick"]) == 0
+@pytest.mark.parametrize("target", ["papers", "papers.my_table"])
+def test_installed_packages_register_experiments(target, install, capsys):
+    install("papers", target)
+    assert {"kendall-flights", "bell-fig3", "my-table"} < set(sweep.experiments())
+    assert cli.main(["run", "my-table", "--quick", "--out", "out"]) == 0
     assert "1 computed" in capsys.readouterr().out
-    (checkout / "pyproject.toml").unlink()
-    assert set(sweep.experiments()) == {"kendall-flights"}
+
+
+def test_experiments_of_one_name_are_refused(install):
+    install("papers", "papers")
+    install("more_papers", "more_papers")
+    with pytest.raises(ValueError, match=r"papers\.my_table defines another 'my-table'"):
+        sweep.experiments()
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ import pytest
 
 from jaxdp import sweep
 from jaxdp.data import load_flights
-from jaxdp.sweep._kendall_flights import EXPERIMENT, merged_table
 from jaxdp.sweep._report import deviation
+from jaxdp_experiments.kendall_flights import EXPERIMENT, merged_table
 from tests import stats
 
 from .files import contents

@@ -16,8 +16,8 @@ The file `msnbc_page_sets.npz` is read from the folder that the environment vari
 names.
 """
 
-from experiments._marginals import MarginalsCell, draw
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._marginals import MarginalsCell, draw
 
 METHODS = (
     ("none", "marginals"),

@@ -23,21 +23,22 @@ users are many, as here.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 import jaxdp
-from experiments._cells import coordinates, key_of
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
 DELTA = 1e-6
-ROWS = {
+Split = Literal["users", "basic", "advanced"]
+ROWS: dict[str, tuple[Split, str, int]] = {
     "budget, basic": ("basic", "sample", 3),
     "budget, advanced": ("advanced", "sample", 2),
     "users, sample": ("users", "sample", 3),

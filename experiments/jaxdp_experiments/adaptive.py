@@ -25,12 +25,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments._cells import key_of
 from jaxdp import Population, simulate
 from jaxdp.bounds import simple_adaptive_max_error
-from jaxdp.linear._adaptive_queries import AdaptiveQueries
+from jaxdp.linear import AdaptiveQueries
 from jaxdp.randomizers import HadamardBit
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments._cells import coordinates
 from jaxdp.factorization import gamma2, johnson_lindenstrauss
 from jaxdp.pairwise import GiniMeanDifference, KendallTau, OneReport
 from jaxdp.randomizers import PrivUnitG
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,6 @@ import jax
 import numpy as np
 
 import jaxdp
-from experiments._cells import coordinates
 from jaxdp.bounds import (
     gini_diversity_mse,
     kendall_mse,
@@ -37,6 +36,7 @@ from jaxdp.pairwise import (
     TwoReport,
 )
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates
 
 if TYPE_CHECKING:
     import pyarrow as pa

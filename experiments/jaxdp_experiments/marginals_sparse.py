@@ -11,8 +11,8 @@ The files `retail_baskets.npz` and `mushroom_fimi.npz` are read from the folder 
 variable JAXDP_DATA names.
 """
 
-from experiments._marginals import MarginalsCell, draw
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._marginals import MarginalsCell, draw
 
 METHODS = ("none", "clip", "largest", "flattened", "moments")
 

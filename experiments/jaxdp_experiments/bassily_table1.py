@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
-from experiments._cells import coordinates, key_of
 from jaxdp.bounds import (
     gaussian_queries_error,
     projected_hadamard_error,
@@ -31,6 +30,7 @@ from jaxdp.bounds import (
 )
 from jaxdp.linear import GaussianQueries, Projected, ProjectedHadamard, RejectionQueries
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

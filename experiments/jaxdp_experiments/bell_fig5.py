@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments._auc import Users, measured
-from experiments._cells import coordinates
 from jaxdp.bounds import AUCSetting, hierarchical_auc_mse
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._auc import Users, measured
+from jaxdp_experiments._cells import coordinates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +72,7 @@ class BenchCell:
         return coordinates(self, "bench", "log_scores", "epsilon")
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row: as `experiments._auc.measured`, and `theory`, the root of Theorem 3."""
+        """One row: as `jaxdp_experiments._auc.measured`, and `theory`, the root of Theorem 3."""
         protocol = HierarchicalAUC(2**self.log_scores, self.epsilon, ties="zero")
         users = users_of(self.bench, 2**self.log_scores, self.per_class)
         name = f"{self.bench} {self.log_scores} {self.epsilon}"

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments._cells import coordinates
-from experiments._garbling import Bit, Circuit, compute
 from jaxdp.randomizers import KRR, DiscreteLaplace
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates
+from jaxdp_experiments._garbling import Bit, Circuit, compute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,7 +154,7 @@ class Gates:
         k, largest = self.num_bits, 2**self.num_bits - 1
         if self.kernel == "x < y":
             noisy = self.noise != "none"
-            return comparison(k, int(KRR(2, self.epsilon).build().keep) if noisy else None)
+            return comparison(k, int(KRR(2, self.epsilon).build().threshold) if noisy else None)
         if self.noise == "discrete Laplace":
             params = DiscreteLaplace(0, largest, self.epsilon).build()
             return difference(k, tuple(int(t) for t in np.asarray(params.thresholds)))

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
-from experiments._cells import coordinates, key_of
 from jaxdp.bounds import optimal_num_bins
 from jaxdp.pairwise import GiniMeanDifference, Grid, OneReport, PairKernel, QuantizedRR
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,18 +19,19 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from experiments._cells import coordinates
 from jaxdp.factorization import Factorization, gamma_f
-from jaxdp.linear._best import ORACLES
-from jaxdp.linear._factorized_queries import FactorizedQueries
-from jaxdp.linear._hierarchical import HierarchicalQueries
-from jaxdp.linear._laplace_queries import LaplaceQueries
-from jaxdp.linear._optimized_strategy import OptimizedStrategy
-from jaxdp.linear._oracle_queries import OracleQueries
-from jaxdp.linear._rejection_queries import RejectionQueries
-from jaxdp.randomizers import PrivUnit
+from jaxdp.linear import (
+    FactorizedQueries,
+    HierarchicalQueries,
+    LaplaceQueries,
+    OptimizedStrategy,
+    OracleQueries,
+    RejectionQueries,
+)
+from jaxdp.randomizers import FREQUENCY_ORACLES, PrivUnit
 from jaxdp.sweep import Experiment, Settings
 from jaxdp.workloads import prefix
+from jaxdp_experiments._cells import coordinates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +69,7 @@ MAKERS: dict[str, Callable] = {
     "LaplaceQueries": LaplaceQueries,
 } | {
     name: lambda w, e, oracle=oracle: OracleQueries(w, oracle(w.shape[1], e))
-    for name, oracle in ORACLES.items()
+    for name, oracle in FREQUENCY_ORACLES.items()
 }
 
 REPORTED = {16: 89.9, 32: 267.0, 64: 714.0, 128: 1896.0}

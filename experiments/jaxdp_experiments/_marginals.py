@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 import jaxdp
-from experiments._cells import key_of
-from experiments._data import data_folder
 from jaxdp.central import Marginals
 from jaxdp.data import load_msnbc, load_mushrooms, load_retail
+from jaxdp_experiments._cells import key_of
+from jaxdp_experiments._data import data_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -98,7 +98,7 @@ class Circuit:
         return self._gate("xor", a, b)
 
     def both(self, a: Bit, b: Bit) -> Bit:
-        """AND."""
+        """The conjunction of two bits: one gate where both are wires."""
         if isinstance(a, bool):
             a, b = b, a
         if isinstance(b, bool):

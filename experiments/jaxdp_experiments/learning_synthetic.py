@@ -13,9 +13,9 @@ many concepts has as large a factorization norm, and both learners are alike.
 
 import numpy as np
 
-from experiments._learning import LearningCell, excess_figure, learning_cells
 from jaxdp import workloads
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._learning import LearningCell, excess_figure, learning_cells
 
 SIZES = (10**3, 10**4, 10**5, 10**6)
 NOISE = (0.0, 0.2, 0.4)

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 import jaxdp
-from experiments._cells import key_of
 from jaxdp.pairwise import HierarchicalAUC
+from jaxdp_experiments._cells import key_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

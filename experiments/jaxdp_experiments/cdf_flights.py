@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
-from experiments._cells import coordinates, key_of
 from jaxdp.data import load_flights
 from jaxdp.factorization.explicit import toeplitz_prefix
 from jaxdp.linear import FactorizedQueries, HierarchicalQueries, OracleQueries
 from jaxdp.randomizers import HadamardResponse
 from jaxdp.sweep import Experiment, Settings
 from jaxdp.workloads import prefix
+from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

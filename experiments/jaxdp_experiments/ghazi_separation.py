@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments._cells import coordinates
 from jaxdp.bounds import non_interactive_mse, quadratic_form_lower_bound, three_round_mse
 from jaxdp.factorization import gamma2
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates
 
 if TYPE_CHECKING:
     import pyarrow as pa

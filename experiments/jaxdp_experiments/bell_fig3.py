@@ -22,23 +22,24 @@ The scores are read from `diabetes_scores.npz` in the folder that the environmen
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from experiments._auc import Users, measured
-from experiments._cells import coordinates
-from experiments._data import data_folder
 from jaxdp.data import load_diabetes_scores
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._auc import Users, measured
+from jaxdp_experiments._cells import coordinates
+from jaxdp_experiments._data import data_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
 FILE = "diabetes_scores.npz"
-TIES = ("zero", "half")
+Ties = Literal["zero", "half"]
+TIES: tuple[Ties, ...] = ("zero", "half")
 
 
 @functools.cache
@@ -70,7 +71,7 @@ class PatientCell:
 
     log_scores: int
     epsilon: float
-    ties: str
+    ties: Ties
     num_trials: int
     seed: int
 
@@ -80,7 +81,7 @@ class PatientCell:
         return coordinates(self, "log_scores", "epsilon", "ties")
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row; see `experiments._auc.measured`."""
+        """One row; see `jaxdp_experiments._auc.measured`."""
         protocol = HierarchicalAUC(2**self.log_scores, self.epsilon, ties=self.ties)
         users = patients(2**self.log_scores)
         name = f"{self.log_scores} {self.epsilon}"

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from experiments._cells import coordinates, key_of
-from experiments._data import data_folder
 from jaxdp.central import CosineSimilarity, neighbor_recall
 from jaxdp.data import load_glove
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._cells import coordinates, key_of
+from jaxdp_experiments._data import data_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

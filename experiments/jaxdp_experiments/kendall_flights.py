@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bounds import u_statistic_variance
-from ..data import load_flights
-from ..pairwise import KendallTau, QuantizedRR
-from ._cell import HistogramData, Simulation
-from ._experiment import Experiment, Settings
-from ._report import rmse_stderr
+from jaxdp.bounds import u_statistic_variance
+from jaxdp.data import load_flights
+from jaxdp.pairwise import KendallTau, QuantizedRR
+from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation, rmse_stderr
 
 if TYPE_CHECKING:
     import pyarrow as pa

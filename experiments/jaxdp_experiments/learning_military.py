@@ -15,9 +15,9 @@ import itertools
 
 import numpy as np
 
-from experiments._learning import LearningCell, excess_figure, learning_cells
 from jaxdp.data import load_military
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments._learning import LearningCell, excess_figure, learning_cells
 
 SIZES = (10**4, 10**5, 10**6, 10**7)
 FEATURES = ("grade", "gender", "race", "hisp")
