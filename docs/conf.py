@@ -6,7 +6,6 @@ import sys
 import jaxdp
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
-sys.path.append(str(pathlib.Path(__file__).parents[1]))  # experiments
 
 project = "jaxdp"
 author = "The jaxdp authors"

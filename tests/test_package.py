@@ -4,6 +4,7 @@ import ast
 import importlib.metadata
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import public_names
 import pytest
 
 import jaxdp
+from jaxdp import _hints
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -18,28 +20,37 @@ ROOT = pathlib.Path(__file__).parents[1]
 FLOORS = {
     "jaxdp_kernels": 0,
     "jaxdp._version": 0,
+    "jaxdp._bits": 0,
     "jaxdp._features": 0,
+    "jaxdp._hints": 0,
     "jaxdp._spec": 0,
     "jaxdp._subsets": 0,
+    "jaxdp._wide": 0,
     "jaxdp._x64": 0,
     "jaxdp.data": 0,
+    "jaxdp._checks": 1,
+    "jaxdp._ranking": 1,
     "jaxdp.accounting": 1,
     "jaxdp.random": 1,
     "jaxdp.projections": 2,
     "jaxdp.workloads": 2,
-    "jaxdp.randomizers": 2,
-    "jaxdp._queries": 3,
-    "jaxdp._ranking": 3,
     "jaxdp.factorization": 3,
     "jaxdp.population": 4,
-    "jaxdp.engine": 5,
-    "jaxdp.linear": 6,
-    "jaxdp.central": 6,
-    "jaxdp.pairwise": 7,
-    "jaxdp.learning": 7,
-    "jaxdp.bounds": 8,
-    "jaxdp.audit": 8,
-    "jaxdp.sweep": 9,
+    "jaxdp._given_factors": 4,
+    "jaxdp._contract": 5,
+    "jaxdp._checked": 6,
+    "jaxdp.engine": 6,
+    "jaxdp.randomizers": 6,
+    "jaxdp._queries": 7,
+    "jaxdp.linear": 8,
+    "jaxdp.central": 8,
+    "jaxdp.pairwise": 9,
+    "jaxdp.learning": 9,
+    "jaxdp.trusted": 10,
+    "jaxdp.bounds": 10,
+    "jaxdp.audit": 10,
+    "jaxdp.testing": 11,
+    "jaxdp.sweep": 11,
 }
 
 # What belongs to the extras, or is merely slow: no name of jaxdp must pull it in.
@@ -83,11 +94,41 @@ def test_packages_are_imported_when_they_are_used():
         jaxdp.randomiser  # noqa: B018
 
 
-def test_type_checkers_see_the_names_that_are_there():
-    tree = ast.parse(pathlib.Path(jaxdp.__file__).read_text())
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    declared = {alias.asname for node in block.body for alias in node.names}
-    assert declared == {*jaxdp._PACKAGES, *jaxdp._NAMES}
+def test_the_stub_lists_every_package():
+    folders = {path.parent.name for path in (ROOT / "jaxdp").glob("*/__init__.py")}
+    assert {name for name, module in jaxdp._NAMES.items() if module == "."} == folders
+    assert jaxdp._NAMES["run"] == ".engine"
+    assert set(jaxdp._NAMES) <= set(dir(jaxdp))
+
+
+def test_import_is_quick():
+    """What is imported beside `jaxdp` itself, in a process that has done nothing else."""
+    probe = "import sys; before = set(sys.modules); import jaxdp; print(*set(sys.modules) - before)"
+    found = subprocess.run(
+        [sys.executable, "-c", probe], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert set(found.stdout.split()) == {"jaxdp", "jaxdp._version"}
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "use"),
+    [
+        (jaxdp, "OUE", "jaxdp.randomizers.UnaryEncoding"),
+        (jaxdp.randomizers, "GRR", "jaxdp.randomizers.KRR"),
+        (jaxdp.randomizers, "SUE", 'jaxdp.randomizers.UnaryEncoding(..., kind="symmetric")'),
+        (jaxdp.randomizers, "QuantizedRR", "jaxdp.pairwise.QuantizedRR"),
+        (jaxdp, "ShuffledSum", "jaxdp.trusted.ShuffledSum"),
+    ],
+)
+def test_names_that_lie_elsewhere_are_pointed_to(package, name, use):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; use {re.escape(use)}$"):
+        getattr(package, name)
+
+
+def test_common_names_point_to_something():
+    for use in _hints.COMMON_NAMES.values():
+        package, name = use.partition("(")[0].split(".")
+        assert hasattr(getattr(jaxdp, package), name)
 
 
 def test_import_changes_no_flag_and_starts_no_backend(fresh_import):
@@ -147,7 +188,7 @@ def test_imports_go_down_only():
     [
         ("jaxdp.random._words", "from jaxdp.engine import run"),
         ("jaxdp.random._words", "from .. import engine"),
-        ("jaxdp.randomizers._krr", "from ..workloads import identity"),
+        ("jaxdp.randomizers._krr", "from ..linear import best"),
         ("jaxdp.randomizers._krr", "import jaxdp"),
         ("jaxdp_kernels.op.api", "from jaxdp.random import Count"),
     ],

@@ -11,10 +11,12 @@ import types
 from collections.abc import Container, Iterator
 
 ROOTS = ("jaxdp", "jaxdp_kernels")
+ROOMS = "jaxdp.pairwise."
+"""Packages that only order the files of another one, which exports what is public in them."""
 
 
 def public_packages() -> list[str]:
-    """Importable names of every package none of whose parts starts with an underscore."""
+    """Importable names of every public package: no part of its name starts with an underscore."""
     found = []
     for root in ROOTS:
         package = importlib.import_module(root)
@@ -22,7 +24,9 @@ def public_packages() -> list[str]:
         found += [
             module.name
             for module in pkgutil.walk_packages(package.__path__, prefix=f"{root}.")
-            if module.ispkg and not any(part.startswith("_") for part in module.name.split("."))
+            if module.ispkg
+            and not any(part.startswith("_") for part in module.name.split("."))
+            and not module.name.startswith(ROOMS)
         ]
     return found
 

@@ -32,15 +32,15 @@ def response(specs, low, high, probability_of=1):
     axis.legend(frameon=False)
 
 
-def densities(spec, values, low, high):
-    """The density of the report of a number, for several values."""
+def masses(spec, values):
+    """The probabilities of the reports of a number, for several values, where they stand."""
     _, axis = plt.subplots(figsize=WIDE, layout="constrained")
-    reports = np.linspace(low, high, 2001)
-    for value in values:
-        density = np.exp(spec.log_density(reports, value))
-        total = np.sum(density) * (reports[1] - reports[0])  # the base measure is not normalised
-        axis.plot(reports, density / total, label=f"value {value:g}")
-    axis.set(xlabel="report", ylabel=f"density, ε = {spec.epsilon:g}", ylim=(0, None))
+    decoded = spec.build().decode(spec.reports())
+    for value, law in zip(values, spec.channel(inputs=values), strict=True):
+        masses = [float(mass) for mass in law]
+        axis.plot(decoded, masses, "o-", markersize=3, linewidth=0.8, label=f"value {value:g}")
+    axis.set(xlabel="what a report stands for", ylabel=f"Pr[report], ε = {spec.epsilon:g}")
+    axis.set_ylim(0, None)
     axis.legend(frameon=False)
 
 
@@ -55,8 +55,7 @@ def cloud(specs, value=(0.8, 0.0), num_reports=2000):
     for axis, spec in zip(axes[0], specs, strict=True):
         params = spec.build()
         reports = jax.jit(jax.vmap(params.privatize, in_axes=(0, None)))(keys, point)
-        decoded = params.decode(reports) if hasattr(params, "decode") else reports
-        x, y = np.asarray(decoded).T
+        x, y = np.asarray(params.decode(reports)).T
         axis.scatter(x, y, s=1, alpha=0.3, rasterized=True, label="reports")
         axis.plot(np.cos(angles), np.sin(angles), "k", linewidth=0.8, label="unit ball")
         axis.plot(*point, "k+", markersize=10, label="value")
@@ -83,7 +82,8 @@ def along(specs, sphere):
     axis.plot(t, base, "k:", linewidth=0.9, label="ε = 0")
     value = np.eye(1, size - 1)[0]
     for spec in specs:
-        density = base * np.exp(spec.log_density(t[:, None] * np.eye(1, size), value))
+        reports = t[:, None] * np.eye(1, size) * spec.build().grid
+        density = base * np.exp(spec.log_density(reports, value))
         (line,) = axis.plot(t, density, label=f"ε = {spec.epsilon:g}")
         mean = np.sum(t * density) * (t[1] - t[0])
         axis.axvline(mean, color=line.get_color(), linestyle="--", linewidth=0.8)
@@ -191,11 +191,11 @@ def kept(specs, titles, values=(-1.0, 0.0, 1.0)):
         1, len(specs), figsize=WIDE, layout="constrained", squeeze=False, sharey=True
     )
     for axis, spec, title in zip(axes[0], specs, titles, strict=True):
-        draws = np.linspace(-4, 4, 1001) * spec.sigma
-        reports = np.stack([draws, np.ones_like(draws)], axis=1)
+        draws = np.linspace(-4, 4, 1001)  # standard normal
+        reports = np.stack([draws * 2**10, np.ones_like(draws)], axis=1)  # steps in sigma
         for value in values:
             law = np.exp(spec.log_density(reports, np.array([value])))
-            axis.plot(draws, law, label=f"value {value:g}")
+            axis.plot(draws * spec.sigma, law, label=f"value {value:g}")
         axis.set(xlabel="draw", title=title, ylim=(0, 1.05))
     axes[0, 0].set_ylabel("Pr[kept | draw]")
     axes[0, 0].legend(frameon=False, fontsize="small")
