@@ -39,6 +39,7 @@ EPSILON = By(_check_epsilon, (1e-5, 31.0, 0, -1.0, float("nan"), float("inf"), "
 RADIUS = By(check_scale, (0.0, -1.0, 1e30, float("nan"), "1"))
 
 P_co = TypeVar("P_co", bound="MeanRound", covariant=True)
+V_co = TypeVar("V_co", bound="VectorRound", covariant=True)
 
 
 class VectorRandomizer(MeanRandomizer[P_co]):
@@ -122,7 +123,7 @@ class VectorRandomizer(MeanRandomizer[P_co]):
         check_norms(name, values, "radius", self.radius)
 
 
-class CapRandomizer(VectorRandomizer[P_co]):
+class CapRandomizer(VectorRandomizer[V_co]):
     """Base class of the specs whose reports are tilted towards a cap; see `_sphere`."""
 
     __slots__ = ()
