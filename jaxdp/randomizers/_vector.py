@@ -138,7 +138,7 @@ class CapRandomizer(VectorRandomizer[V_co]):
         return self._solution().epsilon
 
 
-class PaddedCapRandomizer(CapRandomizer[P_co]):
+class PaddedCapRandomizer(CapRandomizer[V_co]):
     """Base class of the specs that report from a cap around the padded vector (x, last)."""
 
     __slots__ = ()
