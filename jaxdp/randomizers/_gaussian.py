@@ -317,11 +317,13 @@ def _calibrated(
 ) -> tuple[int, float]:
     """The nominal steps in sigma, and the least sigma whose `rounded_delta` is at most delta."""
     least = gaussian_sigma(epsilon, delta, 2 * radius)
-    for number in (steps,) if steps else _STEPS:
+    # Of the grids that `validate` accepts; the smallest where there is none, which it then refuses.
+    fine = tuple(n for n in _STEPS if n * radius <= _LARGEST_INPUT * least) or _STEPS[:1]
+    for number in (steps,) if steps else fine:
         bound = functools.partial(
             _scaled_delta, epsilon, least, radius, NormalNoise.of(number), dim
         )
-        pinned = steps is not None or number == _STEPS[-1]
+        pinned = steps is not None or number == fine[-1]
         for most in (1.01, 1.1, 1.3, 2.0) if pinned else (1.01,):
             if bound(most) <= delta:
                 return number, least * _smallest(bound, delta, most)

@@ -1,19 +1,13 @@
-"""The one list of frequency oracles, and what a protocol asks of any oracle that it is given."""
+"""The one list of frequency oracles."""
 
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
-import jax
-
-from .._checks import Instance
-from .._contract import Round, Tree
 from ._hadamard_bit import HadamardBit
 from ._hadamard_response import HadamardResponse
 from ._krr import KRR
 from ._local_hashing import LocalHashing
-from ._params import CountedRound
 from ._projective_geometry import ProjectiveGeometryResponse
 from ._subset_selection import SubsetSelection
 from ._support import FrequencyOracle
@@ -36,13 +30,6 @@ FREQUENCY_ORACLES: Mapping[str, OracleMaker] = MappingProxyType(
 )
 """The oracles that take a domain and an epsilon alone, by name: what rankings compare."""
 
-ORACLE = Instance(
-    FrequencyOracle,
-    "the spec of a frequency oracle, which counts the users with each value, such as "
-    "jaxdp.randomizers.HadamardResponse(num_values, epsilon)",
-)
-"""The check of a field that holds a frequency oracle."""
-
 
 def frequency_oracles(num_values: int, epsilon: float) -> dict[str, FrequencyOracle]:
     """The oracles of `FREQUENCY_ORACLES` that words of 32 bits can realise, by name.
@@ -64,18 +51,3 @@ def frequency_oracles(num_values: int, epsilon: float) -> dict[str, FrequencyOra
         except ValueError:  # epsilon is too large or too small for its words
             continue
     return made
-
-
-def users_of(tally: Tree) -> jax.Array:
-    """The number of users of an oracle's tally, float64[]; only inside an x64 block.
-
-    Args:
-      tally: a Count of each report, or a dict whose entry "users" is a Count[].
-    """
-    users = tally["users"] if isinstance(tally, dict) else tally
-    return users.sum().f64()
-
-
-def num_counted_reports(round: Round[Any]) -> int | None:
-    """Number of distinct reports where the tally counts each of them; None for other tallies."""
-    return round.num_reports if isinstance(round, CountedRound) else None

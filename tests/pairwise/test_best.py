@@ -88,7 +88,7 @@ def test_a_matrix_that_is_not_symmetric():
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"kernel": np.ones((2, 3))}, "matrix"),
+        ({"kernel": np.ones((2, 3))}, "kernel"),
         ({"num_users": 1}, "num_users"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"num_values": None}, "num_values"),

@@ -172,3 +172,11 @@ def test_populations_and_grids_that_do_not_fit():
         Gaussian(2, 30.0, 1e-6)
     with pytest.raises(ValueError, match="steps must be larger"):
         Gaussian(2**20, 0.01, 1e-9, steps=64)
+
+
+@pytest.mark.parametrize("dim", [64, 10**5, 2 * 10**5, 10**6])
+def test_the_default_grid_fits_any_dimension(dim):
+    """Fine enough for delta, and never finer than what `validate` accepts."""
+    spec = Gaussian(dim, epsilon=1.0, delta=1e-6)
+    assert spec.exact_delta() <= 1e-6
+    assert spec.sigma < 1.07 * Gaussian(3, epsilon=1.0, delta=1e-6).sigma
