@@ -44,8 +44,9 @@ def run(
       method: "per_user" simulates every user; "tally" draws the tally at once, exact in law, where
         every round has a `law`; "auto" takes what it expects to be faster.
       mesh: devices to split the users over; None for one device.
-      block_size: users per block, a power of two; None for a good default. Integer tallies are the
-        same bits for every mesh and block size.
+      block_size: users per block, a power of two; None for a good default. Tallies are the same
+        bits for every mesh and block size, but for reports that are rounded from floats (sphere
+        mechanisms), of which a few may move by one grid step from one program to another.
 
     Returns:
       The estimate: NumPy float64, or a jax array of the caller's precision inside jit.
