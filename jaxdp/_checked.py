@@ -1,8 +1,10 @@
-"""The base of frozen values with checked fields that build nothing: kernels, grids, convex sets."""
+"""Frozen values whose fields are checked on creation: specs, kernels, grids, convex sets."""
 
+import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
-from ._contract import field_checks
+from ._checks import Check
 
 
 class Checked:
@@ -22,3 +24,10 @@ class Checked:
 
     def validate(self) -> None:
         """Raises ValueError unless the fields, each checked before, fit together."""
+
+
+def field_checks(cls: type) -> Iterator[tuple[str, Check]]:
+    """The names and checks of the checked fields of a class made by `spec`, in their order."""
+    for each in dataclasses.fields(cls):
+        if "check" in each.metadata:
+            yield each.name, each.metadata["check"]

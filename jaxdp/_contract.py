@@ -18,7 +18,7 @@ import abc
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, dataclass_transform, final
 
 import jax
@@ -27,6 +27,7 @@ import numpy as np
 
 from jaxdp_kernels.randomize_and_tally import Draft
 
+from ._checked import Checked
 from ._checks import Check
 from ._spec import check_key, is_traced
 from .population import Population
@@ -54,8 +55,7 @@ def params(cls: C) -> C:
     """Makes a class of params: a frozen dataclass, registered as a pytree.
 
     Raises:
-      TypeError: a field has the name of a property of a base, which would hide it; or a `Through`
-        makes other reports than its inner round, and would inherit a wrong law.
+      TypeError: a field has the name of a property of a base, which would hide it.
     """
     for name in inspect.get_annotations(cls):
         if any(isinstance(vars(base).get(name), property) for base in cls.__mro__[1:]):
@@ -63,23 +63,7 @@ def params(cls: C) -> C:
                 f"{cls.__name__}.{name} must not be a field: a base has a property of this name. "
                 "Name the field otherwise, and return it from the property."
             )
-    if issubclass(cls, Params):
-        _check_through(cls)
     return cast(C, jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls)))
-
-
-def _check_through(cls: type) -> None:
-    """Raises TypeError where a subclass of `Through` overrides half of what belongs together."""
-    above = [base.__name__ for base in cls.__mro__]
-    if "Through" not in above[1:]:
-        return
-    said = {name for base in cls.__mro__[: above.index("Through")] for name in vars(base)}
-    absent = {"law", "kernels", "draft"} - said
-    if said & {"from_bits", "value"} and absent:
-        raise TypeError(
-            f"{cls.__name__} must define {', '.join(sorted(absent))}: its reports are not those of "
-            "its inner round, whose laws would be wrong for it; return None, or Kernels()."
-        )
 
 
 def field(
@@ -281,7 +265,7 @@ class Described(abc.ABC):
         return None
 
 
-class Spec(Described, Generic[P_co]):
+class Spec(Described, Checked, Generic[P_co]):
     """Base of all specs: checked fields, hashable and JSON-able; exact questions on the host.
 
     A subclass is made by `spec`, its fields by `field`. P, what it builds, is a `Params`, or
@@ -289,19 +273,6 @@ class Spec(Described, Generic[P_co]):
     """
 
     __slots__ = ()
-
-    def __post_init__(self) -> None:
-        for name, check in field_checks(type(self)):
-            self._settle(**{name: check(name, getattr(self, name))})
-        self.validate()
-
-    def _settle(self, **fields: Any) -> None:
-        """Stores fields that are made of others; for `validate` alone."""
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def validate(self) -> None:
-        """Raises ValueError unless the fields, each checked before, fit together."""
 
     @abc.abstractmethod
     def build(self, word_bits: int = 32) -> P_co:
@@ -314,13 +285,6 @@ class Spec(Described, Generic[P_co]):
     def exact_delta(self) -> float:
         """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure."""
         return 0.0
-
-
-def field_checks(cls: type) -> Iterator[tuple[str, Check]]:
-    """The names and checks of the checked fields of a spec's class, in their order."""
-    for each in dataclasses.fields(cls):
-        if "check" in each.metadata:
-            yield each.name, each.metadata["check"]
 
 
 class Params(Described, Generic[O]):
@@ -510,10 +474,24 @@ class Round(Params[T]):
 class Through(Round[T]):
     """Base of rounds in which users do what an inner round says; `estimate` is its own.
 
-    A subclass has the field `inner`, or returns the inner round from a property of that name.
+    A subclass has the field `inner`, or returns the inner round from a property of that name. One
+    that makes other reports (`from_bits`, `value`) defines `law`, `kernels` and `draft` as well:
+    those of the inner round would be wrong for it. A TypeError says so where the class is made.
     """
 
     inner: Any  # Round[T]: a field or a property of the subclass
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = cls.__mro__[: cls.__mro__.index(Through)]
+        said = {name for base in own for name in vars(base)}
+        absent = {"law", "kernels", "draft"} - said
+        if said & {"from_bits", "value"} and absent:
+            raise TypeError(
+                f"{cls.__name__} must define {', '.join(sorted(absent))}: its reports are not "
+                "those of its inner round, whose laws would be wrong for it; return None, or "
+                "Kernels()."
+            )
 
     @property
     def num_words(self) -> int:

@@ -11,7 +11,7 @@ from jax.scipy.special import ndtri
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64, one_program
 from ._binomial import count_operand
-from ._rejection import fraction, uniforms, until_accepted
+from ._rejection import uniforms, until_accepted
 
 _NEAR = 0.04  # |y| up to which the series of `log_accept` is summed
 _NUM_TERMS = 12  # the first one left out is below 1e-16 of the sum
@@ -113,12 +113,6 @@ def normal_quantile(u: jax.Array) -> jax.Array:
     # Not `(1 - u) - 2**-54`: XLA adds the constants up first, to 1.
     tail = jnp.where(upper, 1 - u, u) + jnp.where(upper, -(2.0**-54), 2.0**-54)
     return jnp.where(upper, -1.0, 1.0) * ndtri(tail)
-
-
-@one_program
-def normal_of(words: jax.Array) -> jax.Array:
-    """A standard normal of 53 bits for every pair of words, uint32[..., 2]; in a float64 block."""
-    return normal_quantile(fraction(words[..., 0], words[..., 1]))
 
 
 @functools.partial(one_program, static_argnums=1)

@@ -19,7 +19,7 @@ from .._spec import check_epsilon, check_int, is_traced
 from .._x64 import compiled_in_float64
 from ..random import Count, sum_integers
 from ._exact import exp_lower, log_upper
-from ._levels import FRACTION, NoiseTable, Steps, count_levels, steps_of, sum_reports
+from ._levels import FRACTION, NoiseTable, Steps, count_levels, dither_of, steps_of, sum_reports
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_norms, check_scale
 
 MIN_EPSILON, MAX_EPSILON = 2e-10, 30.0
@@ -482,8 +482,7 @@ class LaplaceParams(MeanRound):
 
     def _levels(self, words: jax.Array, values: jax.Array) -> jax.Array:
         """The levels of values, rounded by the lower halves of words."""
-        dither = (words & np.uint32(FRACTION - 1)).astype(jnp.int32)
-        return self._inside(values).levels(dither)
+        return self._inside(values).levels(dither_of(words))
 
     def _noisy(self, levels: jax.Array, noise: jax.Array) -> jax.Array:
         """Levels plus noise, which is shifted to start at 0, cut to [-J, J]."""

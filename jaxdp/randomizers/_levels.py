@@ -72,6 +72,11 @@ class Steps(NamedTuple):
         return self.signs * (last - first)
 
 
+def dither_of(words: UInt32[Array, "*k"]) -> Int32[Array, "*k"]:
+    """The lower halves of words, uniform on [0, 2**16): what `Steps.levels` rounds by."""
+    return (words & np.uint32(FRACTION - 1)).astype(jnp.int32)
+
+
 def steps_of(
     values: Float[Array | np.ndarray, "*k d"], scale: Float32[Array, ""], num_levels: int
 ) -> Steps:

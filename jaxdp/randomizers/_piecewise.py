@@ -15,7 +15,7 @@ from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ._exact import exp_lower, log_upper
-from ._levels import FRACTION, NoiseTable, Steps, count_levels, steps_of, sum_reports
+from ._levels import FRACTION, NoiseTable, Steps, count_levels, dither_of, steps_of, sum_reports
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_scale
 
 _MOST_LEVELS = 2**13
@@ -336,8 +336,7 @@ class PiecewiseParams(MeanRound):
         return self._report(jax.vmap(self._level)(words[1], values), place), sure
 
     def _level(self, word: jax.Array, value: jax.Array) -> jax.Array:
-        dither = (word & np.uint32(FRACTION - 1)).astype(jnp.int32)
-        return self._inside(value).levels(dither)[0]
+        return self._inside(value).levels(dither_of(word))[0]
 
     @property
     def law(self) -> TallyLaw[dict[str, Count]]:

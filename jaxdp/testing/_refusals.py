@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._contract import field_checks
+from .._checked import field_checks
 from .._spec import spec_from_json, spec_to_json
 from ..randomizers import FrequencyOracle, MeanRandomizer, Randomizer
 from ._subject import Subject, check

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._contract import Spec
+from .._contract import Spec, Tree
 from ..population import Population
 from ..randomizers import MeanRandomizer, Randomizer
 from ._subject import CHECKS, Subject
@@ -51,18 +51,16 @@ def check_randomizer(
     """
     if population is None:
         population = _extreme_population(spec)
-    _run(
+    subject = Subject(
         spec,
-        population,
-        checks,
-        key,
-        unbiased,
-        exact,
-        private,
-        floats,
-        num_trials,
-        ("randomizer", "protocol"),
+        *_users(population, key),
+        unbiased=unbiased,
+        exact=exact,
+        private=private,
+        floats=floats,
+        num_trials=num_trials,
     )
+    _run(subject, checks, ("randomizer", "protocol"))
 
 
 def check_protocol(
@@ -102,7 +100,16 @@ def check_protocol(
       >>> population = jaxdp.Population.from_histogram([30, 50, 20])
       >>> check_protocol(spec, population, checks=["bad_fields_are_refused", "tallies_merge"])
     """
-    _run(spec, population, checks, key, unbiased, exact, private, floats, num_trials, ("protocol",))
+    subject = Subject(
+        spec,
+        *_users(population, key),
+        unbiased=unbiased,
+        exact=exact,
+        private=private,
+        floats=floats,
+        num_trials=num_trials,
+    )
+    _run(subject, checks, ("protocol",))
 
 
 def applicable(subject: Subject) -> tuple[str, ...]:
@@ -113,36 +120,21 @@ def applicable(subject: Subject) -> tuple[str, ...]:
     )
 
 
-def _run(
-    spec: Spec[Any],
-    population: Population,
-    checks: Iterable[str] | None,
-    key: jax.Array | None,
-    unbiased: bool,
-    exact: bool,
-    private: bool,
-    floats: bool,
-    num_trials: int,
-    kinds: tuple[str, ...],
-) -> None:
-    subject = Subject(
-        spec,
-        population.counts().numpy(),
-        jax.tree.map(np.asarray, population.inputs),
-        jax.random.key(0) if key is None else key,
-        unbiased=unbiased,
-        exact=exact,
-        private=private,
-        floats=floats,
-        num_trials=num_trials,
-    )
+def _users(population: Population, key: jax.Array | None) -> tuple[np.ndarray, Tree, jax.Array]:
+    """The counts and inputs of a population, and a key."""
+    inputs = jax.tree.map(np.asarray, population.inputs)
+    return population.counts().numpy(), inputs, jax.random.key(0) if key is None else key
+
+
+def _run(subject: Subject, checks: Iterable[str] | None, kinds: tuple[str, ...]) -> None:
     names = applicable(subject)
     asked = [name for name in names if CHECKS[name].of in kinds] if checks is None else list(checks)
     unknown = [name for name in asked if name not in names]
     if unknown:
+        name = type(subject.spec).__name__
         raise ValueError(
-            f"checks must be among those that apply to {type(spec).__name__}, got {unknown[0]!r}; "
-            f"these are {', '.join(names)}."
+            f"checks must be among those that apply to {name}, got {unknown[0]!r}; these are "
+            f"{', '.join(names)}."
         )
     for name in asked:
         CHECKS[name](subject)

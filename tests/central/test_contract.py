@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate
 from scipy import stats as laws
 
-from jaxdp._contract import field_checks
+from jaxdp._checked import field_checks
 from jaxdp.accounting import gaussian_delta, gaussian_sigma
 from jaxdp.central import CosineSet, MomentSet
 from tests import stats

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxdp._checked import field_checks
 from jaxdp._checks import By
-from jaxdp._contract import Draft, TallyLaw, field, field_checks, params, spec
+from jaxdp._contract import Draft, TallyLaw, field, params, spec
 from jaxdp.population import Population
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, Laplace, PrivUnit

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..threefry_words import UserWords, users_words
+from ..threefry_words.ref import user_axes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +77,9 @@ def users_reports(
     randomizer: Randomizer, key_data: jax.Array, start: jax.Array, users: jax.Array, values: Any
 ) -> Any:
     """The reports of users at any places after the first of a tile, each with words of its own."""
-    num_words = randomizer.num_words
-    words = users_words(key_data, start, users, num_words)
-    axes = UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
+    words = users_words(key_data, start, users, randomizer.num_words)
 
     def report(words: UserWords, value: Any) -> Any:
         return randomizer.from_bits(words if randomizer.lazy_words else words[:], value)
 
-    return jax.vmap(report, in_axes=(axes, 0))(words, values)
+    return jax.vmap(report, in_axes=(user_axes(randomizer.num_words), 0))(words, values)

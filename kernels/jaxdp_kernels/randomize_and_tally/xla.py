@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..threefry_words import LANES, TILE, UserWords, threefry_words, users_words
+from ..threefry_words import LANES, TILE, threefry_words, users_words
+from ..threefry_words.ref import first_words
 from ..threefry_words.xla import threefry_tiles
 from .ref import Draft, Randomizer, randomize_and_tally_ref, users_reports
 
@@ -48,9 +49,7 @@ def _by_draft(
         tiles = -(-size // TILE)
         words = threefry_tiles(key_data, start, tiles, num_words, draft.num_words)
     else:
-        axes = UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
-        each = users_words(key_data, start, users, num_words)
-        words = jax.vmap(lambda user: user[0 : draft.num_words], (axes,), -1)(each)[None]
+        words = first_words(users_words(key_data, start, users, num_words), draft.num_words)[None]
     tiles, _, width = words.shape
 
     def by_tile(leaf: jax.Array) -> jax.Array:

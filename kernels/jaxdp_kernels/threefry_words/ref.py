@@ -114,10 +114,20 @@ def users_words(
     return UserWords(key_data, high, low, second, num_words)
 
 
+def user_axes(num_words: int) -> UserWords:
+    """The axes along which `jax.vmap` takes one user of `users_words`."""
+    return UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
+
+
+def first_words(users: UserWords, number: int) -> jax.Array:
+    """The first words of the users of `users_words`, uint32[number, n]."""
+    axes = user_axes(users.num_words)
+    return jax.vmap(lambda user: user[0:number], in_axes=(axes,), out_axes=-1)(users)
+
+
 def threefry_words_ref(
     key_data: jax.Array, start: jax.Array, num_users: int, num_words: int
 ) -> jax.Array:
     """The words of the first users of consecutive tiles; see `threefry_words`."""
     users = users_words(key_data, start, lax.iota(jnp.uint32, num_users), num_words)
-    axes = UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]
-    return jax.vmap(lambda user: user[0:num_words], in_axes=(axes,), out_axes=-1)(users)
+    return first_words(users, num_words)
