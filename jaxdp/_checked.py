@@ -14,10 +14,10 @@ class Checked:
 
     def __post_init__(self) -> None:
         for name, check in field_checks(type(self)):
-            self._settle(**{name: check(name, getattr(self, name))})
+            self.settle(**{name: check(name, getattr(self, name))})
         self.validate()
 
-    def _settle(self, **fields: Any) -> None:
+    def settle(self, **fields: Any) -> None:
         """Stores fields that are made of others; for `validate` alone."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)

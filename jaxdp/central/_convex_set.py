@@ -197,7 +197,7 @@ class Intersection(ConvexSet):
         center = self.center.values.astype(np.float64)
         if center.shape != self.shape:
             raise ValueError(f"center must have shape {self.shape}, got {center.shape}.")
-        self._settle(center=FrozenArray(center))
+        self.settle(center=FrozenArray(center))
         for part in self.parts:
             away = float(np.linalg.norm(np.asarray(_at(part, center), np.float64) - center))
             if not away <= 1e-5 * (1.0 + float(np.linalg.norm(center))):

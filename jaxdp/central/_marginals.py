@@ -159,7 +159,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
             f"order must be such that the answers fit, got {k} of {n} features",
         )
         if self.noise is None:
-            self._settle(noise=self._least_noise())
+            self.settle(noise=self._least_noise())
         if method == "flattened" and k % 2:
             raise ValueError(
                 f"order must be even for method='flattened', got {k}: an odd tensor is no square "
@@ -175,7 +175,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         if method == "flattened" and self.sparsity is not None and self.noise == "parities":
             raise ValueError("noise must be 'marginals' for method='flattened' with a sparsity.")
         if method == "moments":
-            self._settle(level=self.moment_set.level)
+            self.settle(level=self.moment_set.level)
         elif self.level is not None:
             raise ValueError(
                 f"level must be None for method={method!r}, got {self.level!r}: only 'moments' has "

@@ -93,7 +93,7 @@ class MomentSet(ConvexSet):
                 )
         lowest = -(-k // 2)
         level = lowest if self.level is None else self.level
-        self._settle(level=check_int("level", level, low=lowest, high=n))
+        self.settle(level=check_int("level", level, low=lowest, high=n))
         check_memory(
             self.num_bytes,
             f"level must be such that the moment matrix fits, got {self.level} with "

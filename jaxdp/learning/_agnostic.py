@@ -87,7 +87,7 @@ class AgnosticLearner(Learner):
                 "the best one for that many users is chosen."
             )
         queries = self._correlations()
-        self._settle(
+        self.settle(
             num_users=queries.num_users,
             factorization=queries.factorization,
             tolerance=queries.alpha,

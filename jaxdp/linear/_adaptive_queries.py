@@ -162,7 +162,7 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
 
     def validate(self) -> None:
         """Raises unless one bit can answer queries so bounded, and the analyst can be hashed."""
-        self._settle(bound=self.randomizer.bound)
+        self.settle(bound=self.randomizer.bound)
         try:
             hash(self.analyst)
         except TypeError as error:

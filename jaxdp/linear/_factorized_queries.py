@@ -159,7 +159,7 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
             )
         factors = Factors(left, right, np.broadcast_to(shift, left.shape[1:]))
         check_product(factors.matrix, self.workload.values, alpha, "the workload")
-        self._settle(alpha=alpha, factorization=tuple(FrozenArray(x) for x in factors))
+        self.settle(alpha=alpha, factorization=tuple(FrozenArray(x) for x in factors))
 
     def factors(self) -> Factors:
         """The factors in use; the largest column norm of `right` is 1."""

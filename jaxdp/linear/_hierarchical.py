@@ -138,14 +138,14 @@ class HierarchicalQueries(AdditiveProtocol["HierarchicalParams"]):
             fits = {b: _fit(self, b) for b in branchings}
             branching = min(fits, key=lambda b: fits[b][0])
             weights = fits[branching][1]
-        self._settle(branching=branching)
+        self.settle(branching=branching)
         if np.ndim(weights) != 1 or len(weights) != len(self.widths):
             raise ValueError(
                 f"level_weights must be {len(self.widths)} numbers, one for each level of "
                 f"branching = {branching} on {k} values, got {weights!r}."
             )
         weights = tuple(check_real("level_weights", w, low=0.0) for w in weights)
-        self._settle(level_weights=weights)
+        self.settle(level_weights=weights)
         _oracles(self.oracle, k, self.widths, self.epsilon)  # raises where a level has none
 
     @property

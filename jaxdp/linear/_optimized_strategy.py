@@ -95,7 +95,7 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
         k = self.num_values
         if k < 2:
             raise ValueError("workload must have at least 2 columns: of one value all is known.")
-        self._settle(objective=_check_objective(self.objective, k))
+        self.settle(objective=_check_objective(self.objective, k))
         if self.channel is not None:
             given = FiniteChannel(self.channel, self.epsilon)
             if given.num_values != k:
@@ -108,12 +108,12 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
                     f"num_outputs = {self.num_outputs!r} must be left out or be the number of "
                     f"columns of channel, {given.num_reports}."
                 )
-            self._settle(channel=given.table, num_outputs=given.num_reports)
+            self.settle(channel=given.table, num_outputs=given.num_reports)
             _solution(self)
         else:
             outputs = 4 * k if self.num_outputs is None else self.num_outputs
             high = max(2, MAX_ENTRIES // k)
-            self._settle(num_outputs=check_int("num_outputs", outputs, low=2, high=high))
+            self.settle(num_outputs=check_int("num_outputs", outputs, low=2, high=high))
 
     @property
     def randomizer(self) -> FiniteChannel:

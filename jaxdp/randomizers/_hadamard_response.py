@@ -97,7 +97,7 @@ class HadamardResponse(FrequencyOracle):
     def validate(self) -> None:
         """Settles the number of blocks; raises ValueError where a word cannot realise epsilon."""
         if self.num_blocks is None:
-            self._settle(num_blocks=_best_blocks(self.num_values, self.epsilon))
+            self.settle(num_blocks=_best_blocks(self.num_values, self.epsilon))
         blocks = check_int("num_blocks", self.num_blocks, low=1, high=self.num_values)
         if blocks & (blocks - 1):
             raise ValueError(

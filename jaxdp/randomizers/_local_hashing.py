@@ -86,7 +86,7 @@ class LocalHashing(SupportOracle):
     def validate(self) -> None:
         """Settles the range of hashes; raises ValueError where a word cannot realise epsilon."""
         if self.hash_range is None:
-            self._settle(hash_range=_best_range(self.num_values, self.epsilon))
+            self.settle(hash_range=_best_range(self.num_values, self.epsilon))
         try:
             self._response()
         except ValueError as error:

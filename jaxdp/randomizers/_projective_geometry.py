@@ -102,7 +102,7 @@ class ProjectiveGeometryResponse(SupportOracle):
     def validate(self) -> None:
         """Settles the order; raises ValueError where two words cannot realise epsilon."""
         if self.order is None:
-            self._settle(order=_best_order(self.num_values, self.epsilon))
+            self.settle(order=_best_order(self.num_values, self.epsilon))
         order = self._order
         if order not in prime_powers(order):
             raise ValueError(

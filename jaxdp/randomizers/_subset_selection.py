@@ -94,7 +94,7 @@ class SubsetSelection(SupportOracle):
         """Settles the size of sets; raises ValueError where words cannot realise epsilon."""
         k = self.num_values
         if self.subset_size is None:
-            self._settle(subset_size=_best_size(k, self.epsilon))
+            self.settle(subset_size=_best_size(k, self.epsilon))
         check_int("subset_size", self.subset_size, low=1, high=k - 1)
         self._outside(32)
         empty = self._empty(32)

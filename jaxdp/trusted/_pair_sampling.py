@@ -115,7 +115,7 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
         """Raises unless the kernel goes with the rest; finds the number of matchings."""
         best = self.num_permutations is None
         if best:
-            self._settle(num_permutations=1)
+            self.settle(num_permutations=1)
         PairsProtocol.validate(self)
         if best:
             if not self.kernel.is_linear:
@@ -123,7 +123,7 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
                     "num_permutations must be given for a statistic that is not linear, whose "
                     "worst case is not known; best_num_permutations(counts) finds it for users."
                 )
-            self._settle(num_permutations=self._best(lambda one: one._limit()))
+            self.settle(num_permutations=self._best(lambda one: one._limit()))
 
     @property
     def pair_epsilon(self) -> float:

@@ -125,7 +125,7 @@ def test_public_names_pass():
 
 
 def test_private_attributes_and_overrides_are_seen():
-    """`_settle` is defined by `Spec`; `_sum`, which jaxdp's vector rounds give, by a base."""
+    """`_owned` is defined by nobody here; `_sum`, which jaxdp's vector rounds give, by a base."""
 
     class Base:
         def _sum(self) -> int:
@@ -138,8 +138,8 @@ def test_private_attributes_and_overrides_are_seen():
         def _mine(self) -> int:
             return 2
 
-    source = "def _mine(x): ...\nself._mine(self._settle(x=1))"
-    assert list(private_attributes(source)) == ["_settle"]
+    source = "def _mine(x): ...\nself._mine(self._owned(x=1))"
+    assert list(private_attributes(source)) == ["_owned"]
     assert list(overridden(Derived)) == ["_sum"]
 
 

@@ -160,7 +160,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
             if part is None:
                 part = label_part(self.epsilon, self.height, self.split, self.delta)
             check_real("label_epsilon", part, low=0.0, high=self.epsilon)
-            self._settle(label_epsilon=part)
+            self.settle(label_epsilon=part)
         elif self.label_epsilon is not None:
             raise ValueError(
                 f"label_epsilon must be None for labels = {self.labels!r}, which spend nothing on "

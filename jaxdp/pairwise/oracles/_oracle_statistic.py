@@ -102,7 +102,7 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
     def validate(self) -> None:
         """Raises ValueError unless the kernel and the oracle have one domain."""
         if self.num_values is None:
-            self._settle(num_values=self.oracle.num_values)
+            self.settle(num_values=self.oracle.num_values)
         if self.num_bins != self.oracle.num_values:
             raise ValueError(
                 f"num_values is {self.num_values}, so {self.num_bins} values, but the oracle has "

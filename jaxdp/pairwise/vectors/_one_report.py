@@ -153,10 +153,10 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
                         "kernel must be a kernel, a matrix or a tuple of kernels, got "
                         f"{each!r} in a tuple; a matrix becomes a kernel by PairKernel.from_matrix."
                     )
-            self._settle(kernel=tuple(given))
+            self.settle(kernel=tuple(given))
         else:
             by_hand = self.factorization is not None
-            self._settle(kernel=as_kernel(given, by_hand, depth=5))
+            self.settle(kernel=as_kernel(given, by_hand, depth=5))
         PairwiseProtocol.validate(self)
         if self.rank is not None:
             check_int("rank", self.rank, low=1, high=self.num_bins)
@@ -176,7 +176,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
                 f"weights must be a tuple of {size} numbers, one for each average, got "
                 f"{self.weights!r}."
             )
-        self._settle(weights=tuple(check_real("weights", w, low=0.0) for w in self.weights))
+        self.settle(weights=tuple(check_real("weights", w, low=0.0) for w in self.weights))
 
     def _accept(self, given: object) -> None:
         """Stores a given factorization as (columns, scales, linear, constant), if it fits."""
@@ -192,7 +192,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
             return
         factor = given_factor(given, matrices[0])
         arrays = factor.columns, factor.scales, factor.linear, factor.constant
-        self._settle(factorization=tuple(FrozenArray(x) for x in arrays))
+        self.settle(factorization=tuple(FrozenArray(x) for x in arrays))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -140,7 +140,7 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
     def validate(self) -> None:
         """Raises unless the kernel fits the domain, and the other arguments the kernel."""
         by_hand = self.factorization is not None
-        self._settle(kernel=as_kernel(self.kernel, by_hand, depth=5))
+        self.settle(kernel=as_kernel(self.kernel, by_hand, depth=5))
         PairwiseProtocol.validate(self)
         if not self.kernel.is_linear:
             raise ValueError(
@@ -190,7 +190,7 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
             )
         check_product(left.T @ right + constant, matrix, alpha, "the kernel's matrix")
         arrays = tuple(FrozenArray(x) for x in (left, right, constant))
-        self._settle(alpha=alpha, factorization=arrays)
+        self.settle(alpha=alpha, factorization=arrays)
 
     def embedding(self) -> "PairEmbedding":
         """How values become two vectors; cached."""
