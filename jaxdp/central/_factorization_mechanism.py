@@ -25,7 +25,7 @@ from .._x64 import as_float64, compiled_in_float64, dot
 from ..engine import Census
 from ..factorization import Factorization, central_lower_bound, gamma2, gamma2_approx, gamma_f
 from ..population import Population
-from ..random import ROUND, Count, stream
+from ..random import Count, Stream, stream
 from ._grid_noise import GaussianPrivacy, GridNoise, fixed_point, largest_total, rounded_product
 
 _TOLERANCE = 1e-3  # relative gap of the factorizations that are searched for
@@ -361,7 +361,9 @@ class FactorizationMechanismParams(Interactive[dict[str, Count]]):
     def play(self, key: jax.Array, users: Population, collect: Collect) -> dict[str, Count]:
         """One release; the noise has the stream of round 1."""
         counts = collect(self._values, users, 0)
-        return self.perturb(counts, self.noise.draw(stream(key, ROUND + 1), self.right.shape[:1]))
+        return self.perturb(
+            counts, self.noise.draw(stream(key, Stream.ROUND + 1), self.right.shape[:1])
+        )
 
     def perturb(self, counts: Count, noise: Count) -> dict[str, Count]:
         """What the curator publishes, in integers.

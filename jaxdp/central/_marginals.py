@@ -29,7 +29,7 @@ from .._x64 import compiled_in_float64
 from ..engine import outcome
 from ..population import Population
 from ..projections import IntersectionProjection
-from ..random import ROUND, Count, stream
+from ..random import Count, Stream, stream
 from ._convex_set import check_memory
 from ._flattened import project_flattened
 from ._grid_noise import MAX_SUM, GaussianPrivacy, GridNoise, from_int64, to_int64
@@ -494,7 +494,7 @@ class MarginalsParams(Interactive[dict[str, Count]]):
 
     def play(self, key: jax.Array, users: Population, collect: Collect) -> dict[str, Count]:
         """One release; the noise has the stream of round 1."""
-        noise = self.noise.draw(stream(key, ROUND + 1), (self.counts.num_sets - 1,))
+        noise = self.noise.draw(stream(key, Stream.ROUND + 1), (self.counts.num_sets - 1,))
         return self.perturb(collect(self.counts, users, 0), noise)
 
     @compiled_in_float64

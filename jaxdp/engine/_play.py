@@ -11,7 +11,7 @@ from jax import lax
 
 from .._contract import Independent, Params, Round, TallyLaw
 from ..population import DistributionSource, Population, RoundSource, Source
-from ..random import ROUND, TALLY, Count
+from ..random import Count, Stream
 from ._config import Config
 from ._stream import Census, stream_tally
 
@@ -59,8 +59,10 @@ def _collect(
     law = round.law
     if config.method == "tally":
         assert law is not None, "checked by `configure`"
-        return _draw_tally(round, law, users, stream(TALLY), config)
-    return stream_tally(round, users, stream(ROUND), mesh=config.mesh, block_size=config.block_size)
+        return _draw_tally(round, law, users, stream(Stream.TALLY), config)
+    return stream_tally(
+        round, users, stream(Stream.ROUND), mesh=config.mesh, block_size=config.block_size
+    )
 
 
 def _draw_tally(

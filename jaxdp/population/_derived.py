@@ -11,10 +11,8 @@ from jax import lax
 
 from .._x64 import compiled_in_float64
 from ..random import (
-    ASSIGN,
-    DRAWS,
-    ORDER,
     Count,
+    Stream,
     multinomial,
     multivariate_hypergeometric,
     permute,
@@ -33,7 +31,7 @@ class _Derived(Source):
 
     def draws(self, number: int) -> jax.Array:
         """A key for the draw of counts; 0 is the base's own."""
-        return jax.random.fold_in(stream(self.key, DRAWS), number)
+        return jax.random.fold_in(stream(self.key, Stream.DRAWS), number)
 
     @property
     def is_random(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -56,7 +54,7 @@ class _Derived(Source):
 
 
 class _Assigned(_Derived):
-    """Users of whom each joins one of several parts, as its word in the stream `ASSIGN` says.
+    """Users of whom each joins one of several parts, as its word in `Stream.ASSIGN` says.
 
     Indices are those of the base; users of other parts are masked.
     """
@@ -69,11 +67,11 @@ class _Assigned(_Derived):
         return self.base.at(users)
 
     def members(self, users: Count) -> jax.Array:
-        word = words_at(stream(self.key, ASSIGN), users, 1)[0]
+        word = words_at(stream(self.key, Stream.ASSIGN), users, 1)[0]
         return self.base.members(users) & self._joins(word)
 
     def reader(self, size: int, first: Count, tiled: bool) -> Reader:
-        base, key = self.base.reader(size, first, tiled), stream(self.key, ASSIGN)
+        base, key = self.base.reader(size, first, tiled), stream(self.key, Stream.ASSIGN)
 
         def read(start: Count) -> tuple[Any, jax.Array]:
             values, mask = base(start)
@@ -131,7 +129,7 @@ class ShuffledSource(_Derived):
     """The users of another source in a pseudorandom order."""
 
     def at(self, users: Count) -> Any:
-        return self.base.at(permute(stream(self.key, ORDER), users, self.base.size))
+        return self.base.at(permute(stream(self.key, Stream.ORDER), users, self.base.size))
 
     def counts(self) -> Count:
         return self.base.counts()
@@ -158,7 +156,7 @@ class PairSource(_Derived):
 
     def at(self, users: Count) -> Any:
         first = users + users
-        key, n = stream(self.key, ORDER), self.base.size
+        key, n = stream(self.key, Stream.ORDER), self.base.size
         return tuple(self.base.at(permute(key, first + side, n)) for side in (0, 1))
 
     @property

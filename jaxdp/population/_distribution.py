@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from .._x64 import compiled_in_float64
-from ..random import DRAWS, POPULATION, Count, multinomial, stream, words, words_at
+from ..random import Count, Stream, multinomial, stream, words, words_at
 from ._source import Reader, Source, values_of
 
 _BITS = 32
@@ -68,11 +68,11 @@ class DistributionSource(Source):
         return stream(self.key, name)
 
     def at(self, users: Count) -> Any:
-        return self._value(words_at(self.stream(POPULATION), users, 1)[0])
+        return self._value(words_at(self.stream(Stream.POPULATION), users, 1)[0])
 
     def reader(self, size: int, first: Count, tiled: bool) -> Reader:
         del first
-        key = self.stream(POPULATION)
+        key = self.stream(Stream.POPULATION)
 
         def read(start: Count) -> tuple[Any, jax.Array]:
             word = words(key, start, size, 1, tiled=tiled)[0]
@@ -98,7 +98,7 @@ class DistributionSource(Source):
 
     @compiled_in_float64
     def counts(self) -> Count:
-        key = jax.random.fold_in(self.stream(DRAWS), 0)
+        key = jax.random.fold_in(self.stream(Stream.DRAWS), 0)
         return multinomial(key, self.size, self.weights.f64())
 
 

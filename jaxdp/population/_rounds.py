@@ -20,7 +20,7 @@ MAX_ROUNDS = 2**16
 class RoundSource(_Assigned):
     """The users of one round, where every user joins one of the rounds, all equally likely.
 
-    User i joins round `floor(w d / 2**32)`, w being the user's word in the trial's stream `ASSIGN`
+    User i joins round `floor(w d / 2**32)`, w being the user's word in the trial's `Stream.ASSIGN`
     and d the number of rounds: the assignment is fixed before any round is run. A round's
     probability is 1/d up to 2**-32, and both the per-user and the drawn assignments realise it.
     Unlike a group of `Population.split`, a round takes no memory and no time per round, so that

@@ -20,13 +20,7 @@ from ._tally import everyone as everyone
 from ._tally import histogram as histogram
 from ._tally import sum_integers as sum_integers
 from ._tally import sum_squares as sum_squares
-from ._words import ASSIGN as ASSIGN
-from ._words import DRAWS as DRAWS
-from ._words import ORDER as ORDER
-from ._words import POPULATION as POPULATION
-from ._words import PUBLIC as PUBLIC
-from ._words import ROUND as ROUND
-from ._words import TALLY as TALLY
+from ._words import Stream as Stream
 from ._words import part_of as part_of
 from ._words import stream as stream
 from ._words import user_words as user_words

@@ -1,5 +1,6 @@
 """Random words: a pure function of (stream key, user, word)."""
 
+import enum
 import functools
 from typing import Any
 
@@ -14,20 +15,24 @@ from .._spec import check_key
 from .._x64 import one_program
 from ._count import Count
 
-POPULATION = 0
-"""Stream of the users' values, where these are random."""
-ASSIGN = 1
-"""Stream of the assignment of users to groups."""
-PUBLIC = 2
-"""Stream of public randomness (hash functions, rotations) that users and analyst share."""
-ORDER = 4
-"""Stream of pseudorandom orders of the users."""
-DRAWS = 5
-"""Key of the draws of a random population's counts; folded, never turned into words."""
-ROUND = 2**16
-"""`ROUND + r` is the stream of the users' words in round `r`."""
-TALLY = 2**24
-"""`TALLY + r` is the key of the draws of a whole tally in round `r`."""
+
+class Stream(enum.IntEnum):
+    """Names of the streams under a trial's key, for `stream`."""
+
+    POPULATION = 0
+    """The users' values, where these are random."""
+    ASSIGN = 1
+    """The assignment of users to groups."""
+    PUBLIC = 2
+    """Public randomness (hash functions, rotations) that users and analyst share."""
+    ORDER = 4
+    """Pseudorandom orders of the users."""
+    DRAWS = 5
+    """The draws of a random population's counts; this key is folded, never turned into words."""
+    ROUND = 2**16
+    """`ROUND + r` is the stream of the users' words in round `r`."""
+    TALLY = 2**24
+    """`TALLY + r` is the key of the draws of a whole tally in round `r`."""
 
 
 def stream(key: jax.Array, name: int) -> jax.Array:
@@ -35,7 +40,7 @@ def stream(key: jax.Array, name: int) -> jax.Array:
 
     Args:
       key: the trial's key.
-      name: one of this module's constants, such as `POPULATION` or `ROUND + r`.
+      name: a `Stream`, such as `Stream.POPULATION`, or a number made of one: `Stream.ROUND + r`.
 
     Returns:
       `jax.random.fold_in(key, name)`. A key is either folded or turned into words, never both.

@@ -9,7 +9,7 @@ import numpy as np
 from .._contract import Params, Round, Tree
 from ..engine import outcome, run, simulate
 from ..population import Population
-from ..random import ROUND, Count, merge, user_words
+from ..random import Count, Stream, merge, user_words
 from ._subject import Method, Subject, check
 
 BLOCKS = (2**15, 2**16, 2**17)
@@ -76,7 +76,7 @@ def outcome_is_the_tally_of_the_reports(subject: Subject) -> None:
     assert isinstance(params, Round)
     population = subject.population
     users = jnp.arange(population.num_users, dtype=jnp.uint32)
-    stream = jax.random.fold_in(key, ROUND)
+    stream = jax.random.fold_in(key, Stream.ROUND)
 
     def report(user: jax.Array, value: Tree) -> Tree:
         words = user_words(stream, Count.of(user), params.num_words)

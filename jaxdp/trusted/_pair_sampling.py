@@ -18,7 +18,7 @@ from ..accounting import split_epsilon
 from ..pairwise import Kernel
 from ..pairwise.kernels import FORM, KERNEL, NUM_VALUES, Form
 from ..population import Population
-from ..random import PUBLIC, merge, stream
+from ..random import Stream, merge, stream
 from ._pair_sources import MatchingSource
 from ._pairs import DELTA, NOISE, PairOutcome, PairsParams, PairsProtocol
 
@@ -233,7 +233,7 @@ class PairSamplingParams(PairsParams):
 
     def play(self, key: jax.Array, users: Population, collect: Collect) -> PairOutcome:
         """Runs the matchings one after the other; each has public randomness of its own."""
-        public = stream(key, PUBLIC)
+        public = stream(key, Stream.PUBLIC)
 
         def matching(number: jax.Array) -> Tree:
             number = number.astype(jnp.uint32)

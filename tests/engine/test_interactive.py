@@ -81,7 +81,7 @@ def test_rounds_have_words_of_their_own(protocol, key):
     krr = protocol.first
     population = jaxdp.Population.from_histogram(COUNTS)
     words = [
-        jaxdp.random.user_words(jaxdp.random.stream(key, jaxdp.random.ROUND + r), 0, 8)[:]
+        jaxdp.random.user_words(jaxdp.random.stream(key, jaxdp.random.Stream.ROUND + r), 0, 8)[:]
         for r in (0, 1)
     ]
     assert not np.any(np.asarray(words[0]) == np.asarray(words[1]))

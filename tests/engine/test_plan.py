@@ -77,7 +77,7 @@ def test_words_of_a_user_do_not_depend_on_who_else_there_is(key):
     krr = jaxdp.randomizers.KRR(4, 1.0)
     users = np.arange(3000, dtype=np.int32) % 4
     params = krr.build()
-    stream = jaxdp.random.stream(key, jaxdp.random.ROUND)
+    stream = jaxdp.random.stream(key, jaxdp.random.Stream.ROUND)
     words = jaxdp.random.words(stream, Count.of(0), 3000, 1)
     reports = jax.vmap(params.from_bits, in_axes=(-1, 0))(words, jnp.asarray(users))
     for n in (1, 2999, 3000):

@@ -66,7 +66,7 @@ def test_sums_are_those_of_numpy(key):
     """Over 4 blocks; in float32 they would be off by thousands."""
     n = 4 * BLOCK
     values = vectors(n)
-    stream = jaxdp.random.stream(key, jaxdp.random.ROUND)
+    stream = jaxdp.random.stream(key, jaxdp.random.Stream.ROUND)
     words = np.asarray(jaxdp.random.words(stream, Count.of(0), n, DIMENSION))
     terms = values.astype(np.int64) + ((words >> 8).astype(np.int64) - 2**23).T
     found = jaxdp.run(Noisy(), jaxdp.Population.from_values(values), key, block_size=BLOCK)

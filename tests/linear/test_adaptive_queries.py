@@ -245,7 +245,7 @@ def test_every_user_is_in_one_round(num_rounds, key):
         source = RoundSource(base, key, round, num_rounds)
         return source.reader(300, Count.zeros(), tiled=True)(Count.zeros())[1]
 
-    assign = jaxdp.random.stream(key, jaxdp.random.ASSIGN)
+    assign = jaxdp.random.stream(key, jaxdp.random.Stream.ASSIGN)
     word = np.asarray(jaxdp.random.words(assign, Count.zeros(), 300, 1)[0])
     joined = word.astype(np.uint64) * np.uint64(num_rounds) >> np.uint64(32)
     found = np.asarray(members(rounds.astype(np.int32)))

@@ -9,7 +9,7 @@ import jaxdp
 from jaxdp import Population
 from jaxdp.population._distribution import _alias_table, _integer_weights
 from jaxdp.population._source import _running_sum
-from jaxdp.random import POPULATION, Count, stream
+from jaxdp.random import Count, Stream, stream
 from tests import stats
 from tests.marks import slow
 
@@ -216,7 +216,7 @@ def test_word_of_a_user_is_looked_up_in_the_table(p):
 
 def test_drawn_users_are_a_function_of_their_words(key):
     population = Population.from_distribution([0.25, 0.25, 0.5], 1000).bind(key)
-    words = np.asarray(jaxdp.random.words(stream(key, POPULATION), Count.of(0), 1000, 1)[0])
+    words = np.asarray(jaxdp.random.words(stream(key, Stream.POPULATION), Count.of(0), 1000, 1)[0])
     users = np.asarray(population.at(range(1000)))
     np.testing.assert_array_equal(users, np.searchsorted([2**30, 2**31], words, side="right"))
     block, members = population.block(Count.of(100), 50)
