@@ -10,12 +10,6 @@ from ._concepts import rectangles as rectangles
 from ._concepts import signed_examples as signed_examples
 from ._concepts import thresholds as thresholds
 from ._operators import Operator as Operator
-from ._operators import all_range_operator as all_range_operator
-from ._operators import difference_operator as difference_operator
-from ._operators import kronecker_operator as kronecker_operator
-from ._operators import matrix_operator as matrix_operator
-from ._operators import parity_operator as parity_operator
-from ._operators import prefix_operator as prefix_operator
 from ._pairs import auc as auc
 from ._pairs import collision as collision
 from ._pairs import from_function as from_function

@@ -30,168 +30,168 @@ class Operator:
         with jax.enable_x64(True):
             return np.asarray(self.matvec(jnp.eye(self.shape[1], dtype=jnp.float64))).T
 
+    @classmethod
+    def prefix(cls, num_values: int) -> "Operator":
+        """The workload `prefix` as cumulative sums.
 
-def prefix_operator(num_values: int) -> Operator:
-    """The workload `prefix` as cumulative sums.
+        Args:
+          num_values: k >= 1.
 
-    Args:
-      num_values: k >= 1.
+        Returns:
+          Operator of shape (k, k).
 
-    Returns:
-      Operator of shape (k, k).
+        Example:
+          >>> import jax.numpy as jnp
+          >>> from jaxdp import workloads
+          >>> print(workloads.Operator.prefix(3).matvec(jnp.array([1.0, 2.0, 4.0])))
+          [1. 3. 7.]
+        """
+        k = check_int("num_values", num_values, low=1)
+        return cls((k, k), lambda x: jnp.cumsum(x, axis=-1), _suffix_sums)
 
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from jaxdp import workloads
-      >>> print(workloads.prefix_operator(3).matvec(jnp.array([1.0, 2.0, 4.0])))
-      [1. 3. 7.]
-    """
-    k = check_int("num_values", num_values, low=1)
-    return Operator((k, k), lambda x: jnp.cumsum(x, axis=-1), _suffix_sums)
+    @classmethod
+    def difference(cls, num_values: int) -> "Operator":
+        """The inverse of `prefix`: x_i − x_{i−1}, with x_{−1} = 0.
+
+        Args:
+          num_values: k >= 1.
+
+        Returns:
+          Operator of shape (k, k).
+
+        Example:
+          >>> import jax.numpy as jnp
+          >>> from jaxdp import workloads
+          >>> print(workloads.Operator.difference(3).matvec(jnp.array([1.0, 3.0, 7.0])))
+          [1. 2. 4.]
+        """
+        k = check_int("num_values", num_values, low=1)
+        return cls(
+            (k, k),
+            lambda x: jnp.diff(x, axis=-1, prepend=jnp.zeros_like(x[..., :1])),
+            lambda y: -jnp.diff(y, axis=-1, append=jnp.zeros_like(y[..., :1])),
+        )
+
+    @classmethod
+    def all_range(cls, num_values: int) -> "Operator":
+        """The workload `all_range` as differences of cumulative sums: O(k²) instead of O(k³).
+
+        Args:
+          num_values: k >= 1.
+
+        Returns:
+          Operator of shape (k·(k + 1)/2, k).
+
+        Example:
+          >>> import jax.numpy as jnp
+          >>> from jaxdp import workloads
+          >>> print(workloads.Operator.all_range(2).matvec(jnp.array([1.0, 2.0])))
+          [1. 3. 2.]
+        """
+        k = check_int("num_values", num_values, low=1)
+        first, last = np.triu_indices(k)
+
+        def matvec(x):
+            sums = jnp.cumsum(x, axis=-1)
+            before = jnp.concatenate([jnp.zeros_like(x[..., :1]), sums], axis=-1)
+            return sums[..., last] - before[..., first]
+
+        def rmatvec(y):
+            ends = jnp.zeros((*y.shape[:-1], k + 1), y.dtype)
+            ends = ends.at[..., first].add(y).at[..., last + 1].add(-y)
+            return jnp.cumsum(ends, axis=-1)[..., :k]
+
+        return cls((k * (k + 1) // 2, k), matvec, rmatvec)
+
+    @classmethod
+    def parity(cls, num_bits: int) -> "Operator":
+        """All parities of d bits: the Walsh–Hadamard transform, row S read as a bit mask.
+
+        Args:
+          num_bits: d in [1, 30].
+
+        Returns:
+          Operator of shape (2**d, 2**d), equal to its transpose.
+
+        Example:
+          >>> import jax.numpy as jnp
+          >>> from jaxdp import workloads
+          >>> print(workloads.Operator.parity(1).matvec(jnp.array([1.0, 2.0])))
+          [ 3. -1.]
+        """
+        d = check_int("num_bits", num_bits, low=1, high=30)
+
+        def transform(x):
+            for bit in range(d):
+                pairs = x.reshape(*x.shape[:-1], -1, 2, 2**bit)
+                even, odd = pairs[..., 0, :], pairs[..., 1, :]
+                x = jnp.stack([even + odd, even - odd], axis=-2).reshape(x.shape)
+            return x
+
+        return cls((2**d, 2**d), transform, transform)
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> "Operator":
+        """A dense matrix as an operator, to be combined with others by `kronecker`.
+
+        Args:
+          matrix: float[m, k].
+
+        Returns:
+          Operator of shape (m, k).
+
+        Example:
+          >>> import jax.numpy as jnp
+          >>> from jaxdp import workloads
+          >>> print(workloads.Operator.from_matrix([[1.0, 1.0]]).matvec(jnp.array([1.0, 2.0])))
+          [3.]
+        """
+        dense = np.asarray(matrix, np.float64)
+        if dense.ndim != 2 or dense.size == 0:
+            raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
+
+        def product(x, matrix):
+            return jnp.matmul(x, jnp.asarray(matrix, x.dtype), precision="highest")
+
+        return cls(
+            (dense.shape[0], dense.shape[1]),
+            lambda x: product(x, dense.T),
+            lambda y: product(y, dense),
+        )
+
+    @classmethod
+    def kronecker(cls, outer: "Operator", inner: "Operator") -> "Operator":
+        """The Kronecker product: answers outer ⊗ inner, applied one axis at a time.
+
+        Args:
+          outer: of shape (m, k).
+          inner: of shape (m', k').
+
+        Returns:
+          Operator of shape (m·m', k·k').
+
+        Example:
+          >>> import jax.numpy as jnp
+          >>> from jaxdp import workloads
+          >>> prefix = workloads.Operator.prefix(2)
+          >>> print(workloads.Operator.kronecker(prefix, prefix).matvec(jnp.ones(4)))
+          [1. 2. 2. 4.]
+        """
+
+        def both(first, second, lengths):
+            def apply(x):
+                grid = second(x.reshape(*x.shape[:-1], *lengths))
+                grid = jnp.swapaxes(first(jnp.swapaxes(grid, -1, -2)), -1, -2)
+                return grid.reshape(*x.shape[:-1], -1)
+
+            return apply
+
+        return cls(
+            (outer.shape[0] * inner.shape[0], outer.shape[1] * inner.shape[1]),
+            both(outer.matvec, inner.matvec, (outer.shape[1], inner.shape[1])),
+            both(outer.rmatvec, inner.rmatvec, (outer.shape[0], inner.shape[0])),
+        )
 
 
 def _suffix_sums(y):
     return jnp.flip(jnp.cumsum(jnp.flip(y, axis=-1), axis=-1), axis=-1)
-
-
-def difference_operator(num_values: int) -> Operator:
-    """The inverse of `prefix`: x_i − x_{i−1}, with x_{−1} = 0.
-
-    Args:
-      num_values: k >= 1.
-
-    Returns:
-      Operator of shape (k, k).
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from jaxdp import workloads
-      >>> print(workloads.difference_operator(3).matvec(jnp.array([1.0, 3.0, 7.0])))
-      [1. 2. 4.]
-    """
-    k = check_int("num_values", num_values, low=1)
-    return Operator(
-        (k, k),
-        lambda x: jnp.diff(x, axis=-1, prepend=jnp.zeros_like(x[..., :1])),
-        lambda y: -jnp.diff(y, axis=-1, append=jnp.zeros_like(y[..., :1])),
-    )
-
-
-def all_range_operator(num_values: int) -> Operator:
-    """The workload `all_range` as differences of cumulative sums: O(k²) instead of O(k³).
-
-    Args:
-      num_values: k >= 1.
-
-    Returns:
-      Operator of shape (k·(k + 1)/2, k).
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from jaxdp import workloads
-      >>> print(workloads.all_range_operator(2).matvec(jnp.array([1.0, 2.0])))
-      [1. 3. 2.]
-    """
-    k = check_int("num_values", num_values, low=1)
-    first, last = np.triu_indices(k)
-
-    def matvec(x):
-        sums = jnp.cumsum(x, axis=-1)
-        before = jnp.concatenate([jnp.zeros_like(x[..., :1]), sums], axis=-1)
-        return sums[..., last] - before[..., first]
-
-    def rmatvec(y):
-        ends = jnp.zeros((*y.shape[:-1], k + 1), y.dtype)
-        ends = ends.at[..., first].add(y).at[..., last + 1].add(-y)
-        return jnp.cumsum(ends, axis=-1)[..., :k]
-
-    return Operator((k * (k + 1) // 2, k), matvec, rmatvec)
-
-
-def parity_operator(num_bits: int) -> Operator:
-    """All parities of d bits: the Walsh–Hadamard transform, row S read as a bit mask.
-
-    Args:
-      num_bits: d in [1, 30].
-
-    Returns:
-      Operator of shape (2**d, 2**d), equal to its transpose.
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from jaxdp import workloads
-      >>> print(workloads.parity_operator(1).matvec(jnp.array([1.0, 2.0])))
-      [ 3. -1.]
-    """
-    d = check_int("num_bits", num_bits, low=1, high=30)
-
-    def transform(x):
-        for bit in range(d):
-            pairs = x.reshape(*x.shape[:-1], -1, 2, 2**bit)
-            even, odd = pairs[..., 0, :], pairs[..., 1, :]
-            x = jnp.stack([even + odd, even - odd], axis=-2).reshape(x.shape)
-        return x
-
-    return Operator((2**d, 2**d), transform, transform)
-
-
-def matrix_operator(matrix: ArrayLike) -> Operator:
-    """A dense matrix as an operator, to be combined with others by `kronecker_operator`.
-
-    Args:
-      matrix: float[m, k].
-
-    Returns:
-      Operator of shape (m, k).
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from jaxdp import workloads
-      >>> print(workloads.matrix_operator([[1.0, 1.0]]).matvec(jnp.array([1.0, 2.0])))
-      [3.]
-    """
-    dense = np.asarray(matrix, np.float64)
-    if dense.ndim != 2 or dense.size == 0:
-        raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
-
-    def product(x, matrix):
-        return jnp.matmul(x, jnp.asarray(matrix, x.dtype), precision="highest")
-
-    return Operator(
-        (dense.shape[0], dense.shape[1]),
-        lambda x: product(x, dense.T),
-        lambda y: product(y, dense),
-    )
-
-
-def kronecker_operator(outer: Operator, inner: Operator) -> Operator:
-    """The Kronecker product: answers outer ⊗ inner, applied one axis at a time.
-
-    Args:
-      outer: of shape (m, k).
-      inner: of shape (m', k').
-
-    Returns:
-      Operator of shape (m·m', k·k').
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from jaxdp import workloads
-      >>> prefix = workloads.prefix_operator(2)
-      >>> print(workloads.kronecker_operator(prefix, prefix).matvec(jnp.ones(4)))
-      [1. 2. 2. 4.]
-    """
-
-    def both(first, second, lengths):
-        def apply(x):
-            grid = second(x.reshape(*x.shape[:-1], *lengths))
-            grid = jnp.swapaxes(first(jnp.swapaxes(grid, -1, -2)), -1, -2)
-            return grid.reshape(*x.shape[:-1], -1)
-
-        return apply
-
-    return Operator(
-        (outer.shape[0] * inner.shape[0], outer.shape[1] * inner.shape[1]),
-        both(outer.matvec, inner.matvec, (outer.shape[1], inner.shape[1])),
-        both(outer.rmatvec, inner.rmatvec, (outer.shape[0], inner.shape[0])),
-    )

@@ -99,13 +99,13 @@ def test_concepts_are_signs_and_count_right():
 
 
 OPERATORS = {
-    "prefix": (w.prefix_operator(6), w.prefix(6)),
-    "difference": (w.difference_operator(6), np.linalg.inv(w.prefix(6))),
-    "all_range": (w.all_range_operator(5), w.all_range(5)),
-    "parity": (w.parity_operator(3), w.parity(3, 3)[[0, 1, 2, 4, 3, 5, 6, 7]]),
-    "matrix": (w.matrix_operator(w.width_range(5, 2)), w.width_range(5, 2)),
+    "prefix": (w.Operator.prefix(6), w.prefix(6)),
+    "difference": (w.Operator.difference(6), np.linalg.inv(w.prefix(6))),
+    "all_range": (w.Operator.all_range(5), w.all_range(5)),
+    "parity": (w.Operator.parity(3), w.parity(3, 3)[[0, 1, 2, 4, 3, 5, 6, 7]]),
+    "matrix": (w.Operator.from_matrix(w.width_range(5, 2)), w.width_range(5, 2)),
     "kronecker": (
-        w.kronecker_operator(w.all_range_operator(3), w.prefix_operator(4)),
+        w.Operator.kronecker(w.Operator.all_range(3), w.Operator.prefix(4)),
         np.kron(w.all_range(3), w.prefix(4)),
     ),
 }
@@ -137,7 +137,7 @@ BAD = [
     (lambda: w.from_function(np.add, [1.0], []), ValueError, "cols"),
     (lambda: w.rademacher(0, 3, seed=0), ValueError, "num_queries"),
     (lambda: w.signed_examples(np.array([[0.0, 1.0]])), ValueError, "concepts"),
-    (lambda: w.matrix_operator([1.0]), ValueError, "matrix"),
+    (lambda: w.Operator.from_matrix([1.0]), ValueError, "matrix"),
 ]
 
 
