@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from ._checks import Check
 
@@ -17,8 +16,9 @@ class Checked:
             self.settle(**{name: check(name, getattr(self, name))})
         self.validate()
 
-    def settle(self, **fields: Any) -> None:
+    def settle(self, **fields: object) -> None:
         """Stores fields that are made of others; for `validate` alone."""
+        # A frozen dataclass refuses assignment, in its own __post_init__ too; this is the only way.
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

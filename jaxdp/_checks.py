@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real
+from ._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real, frozen
 
 
 class Check(abc.ABC):
     """Base of the checks."""
 
     @abc.abstractmethod
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: object) -> Any:
         """The value to store, or raises."""
 
     @property
@@ -35,7 +35,7 @@ class Integer(Check):
     low: int
     high: int | None = None
 
-    def __call__(self, name: str, value: Any) -> int:
+    def __call__(self, name: str, value: object) -> int:
         return check_int(name, value, low=self.low, high=self.high)
 
     @property
@@ -52,7 +52,7 @@ class Real(Check):
     high: float = math.inf
     closed: bool = False
 
-    def __call__(self, name: str, value: Any) -> float:
+    def __call__(self, name: str, value: object) -> float:
         return check_real(name, value, low=self.low, high=self.high, open_ends=not self.closed)
 
     @property
@@ -67,7 +67,7 @@ class Real(Check):
 class Epsilon(Check):
     """A privacy parameter: finite and positive."""
 
-    def __call__(self, name: str, value: Any) -> float:
+    def __call__(self, name: str, value: object) -> float:
         return check_epsilon(value, name)
 
     @property
@@ -82,10 +82,10 @@ class Choice(Check):
       choices: those allowed.
     """
 
-    def __init__(self, *choices: Any):
+    def __init__(self, *choices: object):
         self.choices = choices
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: object) -> Any:
         return check_choice(name, value, self.choices)
 
     @property
@@ -99,7 +99,7 @@ class Optional(Check):
 
     check: Check
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: object) -> Any:
         return None if value is None else self.check(name, value)
 
     @property
@@ -119,7 +119,7 @@ class By(Check):
     function: Callable[[str, Any], Any]
     refused: tuple[Any, ...] = ()
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: object) -> Any:
         return self.function(name, value)
 
     @property
@@ -139,7 +139,7 @@ class Instance(Check):
     kind: type | tuple[type, ...]
     wanted: str
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: object) -> Any:
         if not isinstance(value, self.kind):
             raise TypeError(f"{name} must be {self.wanted}, got {value!r}.")
         return value
@@ -159,7 +159,7 @@ class Maker(Check):
 
     wanted: str
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: object) -> Any:
         if not callable(value):
             raise TypeError(f"{name} must be {self.wanted}, got {value!r}.")
         return value
@@ -179,15 +179,15 @@ class Numbers(Check):
 
     ndim: int | None = None
 
-    def __call__(self, name: str, value: Any) -> FrozenArray:
-        array = np.asarray(value.values if isinstance(value, FrozenArray) else value)
+    def __call__(self, name: str, value: object) -> FrozenArray:
+        array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
         if self.ndim is not None and array.ndim != self.ndim:
             raise ValueError(f"{name} must have {self.ndim} axes, got shape {array.shape}.")
         if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} must be finite, got NaN or inf.")
-        return value if isinstance(value, FrozenArray) else FrozenArray(array)
+        return frozen(array, value)
 
     @property
     def bad(self) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ a default it would hide it in silence, without one it fails): `params` refuses i
 
 import abc
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, datacl
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxdp_kernels.randomize_and_tally import Draft
 
@@ -45,7 +47,7 @@ Words = jax.Array | UserWords
 """A user's words: uint32[num_words], or made as they are read."""
 
 
-def static(*, default: Any = dataclasses.MISSING) -> Any:
+def static(*, default: object = dataclasses.MISSING) -> Any:
     """A field of params that is part of their structure: it sets shapes, and recompiles."""
     return dataclasses.field(default=default, metadata={"static": True})
 
@@ -69,7 +71,7 @@ def params(cls: C) -> C:
 def field(
     check: Check | None = None,
     *,
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     kw_only: bool = False,
 ) -> Any:
     """A field of a spec, with the check that its value must pass.
@@ -200,7 +202,7 @@ class Kernels(Generic[T]):
 class Collect(Protocol):
     """Runs one round of an interactive protocol."""
 
-    def __call__(self, round: "Round[T]", users: Population, number: Any, /) -> T:
+    def __call__(self, round: "Round[T]", users: Population, number: int | jax.Array, /) -> T:
         """The tally of what the users report.
 
         Args:
@@ -241,7 +243,7 @@ class Described(abc.ABC):
         """Raises ValueError where the users' values do not fit."""
         del population
 
-    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray | None:
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray | None:
         """The target for given users; None where it is not known before a trial.
 
         Args:
@@ -252,7 +254,7 @@ class Described(abc.ABC):
         return None
 
     def population_truth(
-        self, probabilities: Any, num_users: int, inputs: Tree = None
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> np.ndarray | None:
         """The target for users drawn from a distribution; None where it is not known.
 
@@ -458,7 +460,7 @@ class Round(Params[T]):
         """
         check_key(key)
 
-        def fit(want: jax.ShapeDtypeStruct, got: Any) -> jax.Array:
+        def fit(want: jax.ShapeDtypeStruct, got: ArrayLike) -> jax.Array:
             if np.shape(got) != want.shape:
                 raise ValueError(
                     f"value must be one user's, of shape {list(want.shape)}, got shape "
@@ -481,7 +483,7 @@ class Through(Round[T]):
 
     inner: Any  # Round[T]: a field or a property of the subclass
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         own = cls.__mro__[: cls.__mro__.index(Through)]
         said = {name for base in own for name in vars(base)}
@@ -538,6 +540,29 @@ class Through(Round[T]):
 
 Runnable = Spec[Params[Any]] | Params[Any]
 """What `run` and `simulate` take."""
+
+
+def spec_of(given: object) -> Spec[Any] | None:
+    """An argument that is a spec; None where it is anything else."""
+    return given if isinstance(given, Spec) else None
+
+
+def round_of(given: object) -> Round[Any] | None:
+    """An argument that is the params of one round; None where it is anything else."""
+    return given if isinstance(given, Round) else None
+
+
+def params_of(given: object) -> Params[Any] | None:
+    """The params of a spec, built once, or params themselves; None of anything else."""
+    # Specs are hashable and kept; params hold arrays, which no cache could find again.
+    built = _built(given) if isinstance(given, Spec) else given
+    return built if isinstance(built, Params) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _built(spec: Spec[Any]) -> object:
+    with jax.ensure_compile_time_eval():  # what is kept may not belong to a program being traced
+        return spec.build()
 
 
 def platform() -> str:

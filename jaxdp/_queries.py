@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ._checks import By, Instance
 from ._contract import Params, Round, Spec, Tree
-from ._spec import FrozenArray, check_counts, check_int, check_probabilities
+from ._spec import FrozenArray, check_counts, check_int, check_probabilities, frozen
 from .population import Population
 from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
 from .workloads import Operator
@@ -300,10 +300,7 @@ def check_workload(workload: ArrayLike | Operator | FrozenArray) -> FrozenArray:
     Args:
       workload: anything that NumPy makes a matrix of, or an `Operator`.
     """
-    if isinstance(workload, FrozenArray) and workload.values.dtype == np.float64:
-        array = workload.values
-    else:
-        array = np.asarray(workload.dense() if isinstance(workload, Operator) else workload)
+    array = np.asarray(workload)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"workload must be a matrix of real numbers, got dtype {array.dtype}.")
     if array.ndim != 2:
@@ -323,9 +320,7 @@ def check_workload(workload: ArrayLike | Operator | FrozenArray) -> FrozenArray:
     if not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"workload must be finite, got {array[where]} at index {where}.")
-    if isinstance(workload, FrozenArray) and array is workload.values:
-        return workload
-    return FrozenArray(array.astype(np.float64))
+    return frozen(array.astype(np.float64, copy=False), workload)
 
 
 WORKLOAD = By(lambda _, value: check_workload(value), ("W", [1.0], [[float("nan")]], [[]]))

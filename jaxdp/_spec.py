@@ -8,11 +8,14 @@ import dataclasses
 import importlib
 import math
 import numbers
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import ArrayLike
+
+T = TypeVar("T")
 
 MAX_USERS = 2**53
 """Largest supported number of users: every smaller integer is a float64."""
@@ -53,12 +56,20 @@ class FrozenArray:
         return f"FrozenArray({self.values.dtype}{list(self.values.shape)})"
 
 
-def is_traced(tree: Any) -> bool:
+def frozen(array: np.ndarray, given: object) -> FrozenArray:
+    """An array frozen; `given`, which it was made of, where that holds this very array already."""
+    # The same object again: copying and hashing are paid for once, and caches find it by identity.
+    if isinstance(given, FrozenArray) and given.values is array:
+        return given
+    return FrozenArray(array)
+
+
+def is_traced(tree: object) -> bool:
     """Whether any leaf of a pytree is a value that a jax transformation follows."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
-def _reject_tracer(name: str, value: Any) -> None:
+def _reject_tracer(name: str, value: object) -> None:
     if is_traced(value):
         raise TypeError(
             f"{name} must be a concrete number, got a traced value ({value}). A spec is built on "
@@ -66,7 +77,14 @@ def _reject_tracer(name: str, value: Any) -> None:
         )
 
 
-def check_real(name: str, value: Any, *, low=-math.inf, high=math.inf, open_ends=True) -> float:
+def check_real(
+    name: str,
+    value: object,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_ends: bool = True,
+) -> float:
     """Returns `value` as a float, or raises unless it is a finite real number in the range."""
     _reject_tracer(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
@@ -82,7 +100,7 @@ def check_real(name: str, value: Any, *, low=-math.inf, high=math.inf, open_ends
     return number
 
 
-def check_epsilon(value: Any, name: str = "epsilon") -> float:
+def check_epsilon(value: object, name: str = "epsilon") -> float:
     """Returns a privacy parameter as a float, or raises unless it is finite and positive."""
     _reject_tracer(name, value)
     number = check_real(name, value)
@@ -94,7 +112,7 @@ def check_epsilon(value: Any, name: str = "epsilon") -> float:
     return number
 
 
-def check_int(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+def check_int(name: str, value: object, *, low: int, high: int | None = None) -> int:
     """Returns `value` as an int, or raises unless it is an integer in [low, high]."""
     _reject_tracer(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
@@ -106,7 +124,7 @@ def check_int(name: str, value: Any, *, low: int, high: int | None = None) -> in
     return number
 
 
-def check_choice(name: str, value: Any, choices: tuple) -> Any:
+def check_choice(name: str, value: T, choices: tuple[object, ...]) -> T:
     """Returns `value`, or raises unless it is one of `choices`."""
     if value not in choices:
         listed = ", ".join(repr(c) for c in choices)
@@ -114,7 +132,7 @@ def check_choice(name: str, value: Any, choices: tuple) -> Any:
     return value
 
 
-def check_counts(value: Any, name: str = "counts") -> np.ndarray:
+def check_counts(value: ArrayLike, name: str = "counts") -> np.ndarray:
     """Returns a histogram as int64, or raises unless it is non-negative, integral and not empty.
 
     Args:
@@ -153,7 +171,7 @@ def check_counts(value: Any, name: str = "counts") -> np.ndarray:
     return array.astype(np.int64)
 
 
-def check_probabilities(value: Any, name: str = "probabilities") -> np.ndarray:
+def check_probabilities(value: ArrayLike, name: str = "probabilities") -> np.ndarray:
     """Returns weights as probabilities, float64[k] of sum 1, or raises unless they are weights.
 
     Args:
@@ -166,7 +184,7 @@ def check_probabilities(value: Any, name: str = "probabilities") -> np.ndarray:
     return weights / weights.sum()
 
 
-def check_key(key: Any, name: str = "key") -> jax.Array:
+def check_key(key: object, name: str = "key") -> jax.Array:
     """Returns `key`, or raises unless it is one typed threefry2x32 key."""
     if not isinstance(key, jax.Array):
         raise TypeError(f"{name} must be a jax key made by jax.random.key(seed), got {key!r}.")
@@ -187,7 +205,7 @@ def check_key(key: Any, name: str = "key") -> jax.Array:
     return key
 
 
-def spec_to_json(spec: Any) -> Any:
+def spec_to_json(spec: object) -> Any:
     """The JSON form of a spec: plain data that `spec_from_json` turns back into an equal spec.
 
     Args:
@@ -227,7 +245,7 @@ def spec_to_json(spec: Any) -> Any:
     )
 
 
-def spec_from_json(data: Any) -> Any:
+def spec_from_json(data: object) -> Any:
     """The spec that `spec_to_json` wrote."""
     if isinstance(data, dict):
         if "spec" in data:

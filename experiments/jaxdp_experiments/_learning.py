@@ -11,8 +11,10 @@ import jax
 import numpy as np
 
 from jaxdp import Population, simulate
+from jaxdp._checked import Checked
 from jaxdp._spec import FrozenArray
 from jaxdp.learning import AgnosticLearner, Learner, RandomConcept
+from jaxdp.sweep import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +24,7 @@ LEARNERS = {"factorization": AgnosticLearner, "random concept": RandomConcept}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LearningCell:
+class LearningCell(Checked):
     """Trials of a learner on users drawn from a distribution of labelled examples.
 
     Args:
@@ -41,10 +43,10 @@ class LearningCell:
     seed: int
     labels: Any
 
-    def __post_init__(self):
-        object.__setattr__(self, "probabilities", FrozenArray(self.probabilities))
+    def validate(self) -> None:
+        """Stores the arrays and labels so that equal cells have equal hashes."""
         labels = self.labels.items() if isinstance(self.labels, Mapping) else self.labels
-        object.__setattr__(self, "labels", tuple(labels))
+        self.settle(probabilities=FrozenArray(self.probabilities), labels=tuple(labels))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: mean excess risks with their standard errors, the bound, and losses.
@@ -87,7 +89,7 @@ def learning_cells(
     concepts: np.ndarray,
     probabilities: np.ndarray,
     sizes: Sequence[int],
-    settings: Any,
+    settings: Settings,
     labels: dict[str, Any],
 ) -> list[LearningCell]:
     """Cells for each size, epsilon and learner."""

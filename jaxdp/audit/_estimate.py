@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._contract import Round, Spec
+from .._contract import Round, spec_of
 from .._spec import check_epsilon, check_int, check_key, check_real
 from ..randomizers import Randomizer
 from ._events import Event, Statistic, candidates, learn
@@ -23,7 +24,7 @@ def estimate_epsilon(
     key: jax.Array,
     num_samples: int = 100_000,
     *,
-    inputs: Any = None,
+    inputs: ArrayLike | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     confidence: float = 0.999999,
@@ -100,22 +101,22 @@ def estimate_epsilon(
     confidence = check_real("confidence", confidence, low=0.0, high=1.0)
     spec: Randomizer[Any] | None = None
     if isinstance(randomizer, Randomizer):
-        spec, reporter = randomizer, randomizer.build()
+        spec, params = randomizer, randomizer.build()
         epsilon = spec.epsilon if epsilon is None else epsilon
         delta = spec.delta if delta is None else delta
-    elif isinstance(randomizer, Spec):
+    elif spec_of(randomizer) is not None:
         raise TypeError(
             f"randomizer must be a randomizer's spec, params, or a function, got the spec "
             f"{type(randomizer).__name__} of a protocol; pass its build(), inputs and epsilon."
         )
     else:
-        reporter = randomizer
+        params = randomizer
     if epsilon is None:
         raise ValueError("epsilon must be given: the randomizer does not state its claim.")
     epsilon = check_epsilon(epsilon)
     delta = check_real("delta", delta or 0.0, low=0.0, high=1 - 2.0**-53, open_ends=False)
     values = check_inputs(inputs, spec)
-    sampler = Sampler(spec, reporter, values, statistics, batch)
+    sampler = Sampler(spec, params, values, statistics, batch)
     samples = [sampler.draw(key, i, num_samples) for i in range(len(values))]
 
     pairs = [

@@ -8,8 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._contract import Round, Spec
+from .._contract import Round, Spec, round_of, spec_of
 from .._spec import check_int
 from ..randomizers import Randomizer, log_upper
 from ._inputs import check_inputs
@@ -25,7 +26,10 @@ class AuditError(ValueError):
 
 
 def exact_epsilon(
-    randomizer: Spec[Any] | Round[Any] | Channel, *, inputs: Any = None, max_words: int = 2**20
+    randomizer: Spec[Any] | Round[Any] | Channel,
+    *,
+    inputs: ArrayLike | None = None,
+    max_words: int = 2**20,
 ) -> float:
     """The smallest epsilon for which a randomizer is private: `max ln(Pr[y | x] / Pr[y | x'])`.
 
@@ -70,22 +74,22 @@ def exact_epsilon(
       >>> round(exact_epsilon([[Fraction(3, 4), Fraction(1, 4)], [0.5, 0.5]]), 6)
       0.693147
     """
-    if isinstance(randomizer, Round):
-        return _channel_epsilon(_enumerated(randomizer, inputs, max_words))
-    if not isinstance(randomizer, Spec):
+    if (params := round_of(randomizer)) is not None:
+        return _channel_epsilon(_enumerated(params, inputs, max_words))
+    if (spec := spec_of(randomizer)) is None:
         return _channel_epsilon(_check_channel(randomizer))
-    if not isinstance(randomizer, Randomizer):
-        return randomizer.exact_epsilon()
-    values = check_inputs(inputs, randomizer)
-    channel = randomizer.channel(inputs=values)
+    if not isinstance(spec, Randomizer):
+        return spec.exact_epsilon()
+    values = check_inputs(inputs, spec)
+    channel = spec.channel(inputs=values)
     if channel is None:
-        return randomizer.exact_epsilon()
+        return spec.exact_epsilon()
     exact = _check_channel(channel)
-    _check_twin(randomizer, values)
+    _check_twin(spec, values)
     return _channel_epsilon(exact)
 
 
-def _check_channel(rows: Channel) -> list[list[Fraction]]:
+def _check_channel(rows: object) -> list[list[Fraction]]:
     """Rows as Fractions, or raises unless each sums to 1."""
     if not isinstance(rows, Sequence | np.ndarray):
         raise TypeError(
@@ -116,7 +120,9 @@ def _channel_epsilon(channel: list[list[Fraction]]) -> float:
     return log_upper(worst)
 
 
-def _enumerated(params: Round[Any], inputs: Any, max_words: int) -> list[list[Fraction]]:
+def _enumerated(
+    params: Round[Any], inputs: ArrayLike | None, max_words: int
+) -> list[list[Fraction]]:
     """The channel of params, by all assignments of a user's words."""
     size = check_int("max_words", max_words, low=1)
     total = 2 ** (params.word_bits * params.num_words)

@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..randomizers import Randomizer
 
 MAX_INPUTS = 16
 
 
-def check_inputs(inputs: Any, randomizer: Randomizer[Any] | None) -> np.ndarray:
+def check_inputs(inputs: ArrayLike | None, randomizer: Randomizer[Any] | None) -> np.ndarray:
     """Inputs as an int32 or float32 array; those at the ends of a spec's domain for None.
 
     Args:

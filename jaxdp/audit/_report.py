@@ -4,6 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,7 +175,7 @@ def _log_ratio(p: float, q: float) -> float:
     return float(np.log(p / q)) if q > 0 else np.inf
 
 
-def short(value: Any) -> str:
+def short(value: ArrayLike) -> str:
     """An input in a few characters."""
     flat = np.ravel(value)
     text = ", ".join(f"{x:.3g}" for x in flat[:3])

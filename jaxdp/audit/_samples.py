@@ -3,14 +3,15 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import ArrayLike
 
-from .._contract import Round, Tree
+from .._contract import Round, Tree, round_of
 from ..random import Count, user_words, words
 from ..randomizers import Randomizer
 
@@ -63,13 +64,15 @@ class Sampler:
     def draw(self, key: jax.Array, index: int, num_samples: int) -> Samples:
         """Reports of the input with this index; the same key and index give the same reports."""
         stream, value = jax.random.fold_in(key, index), jnp.asarray(self.inputs[index])
+        if (params := round_of(self.params)) is not None:
+            report = functools.partial(_reports, params)
+        else:
+            report = functools.partial(_called, cast(Reporter, self.params))
         parts, start = [], 0
         while start < num_samples:
             users = Count.of(np.uint32(start)) + Count.of(lax.iota(jnp.uint32, self.batch))
-            if isinstance(self.params, Round):
-                reports = _reports(self.params, stream, users, value)
-            else:
-                reports = _called(self.params, stream, users, value)
+            # The last batch is drawn whole and cut: one shape is one compiled program.
+            reports = report(stream, users, value)
             parts.append(_first(self._reduce(reports), num_samples - start))
             start += self.batch
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
@@ -98,16 +101,17 @@ class Sampler:
 
     def _decode(self, reports: Tree) -> np.ndarray | None:
         """Each report, decoded alone, at each input."""
-        if not isinstance(self.params, Round):
+        params = round_of(self.params)
+        if params is None:
             return None
-        entries = jax.eval_shape(_decode_one, self.params, _row(reports)).size
+        entries = jax.eval_shape(_decode_one, params, _row(reports)).size
         directions = input_directions(self.inputs, entries)
         if directions is None or entries > MAX_DECODED:
             return None
-        return np.asarray(_decoded(self.params, reports, directions), np.float64)
+        return np.asarray(_decoded(params, reports, directions), np.float64)
 
 
-def finite(values: Any) -> np.ndarray:
+def finite(values: ArrayLike) -> np.ndarray:
     """As float64, 0 for NaN, and with infinities that can be multiplied and have a successor."""
     return np.clip(np.nan_to_num(np.asarray(values, np.float64)), -LARGEST, LARGEST)
 

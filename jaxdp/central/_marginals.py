@@ -6,8 +6,8 @@ from typing import Any, Literal, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Float64, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer, Optional, Real
 from .._contract import (

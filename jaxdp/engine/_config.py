@@ -1,13 +1,12 @@
 """What a call runs: its params, checked, and how."""
 
 import dataclasses
-import functools
 import math
 from typing import Any, Literal
 
 import jax
 
-from .._contract import Params, Runnable, Spec, work_of
+from .._contract import Params, Runnable, params_of, work_of
 from .._spec import check_choice, check_key, is_traced
 from ..population import Population
 from ._plan import check_block_size, check_num_users
@@ -28,16 +27,10 @@ class Config:
     trial_batch: int | None = None
 
 
-@functools.lru_cache(maxsize=1024)
-def _build_cached(spec: Spec[Any]) -> Any:
-    with jax.ensure_compile_time_eval():  # what is kept may not belong to a program being traced
-        return spec.build()
-
-
 def build_params(protocol: Runnable) -> Params[Any]:
     """The params of a spec, built once; params as they are."""
-    params = _build_cached(protocol) if isinstance(protocol, Spec) else protocol
-    if not isinstance(params, Params):
+    params = params_of(protocol)
+    if params is None:
         raise TypeError(
             f"protocol must be a spec such as jaxdp.randomizers.KRR(4, 1.0), or its params, got "
             f"{protocol!r}; one of your own derives from jaxdp.engine.Spec."

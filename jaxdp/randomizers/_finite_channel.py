@@ -32,14 +32,14 @@ _NO_DECODER = (
 )
 
 
-def _check_table(name: str, value: Any) -> FrozenArray:
+def _check_table(name: str, value: object) -> FrozenArray:
     """The table as int64 or float64[k, m], or an error that says what is wrong with it."""
     if isinstance(value, Tracer):
         raise TypeError(
             f"{name} must be a concrete array, got a traced value. A spec is built on the host: "
             "build it outside jit and pass its params (spec.build()) into the function."
         )
-    array = np.asarray(value.values if isinstance(value, FrozenArray) else value)
+    array = np.asarray(value)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}.")
     if array.ndim != 2 or min(array.shape) < 2 or array.size > MAX_ENTRIES:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from .._checked import Checked
 from .._spec import FrozenArray, check_choice, check_counts, check_int, spec_to_json
 from .._version import __version__
 from ..engine import simulate
@@ -59,7 +60,7 @@ def describe(cell: Cell) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HistogramData:
+class HistogramData(Checked):
     """Users given by a histogram; the JSON-able twin of `Population.from_histogram`.
 
     Args:
@@ -79,10 +80,10 @@ class HistogramData:
     counts: Any  # a FrozenArray, once constructed
     values: Any = None
 
-    def __post_init__(self):
-        object.__setattr__(self, "counts", FrozenArray(check_counts(self.counts)))
+    def validate(self) -> None:
+        self.settle(counts=FrozenArray(check_counts(self.counts)))
         if self.values is not None:
-            object.__setattr__(self, "values", FrozenArray(self.values))
+            self.settle(values=FrozenArray(self.values))
             self.population()  # checks them; not without need, since it starts jax's backend
 
     def population(self) -> Population:
@@ -92,7 +93,7 @@ class HistogramData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
+class Simulation(Checked):
     """A cell that simulates a protocol on given users, and measures its error.
 
     The random key is derived from the seed and the labels, so a cell has the same result in every
@@ -136,13 +137,13 @@ class Simulation:
     bound: Callable[[Any, int], float] | None = None
     labels: Any = ()
 
-    def __post_init__(self):
+    def validate(self) -> None:
         if not isinstance(self.data, HistogramData):
             raise TypeError(f"data must be a jaxdp.sweep.HistogramData, got {self.data!r}.")
         check_int("num_trials", self.num_trials, low=1)
         check_int("seed", self.seed, low=0, high=2**32 - 1)
         check_choice("method", self.method, ("auto", "per_user", "tally"))
-        object.__setattr__(self, "labels", _check_labels(self.labels))
+        self.settle(labels=_check_labels(self.labels))
         spec_to_json(self)
 
     @property
@@ -196,7 +197,7 @@ class Simulation:
         ]
 
 
-def _check_labels(labels: Any) -> tuple[tuple[str, Label], ...]:
+def _check_labels(labels: object) -> tuple[tuple[str, Label], ...]:
     pairs = tuple((dict(labels) if isinstance(labels, Mapping | tuple) else {}).items())
     if (labels and not pairs) or not all(isinstance(v, Label) for _, v in pairs):
         raise TypeError(f"labels must be a mapping of names to strings or numbers, got {labels!r}.")

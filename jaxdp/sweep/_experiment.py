@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from .._checked import Checked
 from .._spec import check_epsilon, check_int
 from ._cell import Cell
 
@@ -21,7 +22,7 @@ GROUP = "jaxdp.experiments"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Checked):
     """What a user may vary of an experiment.
 
     Args:
@@ -39,13 +40,13 @@ class Settings:
     seed: int = 0
     quick: bool = False
 
-    def __post_init__(self):
+    def validate(self) -> None:
         epsilons = tuple(check_epsilon(e, "epsilons") for e in self.epsilons)
         if not epsilons or len(set(epsilons)) < len(epsilons):
             raise ValueError(
                 f"epsilons must be one or more different numbers > 0, got {self.epsilons!r}."
             )
-        object.__setattr__(self, "epsilons", epsilons)
+        self.settle(epsilons=epsilons)
         check_int("num_trials", self.num_trials, low=1)
         check_int("seed", self.seed, low=0, high=2**32 - 1)
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from numpy.typing import DTypeLike
 
 from .._spec import check_int
 
@@ -27,8 +28,13 @@ class Operator:
 
     def dense(self) -> np.ndarray:
         """W itself, float64[m, k]."""
+        # Products act on the last axis: row i of the identity gives column i of W.
         with jax.enable_x64(True):
             return np.asarray(self.matvec(jnp.eye(self.shape[1], dtype=jnp.float64))).T
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        del copy  # always a new array
+        return np.asarray(self.dense(), dtype)
 
     @classmethod
     def prefix(cls, num_values: int) -> "Operator":
