@@ -31,6 +31,7 @@ from jaxdp_kernels.randomize_and_tally import Draft
 
 from ._checked import Checked
 from ._checks import Check
+from ._spec import Tree as Tree
 from ._spec import check_key, is_traced
 from .population import Population
 from .random import Count, UserWords, merge, user_words
@@ -39,9 +40,6 @@ T = TypeVar("T")  # a tally: a pytree of Counts
 O = TypeVar("O")  # the outcome of a trial: a pytree  # noqa: E741
 P_co = TypeVar("P_co", covariant=True)
 C = TypeVar("C", bound=type)
-
-Tree = Any
-"""A pytree of arrays: of users' values, of reports, of what the bins of a histogram stand for."""
 
 Words = jax.Array | UserWords
 """A user's words: uint32[num_words], or made as they are read."""

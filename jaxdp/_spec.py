@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike
 
 T = TypeVar("T")
 
+Tree = Any
+"""A pytree of arrays: of users' values, of reports, of what the bins of a histogram stand for."""
+
 MAX_USERS = 2**53
 """Largest supported number of users: every smaller integer is a float64."""
 

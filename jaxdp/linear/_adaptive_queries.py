@@ -32,7 +32,7 @@ from .._contract import (
 from .._spec import check_counts, check_int, check_key, check_probabilities
 from .._x64 import compiled_in_float64, dot
 from ..engine import outcome
-from ..population import MAX_ROUNDS, Population, RoundSource
+from ..population import Population, RoundSource
 from ..random import Count, binomial
 from ..randomizers import BinaryResponse
 from ._encoded import EncodedRound
@@ -155,7 +155,7 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
 
     num_values: int = field(Integer(1, 2**30))
     epsilon: float = field(Epsilon())
-    num_rounds: int = field(Integer(1, MAX_ROUNDS))
+    num_rounds: int = field(Integer(1, RoundSource.MAX_ROUNDS))
     analyst: Analyst = field(Maker("a function of the round and the answers so far"))
     bound: float = 1.0
     traceable: bool = field(Instance(bool, "True or False"), default=False)

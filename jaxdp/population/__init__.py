@@ -3,7 +3,6 @@
 from ._derived import PairSource as PairSource
 from ._distribution import DistributionSource as DistributionSource
 from ._population import Population as Population
-from ._rounds import MAX_ROUNDS as MAX_ROUNDS
 from ._rounds import RoundSource as RoundSource
 from ._source import ArraySource as ArraySource
 from ._source import HistogramSource as HistogramSource

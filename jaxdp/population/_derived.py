@@ -2,13 +2,14 @@
 
 import abc
 import dataclasses
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._spec import Tree
 from .._x64 import compiled_in_float64
 from ..random import (
     Count,
@@ -49,7 +50,7 @@ class _Derived(Source):
         return self.base.num_values
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         return self.base.inputs
 
 
@@ -63,7 +64,7 @@ class _Assigned(_Derived):
     def _joins(self, word: jax.Array) -> jax.Array:
         """Whether users with these words join this part."""
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         return self.base.at(users)
 
     def members(self, users: Count) -> jax.Array:
@@ -73,7 +74,7 @@ class _Assigned(_Derived):
     def reader(self, size: int, first: Count, tiled: bool) -> Reader:
         base, key = self.base.reader(size, first, tiled), stream(self.key, Stream.ASSIGN)
 
-        def read(start: Count) -> tuple[Any, jax.Array]:
+        def read(start: Count) -> tuple[Tree, jax.Array]:
             values, mask = base(start)
             return values, mask & self._joins(words(key, start, size, 1, tiled=tiled)[0])
 
@@ -111,6 +112,7 @@ class GroupSource(_Assigned):
     def _joins(self, word: jax.Array) -> jax.Array:
         ends = _cumulative(self.weights)
         drawn = Count.of(word)
+        # The groups are disjoint intervals of one word: a user joins exactly one of them.
         begin = ends[self.group] - self.weights[self.group]
         return (drawn >= begin) & (drawn < ends[self.group])
 
@@ -119,6 +121,8 @@ class GroupSource(_Assigned):
         if self.base.num_values is None:
             users = Count.of(lax.iota(jnp.uint32, self.base.counts().shape[0]))
             return Count.of(self.members(users).astype(jnp.int32))
+        # One table for all groups, from a key that they share: each reads its own column, and the
+        # columns add up to the counts of the base.
         table = multinomial(self.draws(1), self.base.counts(), self.weights.f64())
         return table[:, self.group]
 
@@ -128,7 +132,7 @@ class GroupSource(_Assigned):
 class ShuffledSource(_Derived):
     """The users of another source in a pseudorandom order."""
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         return self.base.at(permute(stream(self.key, Stream.ORDER), users, self.base.size))
 
     def counts(self) -> Count:
@@ -154,13 +158,13 @@ class PairSource(_Derived):
         k = self.base.num_values
         return None if k is None else k * k
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         first = users + users
         key, n = stream(self.key, Stream.ORDER), self.base.size
         return tuple(self.base.at(permute(key, first + side, n)) for side in (0, 1))
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         k = self.base.num_values
         if k is None:
             return self.at(Count.of(lax.iota(jnp.uint32, self.counts().shape[0])))
@@ -176,9 +180,12 @@ class PairSource(_Derived):
         if k is None:
             return Count.of(jnp.ones(self.base.counts().shape[0] // 2, jnp.int32))
         if isinstance(self.base, DistributionSource):
+            # Two independent users are one draw from the product of p with itself.
             p = self.base.weights.f64()
             return multinomial(self.draws(2), self.size, jnp.outer(p, p).reshape(-1))
         everyone = self.base.counts()
+        # A uniform matching, drawn without replacement: who comes first, who second, and then for
+        # each first value who of the second ones are the partners.
         first = multivariate_hypergeometric(self.draws(3), everyone, self.size)
         second = multivariate_hypergeometric(self.draws(4), everyone - first, self.size)
         rows_key = self.draws(5)

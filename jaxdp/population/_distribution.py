@@ -1,13 +1,13 @@
 """Users drawn independently from a distribution over bins."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._spec import Tree
 from .._x64 import compiled_in_float64
 from ..random import Count, Stream, multinomial, stream, words, words_at
 from ._source import Reader, Source, values_of
@@ -36,13 +36,13 @@ class DistributionSource(Source):
     edge: jax.Array
     alias: jax.Array
     size: Count
-    values: Any = None
+    values: Tree = None
     key: jax.Array | None = None
 
     is_random = True
 
     @classmethod
-    def make(cls, probabilities: np.ndarray, num_users: int, values: Any) -> "DistributionSource":
+    def make(cls, probabilities: np.ndarray, num_users: int, values: Tree) -> "DistributionSource":
         """The source of float64 probabilities that sum to 1."""
         weights = _integer_weights(probabilities)
         edge, alias = _alias_table(weights)
@@ -67,29 +67,28 @@ class DistributionSource(Source):
             )
         return stream(self.key, name)
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         return self._value(words_at(self.stream(Stream.POPULATION), users, 1)[0])
 
     def reader(self, size: int, first: Count, tiled: bool) -> Reader:
         del first
         key = self.stream(Stream.POPULATION)
 
-        def read(start: Count) -> tuple[Any, jax.Array]:
+        def read(start: Count) -> tuple[Tree, jax.Array]:
             word = words(key, start, size, 1, tiled=tiled)[0]
             return self._value(word), jnp.ones(size, bool)
 
         return read
 
-    def _value(self, word: jax.Array) -> Any:
+    def _value(self, word: jax.Array) -> Tree:
         low = _BITS - (self.edge.shape[0].bit_length() - 1)
-        cell = lax.shift_right_logical(word, np.uint32(low)) if low < 32 else jnp.zeros_like(word)
+        cell = lax.shift_right_logical(word, np.uint32(low)).astype(jnp.int32)
         rest = word & np.uint32(2**low - 1)
-        cell = cell.astype(jnp.int32)
         index = jnp.where(rest < self.edge[cell], cell, self.alias[cell])
         return values_of(self.values, index)
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         return self.values
 
     def probabilities(self) -> jax.Array:
@@ -107,6 +106,8 @@ def _integer_weights(probabilities: np.ndarray) -> np.ndarray:
     exact = probabilities / probabilities.sum() * 2.0**_BITS
     weights = np.floor(exact).astype(np.int64)
     missing = 2**_BITS - int(weights.sum())
+    # The most negative differences are the largest remainders; stable, so that equal bins are
+    # rounded up in their order on every platform.
     order = np.argsort(weights - exact, kind="stable")
     weights[order[:missing]] += 1
     return weights
@@ -124,6 +125,8 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     edge, alias = np.zeros(cells, np.uint32), np.arange(cells, dtype=np.int32)
     small = [v for v, w in enumerate(left) if w < capacity]
     large = [v for v, w in enumerate(left) if w >= capacity]
+    # What is left is a capacity for each cell that is not full yet, in integers: while one is
+    # short, another value has too much, and `large` cannot run out.
     while small:
         cell, donor = small.pop(), large[-1]
         edge[cell], alias[cell] = left[cell], donor

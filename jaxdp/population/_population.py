@@ -3,14 +3,14 @@
 import dataclasses
 import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import ArrayLike
 
-from .._spec import MAX_USERS, check_counts, check_int, check_key, is_traced
+from .._spec import MAX_USERS, Tree, check_counts, check_int, check_key, is_traced
 from .._x64 import one_program
 from ..random import Count
 from ._derived import GroupSource, PairSource, ShuffledSource
@@ -36,7 +36,7 @@ class Population:
     source: Source
 
     @classmethod
-    def from_values(cls, x: Any, num_values: int | None = None) -> "Population":
+    def from_values(cls, x: ArrayLike, num_values: int | None = None) -> "Population":
         """Users given one by one.
 
         Args:
@@ -60,6 +60,7 @@ class Population:
             x = np.asarray(x)
         if x.ndim == 0 or x.shape[0] == 0:
             raise ValueError(f"x must hold at least one user, got shape {x.shape}.")
+        # Rows are addressed by int32.
         if x.shape[0] >= 2**31:
             raise ValueError(
                 f"x must have fewer than 2**31 rows, got {x.shape[0]}; use from_histogram or "
@@ -100,7 +101,7 @@ class Population:
         return cls(ArraySource(values, Count.of(np.int64(x.shape[0])), num_values))
 
     @classmethod
-    def from_histogram(cls, counts: Any, values: Any = None) -> "Population":
+    def from_histogram(cls, counts: ArrayLike, values: Tree = None) -> "Population":
         """Users given by how many have each value.
 
         Users are ordered by bin. No memory is used per user: 10**12 users are as good as ten.
@@ -127,7 +128,7 @@ class Population:
         return cls(HistogramSource.make(flat, bin_values(values, flat.size, "counts")))
 
     @classmethod
-    def from_distribution(cls, p: Any, num_users: int, values: Any = None) -> "Population":
+    def from_distribution(cls, p: ArrayLike, num_users: int, values: Tree = None) -> "Population":
         """Users drawn independently from a distribution, anew in every trial.
 
         The simulated error is then the error about the distribution, sampling included.
@@ -185,7 +186,7 @@ class Population:
         return self.source.is_random
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         """What the bins of `counts` stand for; None when a value is the bin itself."""
         return self.source.inputs
 
@@ -199,7 +200,7 @@ class Population:
         """This population with its random values fixed by a trial's key."""
         return Population(self.source.bind(check_key(key)))
 
-    def at(self, users: Any) -> Any:
+    def at(self, users: Count | ArrayLike) -> Tree:
         """The values of users by index.
 
         Args:
@@ -213,7 +214,7 @@ class Population:
         check_users(users, 1, self.size)
         return _values_at(self.source, users)
 
-    def block(self, start: Any, size: int) -> tuple[Any, jax.Array]:
+    def block(self, start: Count | ArrayLike, size: int) -> tuple[Tree, jax.Array]:
         """The values of consecutive users, and who of them belongs to the population.
 
         Args:
@@ -237,7 +238,7 @@ class Population:
         """
         return (self if key is None else self.bind(key)).source.counts()
 
-    def split(self, key: jax.Array, weights: Any) -> tuple["Population", ...]:
+    def split(self, key: jax.Array, weights: ArrayLike) -> tuple["Population", ...]:
         """Splits users into groups, each user independently.
 
         Args:
@@ -259,6 +260,7 @@ class Population:
             raise ValueError(f"weights must be a vector of positive numbers, got {weights!r}.")
         if not math.isclose(share.sum(), 1, abs_tol=1e-6):
             raise ValueError(f"weights must sum to 1, got {share.sum():.9g}; divide by the sum.")
+        # Rounded once and for all, so that words and drawn counts realise the same probabilities.
         realised = Count.of(_integer_weights(share))
         return tuple(
             Population(GroupSource(self.source, key, realised, jnp.asarray(g, jnp.int32)))
@@ -347,6 +349,7 @@ class Population:
             return
         with jax.ensure_compile_time_eval():
             worst, norm = _longest(inputs)
+        # Norms in float32: a vector that was scaled to the radius may come out a little longer.
         if float(norm) > radius * (1 + 1e-6):
             raise ValueError(
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "

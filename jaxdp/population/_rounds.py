@@ -1,6 +1,7 @@
 """The users of one of many rounds, of which each user takes part in exactly one."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,6 @@ from .._bits import mul_32x32
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._derived import _Assigned
-
-MAX_ROUNDS = 2**16
 
 
 @jax.tree_util.register_dataclass
@@ -33,10 +32,13 @@ class RoundSource(_Assigned):
       num_rounds: d, static, at most 2**16.
     """
 
+    MAX_ROUNDS: ClassVar[int] = 2**16
+
     round: jax.Array | np.ndarray
     num_rounds: int = dataclasses.field(metadata={"static": True})
 
     def _joins(self, word: jax.Array) -> jax.Array:
+        # The upper half of the 64-bit product is floor(w d / 2**32).
         joined, _ = mul_32x32(word, jnp.uint32(self.num_rounds))
         return joined == jnp.asarray(self.round).astype(jnp.uint32)
 
@@ -74,6 +76,8 @@ class RoundSource(_Assigned):
             half = jnp.left_shift(np.int32(1), np.int32(depth - 1) - level)
             middle = first + half
             begin = edge(first)
+            # The share of the left half among the words of this node. The key is the node's, so all
+            # rounds below it draw the same split and follow their own side of it.
             p = (edge(middle) - begin) / (edge(middle + half) - begin)
             left = binomial(jax.random.fold_in(nodes, node), total, p)
             later = number >= middle

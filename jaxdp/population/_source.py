@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._spec import is_traced
+from .._spec import Tree, is_traced
 from .._x64 import one_program
 from ..random import Count
 
-Reader = Callable[[Count], tuple[Any, jax.Array]]
+Reader = Callable[[Count], tuple[Tree, jax.Array]]
 """From the index of a block's first user to the block's values, and who belongs."""
 
 
@@ -36,7 +36,7 @@ class Source(abc.ABC):
         return self
 
     @abc.abstractmethod
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         """The values of users by index: a pytree with the leading axes of `users`."""
 
     def members(self, users: Count) -> jax.Array:
@@ -59,14 +59,14 @@ class Source(abc.ABC):
         """
         del first, tiled
 
-        def read(start: Count) -> tuple[Any, jax.Array]:
+        def read(start: Count) -> tuple[Tree, jax.Array]:
             users = start + Count.of(lax.iota(jnp.uint32, size))
             return self.at(users), self.members(users)
 
         return read
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         """What the bins of `counts` stand for, a pytree of arrays; None for the bins themselves."""
         return None
 
@@ -101,11 +101,11 @@ class ArraySource(Source):
       num_values: k when the values are bins, static.
     """
 
-    values: Any
+    values: Tree
     size: Count
     num_values: int | None = dataclasses.field(default=None, metadata={"static": True})
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         index = users.lo.astype(jnp.int32)
         return jax.tree.map(lambda rows: rows.at[index].get(mode="clip"), self.values)
 
@@ -116,7 +116,7 @@ class ArraySource(Source):
         over = last + size - rows
         tail = jax.tree.map(lambda a: _padded(a[last:], size), self.values)
 
-        def read(start: Count) -> tuple[Any, jax.Array]:
+        def read(start: Count) -> tuple[Tree, jax.Array]:
             at = (start - first).lo.astype(jnp.int32)
 
             def block(whole, end):
@@ -130,7 +130,7 @@ class ArraySource(Source):
         return read
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         return self.values if self.num_values is None else None
 
     def counts(self) -> Count:
@@ -177,10 +177,10 @@ class HistogramSource(Source):
     histogram: Count
     ends: Count
     size: Count
-    values: Any = None
+    values: Tree = None
 
     @classmethod
-    def make(cls, counts: np.ndarray, values: Any) -> "HistogramSource":
+    def make(cls, counts: np.ndarray, values: Tree) -> "HistogramSource":
         """The source of flat int64 counts."""
         ends = np.cumsum(counts)
         return cls(Count.of(counts), Count.of(ends), Count.of(ends[-1]), values)
@@ -190,9 +190,10 @@ class HistogramSource(Source):
         """The number of bins."""
         return self.histogram.shape[0]
 
-    def at(self, users: Count) -> Any:
+    def at(self, users: Count) -> Tree:
         k = self.num_values
         found = jnp.zeros(users.shape, jnp.int32)  # the number of bins that end at or before a user
+        # Binary search, one bit of the answer at a time: as many steps for every user, on Counts.
         for bit in reversed(range(k.bit_length())):
             probe = found + np.int32(2**bit)
             passed = users >= self.ends[jnp.minimum(probe, k) - 1]
@@ -202,7 +203,9 @@ class HistogramSource(Source):
     def reader(self, size: int, first: Count, tiled: bool) -> Reader:
         del first, tiled
 
-        def read(start: Count) -> tuple[Any, jax.Array]:
+        def read(start: Count) -> tuple[Tree, jax.Array]:
+            # A bin that ends within the block leaves a mark at its end; the marks at or before a
+            # user are the bins that have ended, so their running sum is the user's bin.
             ahead = self.ends - start
             near = jnp.clip(ahead.lo, max=np.uint32(size)).astype(jnp.int32)
             end = jnp.where(ahead.hi < 0, 0, jnp.where(ahead.hi > 0, size, near))
@@ -212,18 +215,19 @@ class HistogramSource(Source):
 
         return read
 
-    def _value(self, index: jax.Array) -> Any:
+    def _value(self, index: jax.Array) -> Tree:
+        # Users beyond the end, whom the caller masks, would have an index beyond the last bin.
         return values_of(self.values, jnp.minimum(index, self.num_values - 1))
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> Tree:
         return self.values
 
     def counts(self) -> Count:
         return self.histogram
 
 
-def values_of(values: Any, bins: jax.Array) -> Any:
+def values_of(values: Tree, bins: jax.Array) -> Tree:
     """What bins stand for; the bins themselves where `values` is None."""
     return bins if values is None else jax.tree.map(lambda rows: rows[bins], values)
 
@@ -266,7 +270,7 @@ def check_users(first: Count, number: int, size: Count) -> None:
         )
 
 
-def bin_values(values: Any, num_bins: int, name: str) -> Any:
+def bin_values(values: Tree, num_bins: int, name: str) -> Tree:
     """The pytree of bins' values as device arrays, or raises unless it has a row for each bin."""
     if values is None:
         return None
