@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from .._spec import check_epsilon, check_real
 from ..factorization import gamma2_approx, hardest
-from ..learning import AgnosticLearner, check_concepts
+from ..learning import AgnosticLearner, Learner
 from ..workloads import Operator
 
 
@@ -90,7 +90,7 @@ def learning_lower_bound(
     """
     alpha, beta = _check(alpha, beta)
     epsilon = check_epsilon(epsilon)
-    matrix = check_concepts(concepts).values
+    matrix: np.ndarray = Learner.CONCEPTS("concepts", concepts).values
     needed = 2 * alpha + 4 * beta  # the correlation that a learner tells from none
     if beta >= 0.5 or needed >= 1:
         return 0.0

@@ -37,7 +37,7 @@ class AgnosticLearner(Learner):
     Edge cases:
       ==========================  ===============================================================
       concepts with 0/1 entries   ValueError: map them by 2 c - 1
-      examples                    values in [0, 2 k): see `labelled` and `labelled_histogram`
+      examples                    values in [0, 2 k): `labelled` and `labelled_histogram` make them
       one concept                 is selected, with its estimated loss
       ==========================  ===============================================================
 
@@ -56,13 +56,14 @@ class AgnosticLearner(Learner):
 
     Example:
       >>> import jax, jaxdp, numpy as np
-      >>> from jaxdp.learning import AgnosticLearner, labelled_histogram, select
+      >>> from jaxdp.learning import AgnosticLearner
       >>> learner = AgnosticLearner(jaxdp.workloads.thresholds(8), epsilon=2.0)
       >>> below = np.arange(8) <= 4  # labels follow the threshold 4, a tenth of them wrong
-      >>> users = labelled_histogram(np.where(below, 9000, 1000), np.where(below, 1000, 9000))
+      >>> right, wrong = np.where(below, 9000, 1000), np.where(below, 1000, 9000)
+      >>> users = learner.labelled_histogram(right, wrong)
       >>> pop = jaxdp.Population.from_histogram(users)
       >>> losses = jaxdp.run(learner, pop, jax.random.key(0))
-      >>> print(select(losses), round(learner.truth(users)[4], 3))
+      >>> print(learner.select(losses), round(learner.truth(users)[4], 3))
       4 0.1
       >>> learner.min_users(alpha=0.1, beta=0.1)
       12705

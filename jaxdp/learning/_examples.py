@@ -1,76 +1,14 @@
-"""Labelled examples as values of a domain: (x, +1) is the value x, (x, -1) the value k + x."""
+"""Concept matrices, and their losses on labelled examples as linear queries."""
 
 import functools
 
 import numpy as np
-from jaxtyping import Int32, Int64
 from numpy.typing import ArrayLike
 
 from .._checks import By
 from .._queries import check_workload
-from .._spec import FrozenArray, check_counts, check_int
+from .._spec import FrozenArray
 from ..workloads import Operator, signed_examples
-
-
-def labelled(points: ArrayLike, labels: ArrayLike, num_points: int) -> Int32[np.ndarray, " n"]:
-    """The values of users who hold labelled examples, for `Population.from_values`.
-
-    Args:
-      points: int[n] in [0, num_points), the columns of the concept matrix.
-      labels: [n] of +1 and -1.
-      num_points: k.
-
-    Returns:
-      Values in [0, 2 k): x for (x, +1) and k + x for (x, -1).
-
-    Raises:
-      ValueError, TypeError: points or labels are out of range, or their shapes differ.
-
-    Example:
-      >>> from jaxdp.learning import labelled
-      >>> labelled([0, 2, 2], [1, 1, -1], num_points=3).tolist()
-      [0, 2, 5]
-    """
-    k = check_int("num_points", num_points, low=1, high=2**30)
-    points, labels = np.asarray(points), np.asarray(labels)
-    if not np.issubdtype(points.dtype, np.integer):
-        raise TypeError(f"points must be integers, got dtype {points.dtype}.")
-    if points.ndim != 1 or labels.shape != points.shape:
-        raise ValueError(
-            f"points and labels must be vectors of one length, got shapes {points.shape} and "
-            f"{labels.shape}."
-        )
-    if points.size and not 0 <= points.min() <= points.max() < k:
-        raise ValueError(
-            f"points must be in [0, num_points = {k}), got {points.min()} to {points.max()}."
-        )
-    if labels.dtype.kind not in "if" or not np.all(np.abs(labels) == 1):
-        raise ValueError("labels must be +1 or -1; map 0/1 labels by 2 y - 1.")
-    return (points + k * (labels < 0)).astype(np.int32)
-
-
-def labelled_histogram(positive: ArrayLike, negative: ArrayLike) -> Int64[np.ndarray, " 2k"]:
-    """The histogram of labelled examples, for `Population.from_histogram`.
-
-    Args:
-      positive: int[k], the number of examples (x, +1).
-      negative: int[k], the number of examples (x, -1).
-
-    Raises:
-      ValueError, TypeError: they are not counts, or of different lengths.
-
-    Example:
-      >>> from jaxdp.learning import labelled_histogram
-      >>> labelled_histogram([3, 0], [1, 2]).tolist()
-      [3, 0, 1, 2]
-    """
-    positive, negative = np.asarray(positive), np.asarray(negative)
-    if positive.ndim != 1 or positive.shape != negative.shape:
-        raise ValueError(
-            "positive and negative must be vectors of one length, got shapes "
-            f"{positive.shape} and {negative.shape}."
-        )
-    return check_counts(np.concatenate([positive, negative]), "positive and negative")
 
 
 def check_concepts(value: ArrayLike | Operator | FrozenArray) -> FrozenArray:
