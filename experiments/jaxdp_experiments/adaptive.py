@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp import Population, simulate
-from jaxdp.bounds import simple_adaptive_max_error
+from jaxdp.bounds import adaptive_max_error
 from jaxdp.linear import AdaptiveQueries
 from jaxdp.randomizers import HadamardBit
 from jaxdp.sweep import Experiment, Settings
@@ -151,7 +151,7 @@ class Contest:
           the analyst for whom it is largest, `bound`: Theorem 5.2, and `broken`: for how many of
           the `analysts` the mean over trials is above the bound.
         """
-        bound = simple_adaptive_max_error(NUM_USERS, self.num_rounds, self.epsilon)
+        bound = adaptive_max_error(NUM_USERS, self.num_rounds, self.epsilon, simple=True)
         trials = [self._errors(analyst) for analyst in self.analysts()]
         rows = []
         for name in trials[0]:

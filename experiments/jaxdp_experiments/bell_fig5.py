@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.bounds import AUCSetting, hierarchical_auc_mse
+from jaxdp.bounds import HierarchicalAUCBounds
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
 from jaxdp_experiments._auc import Users, measured
@@ -77,8 +77,8 @@ class BenchCell:
         users = users_of(self.bench, 2**self.log_scores, self.per_class)
         name = f"{self.bench} {self.log_scores} {self.epsilon}"
         spread = float(protocol.count_variance)
-        setting = AUCSetting(self.per_class, self.per_class, self.log_scores, spread)
-        theory = {"theory": float(np.sqrt(hierarchical_auc_mse(setting)))}
+        bounds = HierarchicalAUCBounds(self.per_class, self.per_class, self.log_scores, spread)
+        theory = {"theory": float(np.sqrt(bounds.theorem()))}
         row = measured(protocol, users, self.num_trials, self.seed, name)
         return [dict(self.labels) | row | theory]
 

@@ -5,12 +5,7 @@ from ..factorization import central_upper_bound as central_upper_bound
 from ..factorization import local_lower_bound as local_lower_bound
 from ..factorization import local_upper_bound as local_upper_bound
 from ._adaptive import adaptive_max_error as adaptive_max_error
-from ._adaptive import simple_adaptive_max_error as simple_adaptive_max_error
-from ._auc import AUCSetting as AUCSetting
-from ._auc import hierarchical_auc_corollary as hierarchical_auc_corollary
-from ._auc import hierarchical_auc_mse as hierarchical_auc_mse
-from ._auc import hierarchical_auc_threshold as hierarchical_auc_threshold
-from ._auc import tight_hierarchical_auc_mse as tight_hierarchical_auc_mse
+from ._auc import HierarchicalAUCBounds as HierarchicalAUCBounds
 from ._interactive import Separation as Separation
 from ._interactive import hard_queries_mse as hard_queries_mse
 from ._interactive import linear_queries_lower_mse as linear_queries_lower_mse
@@ -32,7 +27,6 @@ from ._pairs import one_round_auc_mse as one_round_auc_mse
 from ._pairs import optimal_num_permutations as optimal_num_permutations
 from ._pairs import pair_sampling_mse as pair_sampling_mse
 from ._perturb import GaussianComplexity as GaussianComplexity
-from ._perturb import cosine_complexity as cosine_complexity
 from ._perturb import cosine_similarity_mse as cosine_similarity_mse
 from ._perturb import gaussian_complexity as gaussian_complexity
 from ._perturb import perturb_and_project_mse as perturb_and_project_mse
@@ -44,9 +38,7 @@ from ._quadratic_forms import lipschitz_mse as lipschitz_mse
 from ._quadratic_forms import non_interactive_mse as non_interactive_mse
 from ._quadratic_forms import quadratic_form_lower_bound as quadratic_form_lower_bound
 from ._quadratic_forms import quadratic_form_mse as quadratic_form_mse
-from ._u_statistics import lipschitz_quantization_error as lipschitz_quantization_error
 from ._u_statistics import optimal_num_bins as optimal_num_bins
+from ._u_statistics import quantization_error as quantization_error
 from ._u_statistics import quantized_u_statistic_mse as quantized_u_statistic_mse
-from ._u_statistics import simple_u_statistic_variance as simple_u_statistic_variance
-from ._u_statistics import smooth_quantization_error as smooth_quantization_error
 from ._u_statistics import u_statistic_variance as u_statistic_variance

@@ -11,11 +11,12 @@ from .._spec import check_epsilon, check_int, check_real
 
 
 def adaptive_max_error(
-    num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0
+    num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0, *, simple: bool = False
 ) -> float:
     """The largest expected maximal error of `linear.AdaptiveQueries`, over analysts and users.
 
-    `2 c r sqrt(d log(2 d) / n) + (c + 1) r d e**(-n / (8 d))`, and at most `(c + 1) r`.
+    `2 c r sqrt(d log(2 d) / n) + (c + 1) r d e**(-n / (8 d))`, and at most `(c + 1) r`; or, for
+    many users, the simpler and larger `4 c r sqrt(d log(d) / n)` that the paper prints.
 
     Formal guarantees:
       A proven bound for every n and d. Where every round has at least n / (2 d) users, an answer is
@@ -25,58 +26,46 @@ def adaptive_max_error(
       The other event has a probability of at most `d e**(-n / (8 d))`. There an error is at most
       `(c + 1) r`, for answers range over [-c r, c r]; the paper takes it to be at most r.
 
+      The simple one is proven for `n >= 8 d log(n)`. With max(d, 2) for d in the logarithm: the
+      paper prints log(d), which says that the answer to a single query has no error.
+
     Args:
-      num_users: n.
+      num_users: n; where `simple`, a UserWarning says how many the bound is proven for, if there
+        are fewer.
       num_rounds: d, the number of queries.
       epsilon: privacy parameter, > 0.
       bound: r, > 0.
+      simple: whether to return the paper's simpler bound.
 
     Returns:
       The bound.
 
     Example:
       >>> from jaxdp.bounds import adaptive_max_error
-      >>> round(adaptive_max_error(num_users=10**6, num_rounds=64, epsilon=1.0), 4)
+      >>> n = 10**6
+      >>> round(adaptive_max_error(n, num_rounds=64, epsilon=1.0), 4)
       0.0763
+      >>> round(adaptive_max_error(n, num_rounds=64, epsilon=1.0, simple=True), 4)
+      0.1412
 
     References:
       Bassily (2019), Theorem 5.2 and its proof, with constants corrected.
     """
-    n, d, c, r = _check(num_users, num_rounds, epsilon, bound)
-    # sqrt(2 s log(2 d)) with the proxy s = 2 d (c r)**2 / n of a round of n / (2 d) users
-    typical = 2 * c * math.sqrt(d * math.log(2 * d) / n)
-    # A round is smaller with probability e**(-n / (8 d)), by Chernoff's bound.
-    return r * min(typical + (c + 1) * d * math.exp(-n / (8 * d)), c + 1)
-
-
-def simple_adaptive_max_error(
-    num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0
-) -> float:
-    """A simpler bound for many users: `4 c r sqrt(d log(d) / n)`.
-
-    Formal guarantees:
-      A proven bound for `n >= 8 d log(n)`, and larger than `adaptive_max_error` there. With
-      max(d, 2) for d in the logarithm: the paper prints log(d), which says that the answer to a
-      single query has no error.
-
-    Args:
-      num_users: n; a UserWarning says how many the bound is proven for, if there are fewer.
-      num_rounds: d, the number of queries.
-      epsilon: privacy parameter, > 0.
-      bound: r, > 0.
-
-    Returns:
-      The bound.
-
-    References:
-      Bassily (2019), Theorem 5.2.
-    """
-    n, d, c, r = _check(num_users, num_rounds, epsilon, bound)
+    n = check_int("num_users", num_users, low=1)
+    d = check_int("num_rounds", num_rounds, low=1)
+    c = 1 / math.tanh(check_epsilon(epsilon) / 2)
+    r = check_real("bound", bound, low=0.0)
+    if not simple:
+        # sqrt(2 s log(2 d)) with the proxy s = 2 d (c r)**2 / n of a round of n / (2 d) users
+        typical = 2 * c * math.sqrt(d * math.log(2 * d) / n)
+        # A round is smaller with probability e**(-n / (8 d)), by Chernoff's bound.
+        return r * min(typical + (c + 1) * d * math.exp(-n / (8 * d)), c + 1)
     needed = 8 * d * math.log(n)
     if n < needed:
         warnings.warn(
             f"num_users = {n} is below 8 d log(n) = {math.ceil(needed)}; for num_rounds = {d} the "
-            f"bound is proven from {_least_users(d)} users on; adaptive_max_error always holds.",
+            f"bound is proven from {_least_users(d)} users on; adaptive_max_error always holds "
+            "without simple=True.",
             stacklevel=2,
         )
     return 4 * c * r * math.sqrt(d * math.log(max(d, 2)) / n)
@@ -88,13 +77,3 @@ def _least_users(num_rounds: int) -> int:
     for _ in range(200):
         n = max(n, 8 * num_rounds * math.log(n))
     return math.ceil(n)
-
-
-def _check(
-    num_users: int, num_rounds: int, epsilon: float, bound: float
-) -> tuple[int, int, float, float]:
-    """n, d, c and r, checked."""
-    n = check_int("num_users", num_users, low=1)
-    d = check_int("num_rounds", num_rounds, low=1)
-    epsilon = check_epsilon(epsilon)
-    return n, d, 1 / math.tanh(epsilon / 2), check_real("bound", bound, low=0.0)

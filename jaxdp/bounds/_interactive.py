@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from .._queries import check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..factorization import Factorization, HardDistributions, gamma2, gamma2_approx, hardest
-from ..pairwise.kernels import check_matrix
-from ..pairwise.rounds import three_round_bound
+from ..pairwise import PairKernel, ThreeRound
 from ..workloads import Operator
 
 _SHARES = ((0.02, 0.02), (0.05, 0.05), (0.1, 0.15), (0.2, 0.3), (0.3, 0.35))
@@ -205,7 +204,7 @@ def three_round_mse(
     epsilon = check_epsilon(epsilon)
     check_choice("variant", variant, ("paper", "tuned"))
     groups = shares if variant == "tuned" else None
-    return three_round_bound(norm, math.sqrt(gamma2), k, n, epsilon, dim, groups)
+    return ThreeRound.error_bound(norm, math.sqrt(gamma2), k, n, epsilon, dim, groups)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +268,7 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
     References:
       Ghazi et al. (2023), Appendix C.1, with every constant.
     """
-    dense, epsilon = check_matrix(matrix, "matrix"), check_epsilon(epsilon)
+    dense, epsilon = PairKernel.from_matrix(matrix).weights.values, check_epsilon(epsilon)
     k = len(dense)
     values, vectors = np.linalg.eigh(dense)
     size = float(np.abs(values).max())
@@ -288,7 +287,7 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
         options = []
         for a, b in _SHARES:
             shares, radius = (a, b, 1 - a - b), math.sqrt(gamma)
-            upper = three_round_bound(norm, radius, k, n, epsilon, len(values), shares)
+            upper = ThreeRound.error_bound(norm, radius, k, n, epsilon, len(values), shares)
             options.append((upper, shares))
         return lower, *min(options)
 

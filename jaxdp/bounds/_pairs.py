@@ -8,7 +8,7 @@ import math
 
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..accounting import split_epsilon
-from ._auc import AUCSetting, hierarchical_auc_mse
+from ._auc import HierarchicalAUCBounds
 
 
 def one_round_auc_mse(
@@ -23,7 +23,7 @@ def one_round_auc_mse(
 ) -> float:
     """The largest mean squared error of the area under the curve by one round of one-bit reports.
 
-    `hierarchical_auc_mse` with the variance of a count that Hadamard reports have: with
+    `HierarchicalAUCBounds.theorem` with the variance of a count that Hadamard reports have: with
     `c(e) = (e**e + 1) / (e**e - 1)`, V = c(eps_0)**2 where every user reports on all levels of the
     tree, with a share eps_0 of epsilon each, and V = alpha c(eps)**2 where every user reports on
     one level.
@@ -70,7 +70,7 @@ def one_round_auc_mse(
         spread = levels / math.tanh(epsilon / 2) ** 2
     else:
         spread = 1 / math.tanh(split_epsilon(epsilon, levels, delta, method) / 2) ** 2
-    return hierarchical_auc_mse(AUCSetting(num_negative, num_positive, levels, spread))
+    return HierarchicalAUCBounds(num_negative, num_positive, levels, spread).theorem()
 
 
 def pair_sampling_mse(

@@ -150,8 +150,9 @@ def perturb_and_project_mse(
       The bound.
 
     Example:
-      >>> from jaxdp.bounds import cosine_complexity, perturb_and_project_mse
-      >>> print(round(perturb_and_project_mse(1.0, cosine_complexity(20)), 1))
+      >>> from jaxdp.bounds import perturb_and_project_mse
+      >>> from jaxdp.central import CosineSet
+      >>> print(round(perturb_and_project_mse(1.0, CosineSet(20).complexity_bound()), 1))
       124.9
 
     References:
@@ -166,36 +167,11 @@ def perturb_and_project_mse(
     return min(bounds)
 
 
-def cosine_complexity(num_items: int) -> float:
-    """A bound on the Gaussian complexity of the similarity matrices of n vectors.
-
-    `sqrt(2) n E|g|`, g of n normals; at most `sqrt(2) n**1.5`, and asymptotically tight.
-
-    Formal guarantees:
-      Proven for {X psd, X_ii <= 1} and its subset {X psd, X_ii = 1}.
-
-    Args:
-      num_items: n, at least 1.
-
-    Returns:
-      The bound.
-
-    Example:
-      >>> from jaxdp.bounds import cosine_complexity
-      >>> print(round(cosine_complexity(100), 1))
-      1410.7
-
-    References:
-      Cohen-Addad et al. (2024), Theorem 2.1: 2 n `|W|` with the spectral norm of the noise.
-    """
-    return CosineSet(num_items).complexity_bound()
-
-
 def spectraplex_complexity(size: int, trace: float = 1.0) -> float:
     """A bound on the Gaussian complexity of {X psd, tr X <= t}, N x N.
 
-    `sqrt(2) t E|g|`, g of N normals. For marginals of even order k of n features, flattened, N =
-    n**(k/2): the complexity is of the order n**(k/4).
+    `sqrt(2) t E|g|`, g of N normals; for t = N that of `jaxdp.central.CosineSet`. For marginals of
+    even order k of n features, flattened, N = n**(k/2): the complexity is of the order n**(k/4).
 
     Args:
       size: N, at least 1.
@@ -213,7 +189,8 @@ def spectraplex_complexity(size: int, trace: float = 1.0) -> float:
       Cohen-Addad et al. (2024), Theorem A.4, even order; Dwork, Nikolov, Talwar (2015).
     """
     size = check_int("size", size, low=1)
-    return check_real("trace", trace, low=0.0) * cosine_complexity(size) / size
+    # {X psd, X_ii = 1} has the trace N, and its bound is that of all matrices with this trace.
+    return check_real("trace", trace, low=0.0) * CosineSet(size).complexity_bound() / size
 
 
 def cosine_similarity_mse(num_items: int, sigma: float) -> float:
@@ -242,5 +219,5 @@ def cosine_similarity_mse(num_items: int, sigma: float) -> float:
     """
     n = check_int("num_items", num_items, low=1)
     return perturb_and_project_mse(
-        sigma, cosine_complexity(n), dimension=n * (n + 1) // 2, radius=float(n)
+        sigma, CosineSet(n).complexity_bound(), dimension=n * (n + 1) // 2, radius=float(n)
     )

@@ -6,16 +6,17 @@ s stands for the variance of `PrivUnitG` on the unit ball, in every direction; i
 """
 
 import math
+from typing import Literal
 
 import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..factorization import gamma2, gamma2_approx
-from ..pairwise.kernels import Form, check_matrix
+from ..pairwise import PairKernel
 from ..randomizers import PrivUnitG
 from ._interactive import hard_distributions, hard_queries_mse
-from ._u_statistics import lipschitz_quantization_error
+from ._u_statistics import quantization_error
 
 
 def quadratic_form_mse(
@@ -250,14 +251,19 @@ def lipschitz_mse(
     else:
         choices = [check_int("num_bins", num_bins, low=2)]
     return min(
-        lipschitz_quantization_error(k, lipschitz)
+        quantization_error(k, lipschitz=lipschitz)
         + non_interactive_mse(lipschitz, k, num_users, epsilon)
         for k in choices
     )
 
 
 def quadratic_form_lower_bound(
-    matrix: ArrayLike, num_users: int, epsilon: float, *, form: Form = "v", tol: float = 1e-3
+    matrix: ArrayLike,
+    num_users: int,
+    epsilon: float,
+    *,
+    form: Literal["u", "v"] = "v",
+    tol: float = 1e-3,
 ) -> float:
     """A mean squared error that every non-interactive private protocol has on some data set.
 
@@ -304,7 +310,7 @@ def quadratic_form_lower_bound(
     References:
       Ghazi et al. (2023), Theorem 6.
     """
-    weights = check_matrix(matrix, "matrix")
+    weights = PairKernel.from_matrix(matrix).weights.values
     n, epsilon = check_int("num_users", num_users, low=3), check_epsilon(epsilon)
     check_choice("form", form, ("u", "v"))
     m = max(1, round(n / 3))  # where (n - m) sqrt(m) is largest

@@ -13,7 +13,6 @@ from ._encoded import AnswerRound as AnswerRound
 from ._encoded import EmbeddedRound as EmbeddedRound
 from ._encoded import EncodedProtocol as EncodedProtocol
 from ._encoded import EncodedRound as EncodedRound
-from ._encoded import radius_of as radius_of
 from ._factorized_queries import FactorizedQueries as FactorizedQueries
 from ._gaussian_queries import GaussianQueries as GaussianQueries
 from ._gram_queries import GramQueries as GramQueries

@@ -94,9 +94,25 @@ class EmbeddedRound(EncodedRound[dict[str, Count]]):
         """A bin."""
         return jax.ShapeDtypeStruct((), jnp.int32)
 
-    def encode(self, values: Int32[Array, "*n"]) -> Float32[Array, "*n l"]:
+    def encode(self, values: Int32[Array, "*n"]) -> Float32[Array, "..."]:
         """The vectors of values."""
         return jnp.asarray(self.embedding)[values]
+
+    @staticmethod
+    def radius_of(vectors: Float[np.ndarray, "k l"], norm: float = 2) -> float:
+        """The radius of the ball for float32 vectors: their largest norm, rounded up to float32.
+
+        1 if all of them are 0.
+
+        Args:
+          vectors: a vector a row.
+          norm: the order of the norm.
+        """
+        largest = float(np.linalg.norm(vectors.astype(np.float64), norm, axis=1).max())
+        nearest = np.float32(largest)  # rounded up, so that no vector is scaled into the ball
+        if nearest < largest:
+            nearest = np.nextafter(nearest, np.float32(np.inf))
+        return float(nearest) or 1.0
 
 
 @params
@@ -239,7 +255,7 @@ def column_encoding(
     # Users hold float32: the bound is that of the rounded columns.
     offset = np.broadcast_to(np.asarray(offset, np.float64), workload.shape[:1])
     embedding = (workload - offset[:, None]).T.astype(np.float32)
-    return Encoding(embedding, None, offset, randomizer(radius_of(embedding, norm)))
+    return Encoding(embedding, None, offset, randomizer(EmbeddedRound.radius_of(embedding, norm)))
 
 
 def make_randomizer(maker: VectorMaker, dim: int, epsilon: float, radius: float) -> MeanRandomizer:
@@ -258,12 +274,3 @@ def make_randomizer(maker: VectorMaker, dim: int, epsilon: float, radius: float)
             f"{error}; give other arguments first, as functools.partial(Gaussian, delta=1e-6) does."
         ) from None
     return maker(**sizes)
-
-
-def radius_of(vectors: Float[np.ndarray, "k l"], norm: float = 2) -> float:
-    """The largest norm of the rows of a float32 array, rounded up; 1 if all are 0."""
-    largest = float(np.linalg.norm(vectors.astype(np.float64), norm, axis=1).max())
-    nearest = np.float32(largest)  # rounded up, so that no vector is scaled into the ball
-    if nearest < largest:
-        nearest = np.nextafter(nearest, np.float32(np.inf))
-    return float(nearest) or 1.0

@@ -15,7 +15,14 @@ from .._queries import WORKLOAD
 from .._spec import FrozenArray
 from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f
 from ..randomizers import MeanRandomizer, PrivUnitG
-from ._encoded import RANDOMIZER, EncodedProtocol, Encoding, VectorMaker, make_randomizer, radius_of
+from ._encoded import (
+    RANDOMIZER,
+    EmbeddedRound,
+    EncodedProtocol,
+    Encoding,
+    VectorMaker,
+    make_randomizer,
+)
 
 _TOL = 1e-3  # of approximate factorizations: their errors are of second order in it
 _ROUNDS = 8
@@ -174,7 +181,7 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
         """A value's vector is its column of `right`."""
         left, right, shift = self.factors()
         vectors = right.T.astype(np.float32)
-        size, radius = right.shape[0], radius_of(vectors)
+        size, radius = right.shape[0], EmbeddedRound.radius_of(vectors)
         randomizer = make_randomizer(self.randomizer, size, self.epsilon, radius)
         return Encoding(vectors, left.T, shift, randomizer)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from .._checks import Integer
 from .._contract import Tree, field, spec
 from .._features import check_rows
-from ._encoded import radius_of
+from ._encoded import EmbeddedRound
 from ._product_means import (
     EPSILON,
     ONTO,
@@ -135,7 +135,7 @@ def _encoding(n: int) -> ProductEncoding:
     diagonal = (i == j).astype(np.float32)
     weight = np.where(i == j, np.float32(1), np.sqrt(np.float32(2)))
     # |x x^T - I|**2 = (sum x_i**2)**2 - 2 sum x_i**2 + n is at most n (n - 1) for signs.
-    radius = radius_of(np.array([[math.sqrt(n * (n - 1))]]))
+    radius = EmbeddedRound.radius_of(np.array([[math.sqrt(n * (n - 1))]]))
     return ProductEncoding(
         np.stack([i, j], axis=1).astype(np.int32), diagonal, weight, place, radius
     )

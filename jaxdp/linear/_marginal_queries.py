@@ -12,7 +12,7 @@ from .._contract import Tree, field, spec
 from .._features import check_binary_rows
 from .._spec import check_int
 from .._subsets import num_subsets, subsets
-from ._encoded import radius_of
+from ._encoded import EmbeddedRound
 from ._product_means import (
     EPSILON,
     ONTO,
@@ -150,5 +150,5 @@ def _encoding(n: int, order: int, basis: str, sparsity: int | None) -> ProductEn
         # than the one around (1/2, .., 1/2) that holds all users.
         sparse = num_subsets(n if sparsity is None else sparsity, order) - 1
         square, shift = min((square / 4, 0.5), (sparse, 0.0))
-    radius = radius_of(np.array([[math.sqrt(square)]]))
+    radius = EmbeddedRound.radius_of(np.array([[math.sqrt(square)]]))
     return ProductEncoding(sets, np.float32(shift) * ones, ones, None, radius)

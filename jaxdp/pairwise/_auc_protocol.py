@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from .._contract import Params, Spec, Tree
 from .._spec import check_counts, check_probabilities
 from ..population import DistributionSource, Population
-from .kernels import AUC
+from .kernels._auc import AUC
 
 Labels = Literal["public", "private", "randomized"]
 
@@ -98,9 +98,20 @@ class AUCProtocol(Spec[P_co]):
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are cells and both labels occur."""
         population.require_bins(2 * self.num_scores, "2 * num_scores")
+        sizes = self.class_sizes(population)
+        if sizes is not None:
+            self._check_classes(sizes, population.num_users)
+
+    def class_sizes(self, population: Population) -> Float[np.ndarray, "2"] | None:
+        """Numbers of negative and positive users, or their means if users are drawn.
+
+        None where the users are not known yet.
+
+        Raises:
+          ValueError: the users' values are not cells, or have one label only.
+        """
         masses = expected_users(population)
-        if masses is not None:
-            self._check_classes(self._table(masses, None).sum(axis=1), population.num_users)
+        return None if masses is None else self._table(masses, None).sum(axis=1)
 
     def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         """Hook for what a protocol asks of the sizes of the classes; both are positive."""

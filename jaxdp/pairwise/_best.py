@@ -15,11 +15,19 @@ from .._spec import check_choice, check_epsilon, check_int
 from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
 from ._auc_protocol import AUCProtocol
 from ._protocol import PairwiseProtocol
-from .auc import BilinearAUC, HierarchicalAUC
-from .kernels import AUC, FORM, Form, Kernel, as_kernel
-from .oracles import OracleStatistic, QuantizedRR
-from .rounds import OneStep, ThreeRound, TwoRound
-from .vectors import OneReport, TwoReport
+from .auc._bilinear_auc import BilinearAUC
+from .auc._hierarchical_auc import HierarchicalAUC
+from .kernels._auc import AUC
+from .kernels._exact import FORM, Form
+from .kernels._kernel import Kernel
+from .kernels._pair_kernel import as_kernel
+from .oracles._oracle_statistic import OracleStatistic
+from .oracles._quantized_rr import QuantizedRR
+from .rounds._one_step import OneStep
+from .rounds._three_round import ThreeRound
+from .rounds._two_round import TwoRound
+from .vectors._one_report import OneReport
+from .vectors._two_report import TwoReport
 
 StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any]
 Candidate = (

@@ -2,18 +2,20 @@
 
 import abc
 import math
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._checks import Check
 from .._contract import Params, Spec, Tree, Work
 from .._spec import check_counts, check_probabilities
 from ..population import Population
 from ._auc_protocol import check_labels, expected_users
-from .kernels import Form, Kernel, num_pairs
-from .kernels._kernel import domain_shape
+from .kernels._exact import FORM, Form, num_pairs
+from .kernels._kernel import Kernel, domain_shape
+from .kernels._pair_kernel import KERNEL, NUM_VALUES
 
 P_co = TypeVar("P_co", bound=Params[Any], covariant=True)
 
@@ -31,9 +33,13 @@ class PairwiseProtocol(Spec[P_co]):
     `sum_{i, j} W[x_i, x_j] / n**2`, a quadratic form `h^T W h` of the normalised histogram, with
     `form="v"`; for kernels that are not linear it is `kernel.link` of several such averages.
 
-    A subclass has these fields, checked by `KERNEL`, `Epsilon()`, `NUM_VALUES` and `FORM`.
+    A subclass has these fields, made by `field(PairwiseProtocol.KERNEL)`, `field(Epsilon())`,
+    `field(PairwiseProtocol.NUM_VALUES, default=None)` and `field(PairwiseProtocol.FORM, ...)`.
 
     Attributes:
+      KERNEL: the check of the field `kernel`; matrices become kernels.
+      NUM_VALUES: the check of the field `num_values`; `validate` checks the rest of it.
+      FORM: the check of the field `form`.
       kernel: the statistic; a matrix that was given becomes `PairKernel.from_matrix(matrix)`. One
         that is not symmetric is averaged with its transpose, with a warning: the statistic stays.
       epsilon: privacy parameter.
@@ -43,6 +49,10 @@ class PairwiseProtocol(Spec[P_co]):
     """
 
     __slots__ = ()
+
+    KERNEL: ClassVar[Check] = KERNEL
+    NUM_VALUES: ClassVar[Check] = NUM_VALUES
+    FORM: ClassVar[Check] = FORM
 
     kernel: Kernel
     epsilon: float

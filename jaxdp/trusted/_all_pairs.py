@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Literal
 
 import jax
 import numpy as np
@@ -11,7 +12,6 @@ from .._contract import Collect, Step, Work, field, params, spec
 from .._spec import check_int
 from ..accounting import optimal_delta, split_epsilon
 from ..pairwise import Kernel
-from ..pairwise.kernels import FORM, KERNEL, NUM_VALUES, Form
 from ..population import Population
 from ._pair_sources import EveryPairSource
 from ._pairs import DELTA, NOISE, PairOutcome, PairsParams, PairsProtocol
@@ -78,14 +78,14 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
       Bell, Bellet, Gascón, Kulkarni (2020), section 5 and Figure 4.
     """
 
-    kernel: Kernel = field(KERNEL)
+    kernel: Kernel = field(PairsProtocol.KERNEL)
     epsilon: float = field(Epsilon())
     num_users: int = field(Integer(2, MAX_USERS))
-    num_values: int | tuple[int, ...] | None = field(NUM_VALUES, default=None)
+    num_values: int | tuple[int, ...] | None = field(PairsProtocol.NUM_VALUES, default=None)
     noise: str = field(NOISE, default="laplace")
     delta: float = field(DELTA, default=1e-8)
     composition: str = field(Choice("optimal", "advanced", "basic"), default="optimal")
-    form: Form = field(FORM, default="u")
+    form: Literal["u", "v"] = field(PairsProtocol.FORM, default="u")
 
     def validate(self) -> None:
         """Raises unless delta goes with the composition, and the kernel with the rest."""

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,6 @@ from .._contract import Collect, Step, Tree, Work, field, params, spec
 from .._spec import check_counts, check_int
 from ..accounting import split_epsilon
 from ..pairwise import Kernel
-from ..pairwise.kernels import FORM, KERNEL, NUM_VALUES, Form
 from ..population import Population
 from ..random import Stream, merge, stream
 from ._pair_sources import MatchingSource
@@ -103,13 +103,13 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
       incomplete U-statistics.
     """
 
-    kernel: Kernel = field(KERNEL)
+    kernel: Kernel = field(PairsProtocol.KERNEL)
     epsilon: float = field(Epsilon())
-    num_values: int | tuple[int, ...] | None = field(NUM_VALUES, default=None)
+    num_values: int | tuple[int, ...] | None = field(PairsProtocol.NUM_VALUES, default=None)
     num_permutations: int | None = field(Optional(Integer(1, MAX_PERMUTATIONS)), default=1)
     noise: str = field(NOISE, default="laplace")
     delta: float = field(DELTA, default=0.0)
-    form: Form = field(FORM, default="u")
+    form: Literal["u", "v"] = field(PairsProtocol.FORM, default="u")
 
     def validate(self) -> None:
         """Raises unless the kernel goes with the rest; finds the number of matchings."""

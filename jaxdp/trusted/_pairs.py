@@ -17,9 +17,8 @@ from .._contract import Interactive, Round, TallyLaw, Tree, Work, params, static
 from .._spec import check_counts, check_int, check_probabilities
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..accounting import basic_composition, optimal_composition
-from ..linear import EncodedRound
+from ..linear import EmbeddedRound, EncodedRound
 from ..pairwise import Kernel, PairwiseProtocol
-from ..pairwise.kernels import num_pairs
 from ..population import Population
 from ..random import Count
 from ..randomizers import KRR, BinaryResponse, DiscreteLaplace, Laplace, Randomizer
@@ -92,7 +91,7 @@ def pair_noise(kernel: Kernel, shape: tuple[int, ...], epsilon: float, noise: st
     # Numbers about the middle of their range: noise is for the least bound.
     center = (levels.min(axis=0) + levels.max(axis=0)) / 2
     inputs = (levels - center).astype(np.float32)
-    bound = _float32_above(np.abs(inputs.astype(np.float64)).sum(axis=1).max())
+    bound = EmbeddedRound.radius_of(inputs, norm=1)
     if noise == "binary":
         numbers = BinaryResponse(epsilon, bound)
     else:
@@ -134,14 +133,6 @@ def _levels(
         index = (matrices[0] - low).astype(np.int32)
         levels = np.arange(low, high + 1)[:, None]
     return levels, index
-
-
-def _float32_above(number: float) -> float:
-    """The smallest float32 that is not below a number."""
-    nearest = np.float32(number)
-    if nearest < number:
-        nearest = np.nextafter(nearest, np.float32(np.inf))
-    return float(nearest)
 
 
 @params
@@ -327,11 +318,11 @@ class PairsProtocol(PairwiseProtocol[P_co]):
         """
         truth = self.truth(counts, inputs)
         c = check_counts(counts).ravel().astype(np.float64)
-        n = int(c.sum())
+        n = check_int("num_users", int(c.sum()), low=2)
         self._check_num_users(n)
 
         def average(matrix: np.ndarray) -> float:
-            return float(c @ matrix @ c - c @ np.diagonal(matrix)) / num_pairs(n, "u")
+            return float(c @ matrix @ c - c @ np.diagonal(matrix)) / (n * (n - 1))
 
         kernel, noise, bias = self._linearised(average, n, truth)
         centred = kernel - average(kernel)

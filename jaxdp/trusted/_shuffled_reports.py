@@ -12,7 +12,6 @@ from .._contract import Params, Spec, Tree, Work, field, spec
 from .._spec import check_epsilon, check_int, check_real
 from ..accounting import shuffle_epsilon
 from ..pairwise import AUCProtocol
-from ..pairwise._auc_protocol import expected_users
 from ..population import Population
 from ._pairs import PairsProtocol
 
@@ -194,9 +193,10 @@ class ShuffledReports(Spec[Params[Any]]):
         """
         self.protocol.check_population(population)
         check_enough(population, self.num_users)
-        if _has_public_labels(self.protocol):
-            masses = expected_users(population)
-            least = math.inf if masses is None else masses.reshape(2, -1).sum(axis=1).min()
+        area = _area(self.protocol)
+        if area is not None and area.labels == "public":
+            sizes = area.class_sizes(population)
+            least = math.inf if sizes is None else sizes.min()
             if least < self._together:
                 raise ValueError(
                     f"the smaller class has {least:.0f} users, fewer than group_size = "
@@ -204,9 +204,9 @@ class ShuffledReports(Spec[Params[Any]]):
                 )
 
 
-def _has_public_labels(protocol: Spec[Any]) -> bool:
-    """Whether reports hide among those of the same label only."""
-    return isinstance(protocol, AUCProtocol) and protocol.labels == "public"
+def _area(protocol: Spec[Any]) -> AUCProtocol[Any] | None:
+    """The protocol if it is one for the AUC, whose users may hide among those of their label."""
+    return protocol if isinstance(protocol, AUCProtocol) else None
 
 
 def _groups(protocol: Spec[Any]) -> tuple[float, ...]:
@@ -215,7 +215,7 @@ def _groups(protocol: Spec[Any]) -> tuple[float, ...]:
     Raises:
       TypeError: users answer in several rounds.
     """
-    if isinstance(protocol, AUCProtocol):
+    if _area(protocol) is not None:
         return (1.0,)  # the passes of a tree read the same reports again
     steps = protocol.build().rounds(Work(1.0, 1))
     if sum(step.times * step.work.num_users for step in steps) > 1 + 1e-9:
@@ -233,7 +233,8 @@ def _spent(protocol: Spec[Any], num_users: int, delta: float, group_size: int | 
     Raises:
       TypeError, ValueError: groups of the size cannot be promised.
     """
-    if _has_public_labels(protocol) and group_size is None:
+    area = _area(protocol)
+    if area is not None and area.labels == "public" and group_size is None:
         raise ValueError(
             f"group_size must be given for public labels, got None: reports of {protocol!r} hide "
             "among those of the same label; give the size of the smaller class."

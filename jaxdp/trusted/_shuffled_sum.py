@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,7 @@ from .._contract import Round, TallyLaw, Tree, Words, field, params, spec, stati
 from .._spec import check_counts, check_int, check_probabilities
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..pairwise import Kernel, PairwiseProtocol
-from ..pairwise.kernels import FORM, KERNEL, NUM_VALUES, Form
-from ..pairwise.vectors import best_factor
+from ..pairwise.vectors._quadratic_factor import best_factor
 from ..population import Population
 from ..random import Count, standard_normal, sum_integers, user_words
 from ._shuffled_reports import check_enough
@@ -100,12 +100,12 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
       Kairouz, Liu, Steinke (2021), The distributed discrete Gaussian mechanism.
     """
 
-    kernel: Kernel = field(KERNEL)
+    kernel: Kernel = field(PairwiseProtocol.KERNEL)
     epsilon: float = field(Epsilon())
     delta: float = field(Real(0.0, 1.0))
     num_users: int = field(Integer(19, 2**31))
-    num_values: int | tuple[int, ...] | None = field(NUM_VALUES, default=None)
-    form: Form = field(FORM, default="u")
+    num_values: int | tuple[int, ...] | None = field(PairwiseProtocol.NUM_VALUES, default=None)
+    form: Literal["u", "v"] = field(PairwiseProtocol.FORM, default="u")
 
     def validate(self) -> None:
         """Raises unless the kernel is linear, and the sum of the vectors enough for the form."""

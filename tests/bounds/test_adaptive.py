@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from jaxdp.bounds._adaptive import adaptive_max_error, simple_adaptive_max_error
+from jaxdp.bounds._adaptive import adaptive_max_error
 
 
 def c(epsilon):
@@ -57,14 +57,14 @@ def test_the_simple_bound_is_the_theorem_and_weaker(epsilon):
         while n < 8 * d * math.log(n):
             n = math.ceil(8 * d * math.log(n))
         for users in (n, n + 1, 3 * n, 1000 * n):
-            simple = simple_adaptive_max_error(users, d, epsilon)
+            simple = adaptive_max_error(users, d, epsilon, simple=True)
             assert adaptive_max_error(users, d, epsilon) <= simple
             if d > 1:
                 printed = 4 * math.sqrt(c(epsilon) ** 2 * d * math.log(d) / users)
                 assert simple == pytest.approx(printed)
         if d > 1:
             with pytest.warns(UserWarning, match=rf"num_users = {n - 1} .* from {n} users on"):
-                simple_adaptive_max_error(n - 1, d, epsilon)
+                adaptive_max_error(n - 1, d, epsilon, simple=True)
 
 
 def test_scales_with_the_bound_and_is_never_more_than_the_range():
@@ -74,7 +74,7 @@ def test_scales_with_the_bound_and_is_never_more_than_the_range():
     assert adaptive_max_error(5, 100, 0.5) == pytest.approx(c(0.5) + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert simple_adaptive_max_error(5, 100, 0.5, bound=2.0) > 2 * (c(0.5) + 1)
+        assert adaptive_max_error(5, 100, 0.5, bound=2.0, simple=True) > 2 * (c(0.5) + 1)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_scales_with_the_bound_and_is_never_more_than_the_range():
     ],
 )
 def test_bad_arguments(arguments, name):
-    for bound in (adaptive_max_error, simple_adaptive_max_error):
+    for simple in (False, True):
         with pytest.raises(ValueError, match=name):
-            bound(*arguments)
+            adaptive_max_error(*arguments, simple=simple)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxdp.bounds._auc import AUCSetting, hierarchical_auc_mse
+from jaxdp.bounds._auc import HierarchicalAUCBounds
 from jaxdp.bounds._pairs import (
     all_pairs_mse,
     one_round_auc_mse,
@@ -31,7 +31,7 @@ def test_the_rates_of_theorem_4():
         assert error(epsilon=0.02, **options) / error(**options) == pytest.approx(1 / 4, rel=0.1)
     spread = 6 * ((np.e + 1) / (np.e - 1)) ** 2
     assert one_round_auc_mse(400, 600, 6, 1.0, splitting="users") == pytest.approx(
-        hierarchical_auc_mse(AUCSetting(400, 600, 6, spread))
+        HierarchicalAUCBounds(400, 600, 6, spread).theorem()
     )
 
 

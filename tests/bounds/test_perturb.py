@@ -60,7 +60,7 @@ def test_limit_of_one_exact_direction(key, rng):
 def test_cosine_complexity_is_close_above_the_estimate(key):
     n = 16
     found = bounds.gaussian_complexity(CosineSet(n), key, num_samples=20)
-    bound = bounds.cosine_complexity(n)
+    bound = CosineSet(n).complexity_bound()
     assert 0.65 * bound < found.lower <= found.upper < bound <= math.sqrt(2) * n**1.5
 
 
@@ -108,7 +108,7 @@ def test_bounds_on_a_segment_by_quadrature():
 def test_cosine_bound_takes_the_least_of_three():
     n = 16
     assert bounds.cosine_similarity_mse(n, 1e-3) == pytest.approx(1e-6 * n * (n + 1) / 2)
-    assert bounds.cosine_similarity_mse(n, 1.0) == pytest.approx(bounds.cosine_complexity(n))
+    assert bounds.cosine_similarity_mse(n, 1.0) == pytest.approx(CosineSet(n).complexity_bound())
     assert bounds.cosine_similarity_mse(n, 100.0) == 4.0 * n**2
     for name, arguments in (
         ("num_items", (0, 1.0)),

@@ -17,9 +17,10 @@ from jaxdp.pairwise import (
     GiniDiversity,
     GiniMeanDifference,
     KendallTau,
+    OneReport,
     PairKernel,
+    TwoReport,
 )
-from jaxdp.pairwise.vectors import OneReport, TwoReport
 from jaxdp.random import Count
 from jaxdp.randomizers import CandidateResponse, Gaussian, L2Ball, PrivUnit, PrivUnitG
 from tests import stats

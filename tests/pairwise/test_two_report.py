@@ -7,8 +7,7 @@ import pytest
 import jaxdp
 from jaxdp.data import load_flights
 from jaxdp.factorization import gamma2, gamma2_approx
-from jaxdp.pairwise import GiniMeanDifference, KendallTau
-from jaxdp.pairwise.vectors import TwoReport
+from jaxdp.pairwise import GiniMeanDifference, KendallTau, TwoReport
 from jaxdp.randomizers import L2Ball, PrivUnitG
 from tests import stats
 

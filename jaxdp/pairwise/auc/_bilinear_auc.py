@@ -14,13 +14,12 @@ from ..._checks import Choice, Epsilon, Integer
 from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec
 from ..._spec import check_counts, check_int, check_probabilities
 from ..._x64 import compiled_in_float64
-from ...linear import radius_of
+from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count, everyone
 from ...randomizers import MeanRound, PrivUnitG
 from .._auc_protocol import AUCProtocol, Labels, warn_of_noise
-from ..kernels import AUC
-from ..kernels._auc import auc_ratio
+from ..kernels._auc import AUC, auc_ratio
 from ..vectors._one_report import OneReportParams
 from ..vectors._quadratic_form import QuadraticForm, Reports, Statistic
 from ._tree_errors import ScoreTree, sampling_variance
@@ -116,7 +115,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     def randomizer(self) -> PrivUnitG:
         """What users randomize their vector with."""
         vectors = self._embedding()
-        return PrivUnitG(vectors.shape[1], self.epsilon, radius_of(vectors))
+        return PrivUnitG(vectors.shape[1], self.epsilon, EmbeddedRound.radius_of(vectors))
 
     def build(self, word_bits: int = 32) -> "BilinearAUCParams | OneReportParams":
         """The params; with private labels those of `OneReport`."""

@@ -15,11 +15,10 @@ from ..._spec import check_choice, check_counts, check_int, check_probabilities,
 from ...accounting import basic_composition, optimal_composition, split_epsilon
 from ...randomizers import KRR
 from .._auc_protocol import AUCProtocol, Labels
-from ..kernels import AUC
+from ..kernels._auc import AUC
 from ._hierarchical_auc_round import (
     HierarchicalAUCParams,
     level_chances,
-    threshold_of,
     tree_bytes,
 )
 from ._hierarchical_auc_walk import HierarchicalAUCPassParams, estimate_reports, walk_reports
@@ -36,6 +35,7 @@ from ._tree_errors import (
     data_of,
     pruned_bound,
     sampling_variance,
+    threshold_of,
     unpruned_variance,
     worst_pruned_error,
 )

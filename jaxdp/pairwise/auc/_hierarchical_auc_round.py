@@ -25,6 +25,7 @@ from ..._contract import Round, TallyLaw, Tree, Words, Work, params, static
 from ..._x64 import as_float64, compiled_in_float64
 from ...random import Count, binomial, everyone, multinomial
 from ...randomizers import HadamardBit
+from ._tree_errors import threshold_of
 
 _BIT = HadamardBit(2, 1.0).build()  # whose law takes any threshold and number of nodes
 
@@ -46,19 +47,6 @@ def level_chances(
 def tree_bytes(height: int) -> int:
     """What the tally and the estimate of a full tree take, in bytes; about five float64 a slot."""
     return 40 * 2 ** (height + 2)
-
-
-def threshold_of(rule: str, ratio: Float[Array, ""] | float) -> Float[Array, ""] | float:
-    """The parameter a for `r = kappa sqrt(2 n C alpha) / n_min`: it minimises the paper's bound.
-
-    It is the square of `x = 1 + y > 1` with `x (x - 1)**2 = r`, or `y**3 + y**2 = r`: rule
-    "optimal" solves it by Newton's method, rule "paper" takes y for small r, `sqrt(r)`.
-    """
-    y = ratio**0.5  # at least the root, since y**2 <= r
-    if rule == "optimal":
-        for _ in range(20):  # from above: the cubic is convex
-            y = y - (y**3 + y**2 - ratio) / (3 * y**2 + 2 * y)
-    return (1 + y) ** 2
 
 
 @params

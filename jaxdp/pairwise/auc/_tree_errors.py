@@ -11,7 +11,7 @@ import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ScoreTree:
       tie: what a tied score counts, 1/2 or 0.
     """
 
-    levels: list[Float[np.ndarray, "2 nodes"]]
+    levels: list[Float[np.ndarray, "2 _nodes"]]
     tie: float
 
     @classmethod
@@ -73,7 +73,7 @@ class ScoreTree:
         """What the nodes of a level have, at each leaf below them."""
         return np.repeat(nodes, self.levels[-1].shape[1] // nodes.shape[1], axis=1)
 
-    def pairs(self, numbers: list[Float[np.ndarray, "2 nodes"]]) -> Float[np.ndarray, " height"]:
+    def pairs(self, numbers: list[Float[np.ndarray, "2 _nodes"]]) -> Float[np.ndarray, " height"]:
         """The sum over the entries of B_l**2 of products of nodes' numbers, by level from 1."""
         sums = []
         for level in range(1, self.height + 1):
@@ -83,7 +83,7 @@ class ScoreTree:
             sums.append(float(split[1, :, 1] @ split[0, :, 0] + tied))
         return np.array(sums)
 
-    def below(self) -> list[Float[np.ndarray, " nodes"]]:
+    def below(self) -> list[Float[np.ndarray, " _nodes"]]:
         """The pairs in order within each node, for levels 0 .. height."""
         leaves = self.levels[-1]
         inside = [self.tie * leaves[0] * leaves[1]]
@@ -192,6 +192,19 @@ class Pruning:
     threshold: float
     num_groups: int
     half: bool
+
+
+def threshold_of(rule: str, ratio: Float[Array, ""] | float) -> Float[Array, ""] | float:
+    """The parameter a for `r = kappa sqrt(2 n C alpha) / n_min`: it minimises the paper's bound.
+
+    It is the square of `x = 1 + y > 1` with `x (x - 1)**2 = r`, or `y**3 + y**2 = r`: rule
+    "optimal" solves it by Newton's method, rule "paper" takes y for small r, `sqrt(r)`.
+    """
+    y = ratio**0.5  # at least the root, since y**2 <= r
+    if rule == "optimal":
+        for _ in range(20):  # from above: the cubic is convex
+            y = y - (y**3 + y**2 - ratio) / (3 * y**2 + 2 * y)
+    return (1 + y) ** 2
 
 
 def expected_recursions(

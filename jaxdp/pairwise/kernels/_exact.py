@@ -68,7 +68,7 @@ def grouped(
 
 
 def group_counts(
-    labels: Int[np.ndarray, " m"], counts: Int[np.ndarray, " m"], size: int
+    labels: Int[np.ndarray, " m"], counts: Int[np.ndarray, " m"], size: int | np.integer
 ) -> Int[np.ndarray, " g"]:
     """The sum of the counts with each label; exact, for the total is below 2**53."""
     return np.bincount(labels, weights=counts, minlength=size).astype(np.int64)

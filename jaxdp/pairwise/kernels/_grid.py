@@ -123,7 +123,7 @@ class Grid(Checked):
         return (self.num_bins,)
 
     @property
-    def points(self) -> Float32[np.ndarray, " k+1"]:
+    def points(self) -> Float32[np.ndarray, " points"]:
         """The ends of all bins: the points of randomized rounding."""
         if self.low is None or self.high is None:
             raise ValueError(

@@ -18,8 +18,9 @@ from ..._x64 import as_float64, compiled_in_float64, dot
 from ...random import Count, everyone
 from ...randomizers import CountNoise, FrequencyOracle
 from .._protocol import PairwiseProtocol
-from ..kernels import FORM, KERNEL, NUM_VALUES, Form, Kernel, num_pairs
-from ..kernels._kernel import Link, linearised_error
+from ..kernels._exact import FORM, Form, num_pairs
+from ..kernels._kernel import Kernel, Link, linearised_error
+from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 
 
 @spec

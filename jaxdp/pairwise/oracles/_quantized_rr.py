@@ -33,9 +33,10 @@ from ...population import Population
 from ...random import Count, binomial, part_of
 from ...randomizers import KRR
 from .._auc_protocol import check_labels, expected_users
-from ..kernels import FORM, NUM_VALUES, Form, Grid, Kernel, MatrixKernel, ProductGrid, num_pairs
-from ..kernels._grid import FRACTION_BITS
-from ..kernels._kernel import Link, domain_shape, linearised_error
+from ..kernels._exact import FORM, Form, num_pairs
+from ..kernels._grid import FRACTION_BITS, Grid, ProductGrid
+from ..kernels._kernel import Kernel, Link, domain_shape, linearised_error
+from ..kernels._pair_kernel import NUM_VALUES, MatrixKernel
 from ._moments import expectation, iid_variance, variance
 from ._symbols import Symbols, bin_of, flushed, lower_point, traced_search
 
@@ -405,7 +406,7 @@ class QuantizedRRParams(Through[Count]):
         independent = None if self.points else self._draw_independent
         return TallyLaw(self._draw, self._cost, independent)
 
-    def quantize(self, words: Words, value: Float[Array, "*dim"]) -> Int32[Array, ""]:
+    def quantize(self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""]) -> Int32[Array, ""]:
         """The symbol of one user's value.
 
         Args:
@@ -433,7 +434,7 @@ class QuantizedRRParams(Through[Count]):
         dim = len(self.points)
         return [value] if dim == 1 else [value[..., axis] for axis in range(dim)]
 
-    def from_bits(self, words: Words, value: Float[Array, "*dim"], /) -> Int32[Array, ""]:
+    def from_bits(self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""], /) -> Int32[Array, ""]:
         """One user's report, in [0, k).
 
         Args:

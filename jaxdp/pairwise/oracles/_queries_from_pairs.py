@@ -29,7 +29,7 @@ from ..._spec import check_int
 from ...population import HistogramSource, Population
 from ...random import Count, merge
 from .._protocol import PairwiseProtocol, is_one_round
-from ..kernels import Form
+from ..kernels._exact import Form
 from ._quantized_rr import QuantizedRR
 
 
@@ -189,7 +189,7 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
 
     def _combined(
         self, joint: Float[np.ndarray, "*k"], users: float, num_users: int
-    ) -> Float[np.ndarray, "*k"]:
+    ) -> Float[np.ndarray | np.float64, "*k"]:
         """The error of the combination, from those of the two estimates."""
         first, second = factors(self.protocol.form, num_users)
         if self.num_reports == 2:  # independent errors; else by the inequality of Minkowski

@@ -18,9 +18,8 @@ from jaxtyping import Array, Float, Float32, Int, Int32
 
 from ..._contract import Tree
 from ...population import Population
-from ..kernels import Grid
 from ..kernels._exact import check_points
-from ..kernels._grid import FRACTION_BITS, AnyGrid
+from ..kernels._grid import FRACTION_BITS, AnyGrid, Grid
 from ..kernels._kernel import Domain, domain_shape
 from ._moments import Users
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...randomizers import MeanRandomizer, Tail
-from ..kernels import Form
+from ..kernels._exact import Form
 
 _NODES = 16
 _EMPTY = 1e-9  # the largest accepted probability of a group with fewer than two users

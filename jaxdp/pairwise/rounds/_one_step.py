@@ -14,7 +14,9 @@ from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG, Tail
-from ..kernels import FORM, KERNEL, NUM_VALUES, Form, Kernel
+from ..kernels._exact import FORM, Form
+from ..kernels._kernel import Kernel
+from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_factor import QuadraticFactor
 from ..vectors._quadratic_form import RANDOMIZER, Reports, VectorMaker, check_randomizer
 from . import _group_errors as errors

@@ -15,7 +15,9 @@ from ...population import Population
 from ...projections import hull, symmetric_polytope
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG, Tail
-from ..kernels import FORM, KERNEL, NUM_VALUES, Form, Kernel
+from ..kernels._exact import FORM, Form
+from ..kernels._kernel import Kernel
+from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_factor import QuadraticFactor
 from ..vectors._quadratic_form import RANDOMIZER, VectorMaker, check_randomizer
 from . import _group_errors as errors
@@ -240,6 +242,61 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         unclipped, lost = _tuned_error(self, users, float(num_users), sizes, drawn)
         return np.asarray((math.sqrt(weights @ unclipped) + math.sqrt(weights @ lost)) ** 2)
 
+    @staticmethod
+    def error_bound(
+        norm: float,
+        radius: float,
+        num_values: int,
+        num_users: int,
+        epsilon: float,
+        dim: int,
+        shares: tuple[float, float, float] | None,
+    ) -> float:
+        """A proven bound on the mean squared error for all kernels with given norms.
+
+        `jaxdp.bounds.three_round_mse` has it in formulas.
+
+        Args:
+          norm: `|W|`; of "tuned", of W minus a constant.
+          radius: C, the largest norm of a column.
+          num_values: k.
+          num_users: n.
+          epsilon: privacy parameter.
+          dim: of the columns.
+          shares: of the users in each round of "tuned"; None for "paper".
+        """
+        if shares is None:
+            n, vectors = float(num_users), PrivUnitG(dim, epsilon / 4, radius)
+            off = _off_mean(vectors, radius, np.array([n]), dim, 2 * num_values)
+            total = 17 * norm**2 * Laplace(epsilon / 4).worst_case_variance(num_users)
+            total += vectors.worst_case_variance(1) / n * float(off[0])
+            tails = errors.answer_tails(
+                errors.tail_of(vectors), 1.0, np.array([2 * radius]), n, np.zeros(1)
+            )
+            lost = float(errors.clipped(np.array([2 * norm]), 4 * norm, tails)[0][0])
+            return (math.sqrt(total) + math.sqrt(lost)) ** 2
+        errors.check_groups(num_users, shares)
+        sizes, weights = errors.group_sizes(num_users, shares)
+        first, second, third = sizes
+        terms: list[tuple[Any, errors.Term]] = [
+            (1.0, ("T", 0, 2)),
+            (1.0, ("T", 1, 2)),
+            (-1.0, ("T", 0, 1)),
+        ]
+        products = errors.mean_square(terms, sizes) - errors.square_of_target("u", float(num_users))
+        split = np.abs(products).sum(axis=0) * norm**2
+        vectors = PrivUnitG(dim, epsilon, radius)
+        off = _off_mean(vectors, radius, first, dim, num_values)
+        later = second + third
+        across = off * radius**2 * (1 / second + 1 / third) * later / (later - 1)
+        spread = radius**2 * num_users / (num_users - 1) * (1 / first + 1 / third)
+        vector = vectors.worst_case_variance(1) * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
+        # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
+        tail = errors.tail_of(vectors)
+        noise = np.sqrt(2 * tail.variance * radius**2 / second * (1 + math.log(2 * num_values)))
+        scalar = BinaryResponse(epsilon).worst_case_variance(1) * (2 * norm + noise) ** 2 / third
+        return float(weights @ ((np.sqrt(split) + np.sqrt(across)) ** 2 + vector + scalar))
+
 
 def _off_mean(
     randomizer: MeanRandomizer,
@@ -379,59 +436,6 @@ def _tuned_error(
             tails = errors.answer_tails(tail, 1.0, norms, size, 0.0 * width)
         lost[i] = errors.over_users(users, errors.clipped(reach, tau, tails)[0])
     return total + unit * taus / third, lost
-
-
-def three_round_bound(
-    norm: float,
-    radius: float,
-    num_values: int,
-    num_users: int,
-    epsilon: float,
-    dim: int,
-    shares: tuple[float, float, float] | None,
-) -> float:
-    """A bound on the error of `ThreeRound` from norms alone, for `jaxdp.bounds`.
-
-    Args:
-      norm: `|W|`; of "tuned", of W minus a constant.
-      radius: C, the largest norm of a column.
-      num_values: k.
-      num_users: n.
-      epsilon: privacy parameter.
-      dim: of the columns.
-      shares: of the users in each round of "tuned"; None for "paper".
-    """
-    if shares is None:
-        n, vectors = float(num_users), PrivUnitG(dim, epsilon / 4, radius)
-        off = _off_mean(vectors, radius, np.array([n]), dim, 2 * num_values)
-        total = 17 * norm**2 * Laplace(epsilon / 4).worst_case_variance(num_users)
-        total += vectors.worst_case_variance(1) / n * float(off[0])
-        tails = errors.answer_tails(
-            errors.tail_of(vectors), 1.0, np.array([2 * radius]), n, np.zeros(1)
-        )
-        lost = float(errors.clipped(np.array([2 * norm]), 4 * norm, tails)[0][0])
-        return (math.sqrt(total) + math.sqrt(lost)) ** 2
-    errors.check_groups(num_users, shares)
-    sizes, weights = errors.group_sizes(num_users, shares)
-    first, second, third = sizes
-    terms: list[tuple[Any, errors.Term]] = [
-        (1.0, ("T", 0, 2)),
-        (1.0, ("T", 1, 2)),
-        (-1.0, ("T", 0, 1)),
-    ]
-    products = errors.mean_square(terms, sizes) - errors.square_of_target("u", float(num_users))
-    split = np.abs(products).sum(axis=0) * norm**2
-    vectors = PrivUnitG(dim, epsilon, radius)
-    off = _off_mean(vectors, radius, first, dim, num_values)
-    later = second + third
-    across = off * radius**2 * (1 / second + 1 / third) * later / (later - 1)
-    spread = radius**2 * num_users / (num_users - 1) * (1 / first + 1 / third)
-    vector = vectors.worst_case_variance(1) * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
-    # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
-    tail = errors.tail_of(vectors)
-    noise = np.sqrt(2 * tail.variance * radius**2 / second * (1 + math.log(2 * num_values)))
-    scalar = BinaryResponse(epsilon).worst_case_variance(1) * (2 * norm + noise) ** 2 / third
-    return float(weights @ ((np.sqrt(split) + np.sqrt(across)) ** 2 + vector + scalar))
 
 
 @params

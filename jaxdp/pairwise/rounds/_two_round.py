@@ -29,7 +29,9 @@ from ...population import Population
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRound, Tail
 from .._protocol import is_one_round
-from ..kernels import FORM, KERNEL, NUM_VALUES, Form, Kernel
+from ..kernels._exact import FORM, Form
+from ..kernels._kernel import Kernel
+from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from . import _group_errors as errors
 from ._rounds import (
     SCALAR,

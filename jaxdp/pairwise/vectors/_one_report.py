@@ -16,13 +16,14 @@ from ..._checks import Choice, Epsilon, Integer, Optional
 from ..._contract import TallyLaw, Tree, field, params, spec, static
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64, dot
-from ...linear import EmbeddedRound, radius_of
+from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count
 from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG, SelfMoments
 from .._protocol import PairwiseProtocol
-from ..kernels import FORM, NUM_VALUES, Form, Kernel, as_kernel, num_pairs
-from ..kernels._kernel import Link
+from ..kernels._exact import FORM, Form, num_pairs
+from ..kernels._kernel import Kernel, Link
+from ..kernels._pair_kernel import NUM_VALUES, as_kernel
 from ._quadratic_factor import QuadraticFactor, candidates, given_factor
 from ._quadratic_form import (
     RANDOMIZER,
@@ -362,7 +363,8 @@ def _embedding(protocol: OneReport) -> Embedding:
             scales[part], linear[part] = factor.scales / size**2, factor.linear / size
         forms.append(QuadraticForm(np.diag(scales), linear, factor.constant))
         start = part.stop
-    randomizer = protocol.randomizer(dim=dim, epsilon=protocol.epsilon, radius=radius_of(vectors))
+    radius = EmbeddedRound.radius_of(vectors)
+    randomizer = protocol.randomizer(dim=dim, epsilon=protocol.epsilon, radius=radius)
     return Embedding(vectors, tuple(forms), randomizer)
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from ..._given_factors import check_product, given_factors
 from ...factorization import Factorization, gamma2, signed
-from ...linear import radius_of
+from ...linear import EmbeddedRound
 
 _NULL = 1e-7  # directions of relative size below this are not used
 _UNUSED = 1e-10  # of the largest share in an entry of W
@@ -45,7 +45,7 @@ class QuadraticFactor:
     @property
     def radius(self) -> float:
         """The largest norm of a column, rounded up to float32; 1 if all are 0."""
-        return radius_of(self.columns)
+        return EmbeddedRound.radius_of(self.columns)
 
     @property
     def norm(self) -> float:

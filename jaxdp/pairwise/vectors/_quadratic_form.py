@@ -24,8 +24,8 @@ from jaxtyping import Float
 
 from ..._checks import Instance, Maker
 from ...randomizers import MeanRandomizer, SelfMoments
-from ..kernels import Form, Kernel
-from ..kernels._kernel import linearised_error
+from ..kernels._exact import Form
+from ..kernels._kernel import Kernel, linearised_error
 
 VectorMaker = Callable[..., MeanRandomizer]
 """Makes the spec of a randomizer of vectors in a ball from the keywords dim, epsilon, radius."""

@@ -25,12 +25,13 @@ from ...factorization import (
     signed,
     zeta,
 )
-from ...linear import radius_of
+from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count, part_of, sum_squares
 from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG, SelfMoments
 from .._protocol import PairwiseProtocol
-from ..kernels import FORM, NUM_VALUES, Form, as_kernel, num_pairs
+from ..kernels._exact import FORM, Form, num_pairs
+from ..kernels._pair_kernel import NUM_VALUES, as_kernel
 from ._quadratic_form import (
     RANDOMIZER,
     QuadraticForm,
@@ -345,7 +346,7 @@ def _embedded(
     randomizer = protocol.randomizer(
         dim=left.shape[1],
         epsilon=protocol.epsilon / 2,
-        radius=max(radius_of(left), radius_of(right)),
+        radius=max(EmbeddedRound.radius_of(left), EmbeddedRound.radius_of(right)),
     )
     return PairEmbedding(left, right, scale, constant, randomizer)
 
