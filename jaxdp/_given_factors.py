@@ -24,17 +24,22 @@ class GivenFactors(NamedTuple):
     alpha: float | None
 
 
+def as_factorization(given: object) -> Factorization | None:
+    """The `Factorization` that was given; None where arrays were."""
+    return given if isinstance(given, Factorization) else None
+
+
 def given_factors(given: object, second: Literal["right", "signs"] = "right") -> GivenFactors:
     """The parts of a `Factorization`, or of a tuple (left, second) or (left, second, shift).
 
     Raises:
       TypeError: it is neither.
     """
-    alpha = None
-    if isinstance(given, Factorization):
-        shift = 0.0 if given.shift is None else given.shift
-        alpha = float(given.alpha)
-        given = (given.left, given.right if second == "right" else given.signs, shift)
+    alpha, result = None, as_factorization(given)
+    if result is not None:
+        shift = 0.0 if result.shift is None else result.shift
+        alpha = float(result.alpha)
+        given = (result.left, result.right if second == "right" else result.signs, shift)
     if not (isinstance(given, tuple) and len(given) in (2, 3)):
         raise TypeError(
             f"factorization must be a Factorization or a tuple (left, {second}) or (left, "

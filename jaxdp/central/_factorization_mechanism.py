@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Epsilon, Optional, Real
 from .._contract import Collect, Interactive, Step, Tree, Work, field, params, spec
+from .._given_factors import as_factorization
 from .._queries import WORKLOAD, AdditiveProtocol
 from .._spec import FrozenArray, check_choice, check_epsilon, check_int
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..engine import Census
-from ..factorization import Factorization, central_lower_bound, gamma2, gamma2_approx, gamma_f
+from ..factorization import central_lower_bound, gamma2, gamma2_approx, gamma_f
 from ..population import Population
 from ..random import Count, Stream, stream
 from ._grid_noise import GaussianPrivacy, GridNoise, fixed_point, largest_total, rounded_product
@@ -56,8 +57,9 @@ class Strategy:
 
 def _check_factors(name: str, value: object) -> tuple[FrozenArray, ...]:
     """A factorization as hashable arrays: (right,) or (left, right), float64; or raises."""
-    if isinstance(value, Factorization):
-        arrays = (value.left, value.right)
+    result = as_factorization(value)
+    if result is not None:
+        arrays = (result.left, result.right)
     elif isinstance(value, (tuple, list)) and all(np.ndim(part) == 2 for part in value):
         arrays = tuple(value)
     else:

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from ..._given_factors import check_product, given_factors
-from ...factorization import Factorization, gamma2, signed
+from ..._given_factors import as_factorization, check_product, given_factors
+from ...factorization import gamma2, signed
 from ...linear import EmbeddedRound
 
 _NULL = 1e-7  # directions of relative size below this are not used
@@ -156,14 +156,15 @@ def given_factor(given: object, matrix: Float[np.ndarray, "k k"]) -> QuadraticFa
         diag(signs) left + shift`.
       matrix: symmetric.
     """
-    k = len(matrix)
-    if isinstance(given, Factorization) and given.signs is None:
-        if np.shape(given.right)[-1:] != (k,) or np.ndim(given.right) != 2:
+    k, result = len(matrix), as_factorization(given)
+    if result is not None and result.signs is None:
+        if np.shape(result.right)[-1:] != (k,) or np.ndim(result.right) != 2:
             raise ValueError(
                 f"factorization must be one of a matrix [{k}, {k}], got factors of shape "
-                f"{np.shape(given.left)} and {np.shape(given.right)}."
+                f"{np.shape(result.left)} and {np.shape(result.right)}."
             )
-        factor = fitted(np.asarray(given.right, np.float64).T, matrix)
+        # Rows of W - u 1^T are combinations of those of `right`, so this loses nothing of W.
+        factor = fitted(np.asarray(result.right, np.float64).T, matrix)
     else:
         left, signs, shift, _ = given_factors(given, "signs")
         if left.ndim != 2 or left.shape[1] != k or signs.shape != left.shape[:1] or shift.ndim:
