@@ -2,11 +2,13 @@
 
 import csv
 import hashlib
+import os
 import pathlib
 import urllib.request
-from typing import Any
 
 import numpy as np
+
+from ._stored import read_only
 
 URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
 
@@ -35,7 +37,7 @@ COLUMNS = (
 NUMBERS = {"age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"}
 
 
-def load_adult(folder: Any = None) -> dict[str, np.ndarray]:
+def load_adult(folder: str | os.PathLike[str] | None = None) -> dict[str, np.ndarray]:
     """The 48,842 records of the data set "Adult" (Census Income) of the UCI repository.
 
     Licence: CC BY 4.0. To cite: B. Becker, R. Kohavi (1996), Adult, UCI Machine Learning
@@ -63,7 +65,9 @@ def load_adult(folder: Any = None) -> dict[str, np.ndarray]:
     for name in SHA256:
         lines = _content(name, folder).decode("ascii").splitlines()
         records = csv.reader(
-            (line for line in lines if line and line[0] != "|"), skipinitialspace=True
+            # The test file begins with a note, after a bar.
+            (line for line in lines if line and line[0] != "|"),
+            skipinitialspace=True,
         )
         rows += records
         sizes.append(len(rows))
@@ -72,15 +76,14 @@ def load_adult(folder: Any = None) -> dict[str, np.ndarray]:
         if name in NUMBERS:
             arrays[name] = np.array(column, np.int32)
         else:
+            # The test file ends the income with a full stop, the training file does not.
             levels, codes = np.unique([text.rstrip(".") for text in column], return_inverse=True)
             arrays[name], arrays[f"levels_{name}"] = codes.astype(np.uint8), levels
     arrays["is_test"] = np.arange(sizes[1]) >= sizes[0]
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+    return read_only(arrays)
 
 
-def _content(name: str, folder: Any) -> bytes:
+def _content(name: str, folder: str | os.PathLike[str] | None) -> bytes:
     """A file of the data set, from the folder or from UCI; raises unless its hash is right."""
     path = None if folder is None else pathlib.Path(folder) / name
     if path is not None and path.exists():

@@ -1,11 +1,11 @@
 """Users with binary features: web sessions, mushrooms, shopping baskets; none ships with jaxdp."""
 
-import hashlib
-import io
+import os
 import pathlib
-from typing import Any
 
 import numpy as np
+
+from ._stored import load_file, read_only
 
 SHA256 = {
     "msnbc_page_sets.npz": "658c56b5557cb313fa55b482f0931c41ec54c25c02a310ea5d424df86b7bc01b",
@@ -14,7 +14,7 @@ SHA256 = {
 }
 
 
-def load_msnbc(folder: Any) -> dict[str, np.ndarray]:
+def load_msnbc(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Which of 17 page categories 989,818 visitors of msnbc.com saw on one day of 1999.
 
     Licence: CC BY 4.0. To cite: D. Heckerman (1999), MSNBC.com Anonymous Web Data, UCI Machine
@@ -36,10 +36,11 @@ def load_msnbc(folder: Any) -> dict[str, np.ndarray]:
     names = stored["categories"]
     bits = (stored["mask"][:, None] >> np.arange(names.size, dtype=np.uint32)) & 1
     counts = stored["count"].astype(np.int64)
-    return _frozen(rows=bits.astype(np.float32), counts=counts, features=names)
+    rows = bits.astype(np.float32)
+    return read_only({"rows": rows, "counts": counts, "features": names})
 
 
-def load_mushrooms(folder: Any) -> dict[str, np.ndarray]:
+def load_mushrooms(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The 8,124 mushrooms of the UCI repository, 23 of 119 binary features each (FIMI coding).
 
     Licence: CC BY 4.0. To cite: Mushroom (1981), UCI Machine Learning Repository,
@@ -60,10 +61,11 @@ def load_mushrooms(folder: Any) -> dict[str, np.ndarray]:
     rows = np.zeros((len(items), int(items.max())), np.float32)
     rows[np.arange(len(items))[:, None], items - 1] = 1.0
     ones = np.ones(len(items), np.int64)
-    return _frozen(rows=rows, counts=ones, features=np.arange(1, rows.shape[1] + 1))
+    features = np.arange(1, rows.shape[1] + 1)
+    return read_only({"rows": rows, "counts": ones, "features": features})
 
 
-def load_retail(folder: Any, num_items: int) -> dict[str, np.ndarray]:
+def load_retail(folder: str | os.PathLike[str], num_items: int) -> dict[str, np.ndarray]:
     """What 88,162 customers of a Belgian shop bought, of its most frequent items.
 
     For research use. To cite: T. Brijs, G. Swinnen, K. Vanhoof, G. Wets (1999), Using association
@@ -87,26 +89,18 @@ def load_retail(folder: Any, num_items: int) -> dict[str, np.ndarray]:
     frequency = np.bincount(items)
     if not 1 <= num_items <= frequency.size:
         raise ValueError(f"num_items must be in [1, {frequency.size}], got {num_items}.")
+    # Stable: items that are equally frequent come in the order of their numbers.
     chosen = np.argsort(-frequency, kind="stable")[:num_items]
     place = np.full(frequency.size, -1)
     place[chosen] = np.arange(num_items)
+    # Basket i is items[starts[i] : starts[i + 1]], as the rows of a sparse matrix.
     users = np.repeat(np.arange(starts.size - 1), np.diff(starts))
     rows = np.zeros((starts.size - 1, num_items), np.float32)
     kept = place[items] >= 0
     rows[users[kept], place[items[kept]]] = 1.0
-    return _frozen(rows=rows, counts=np.ones(len(rows), np.int64), features=chosen)
+    ones = np.ones(len(rows), np.int64)
+    return read_only({"rows": rows, "counts": ones, "features": chosen})
 
 
-def _load(name: str, folder: Any) -> dict[str, np.ndarray]:
-    path = pathlib.Path(folder) / name
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256[name]:
-        raise ValueError(f"{path} is not the expected file: its sha256 must be {SHA256[name]}.")
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return {key: stored[key] for key in stored.files}
-
-
-def _frozen(**arrays: np.ndarray) -> dict[str, np.ndarray]:
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+def _load(name: str, folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    return load_file(pathlib.Path(folder) / name, SHA256[name], "the expected file")

@@ -1,16 +1,15 @@
 """Risk scores of hospital patients, which do not ship with the package."""
 
-import hashlib
-import io
-import pathlib
-from typing import Any
+import os
 
 import numpy as np
+
+from ._stored import load_file
 
 SHA256 = "0cc5cf963188755c892f686cd36e3b914b2e3b36956b9a36f79cdf85fdaea794"
 
 
-def load_diabetes_scores(path: Any) -> dict[str, np.ndarray]:
+def load_diabetes_scores(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Scores and labels of 34,987 patients: who is readmitted within 30 days.
 
     Licence of the records: CC BY 4.0. To cite: J. Clore, K. Cios, J. DeShazo, B. Strack (2014),
@@ -34,11 +33,4 @@ def load_diabetes_scores(path: Any) -> dict[str, np.ndarray]:
       ValueError: the file is another one.
       OSError: it cannot be read.
     """
-    content = pathlib.Path(path).read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256:
-        raise ValueError(f"{path} is not the file of the scores: its sha256 must be {SHA256}.")
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        arrays = {key: stored[key] for key in stored.files}
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+    return load_file(path, SHA256, "the file of the scores")

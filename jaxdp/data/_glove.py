@@ -1,16 +1,15 @@
 """Word vectors, which do not ship with the package."""
 
-import hashlib
-import io
-import pathlib
-from typing import Any
+import os
 
 import numpy as np
+
+from ._stored import load_file
 
 SHA256 = "4f1c7979714d00b663c40b384ae060bdca86425a830156ea03f8d55c08a189c0"
 
 
-def load_glove(path: Any) -> dict[str, np.ndarray]:
+def load_glove(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The GloVe vectors of the 10,000 most frequent words of "6B 100d".
 
     Licence: PDDL. To cite: J. Pennington, R. Socher, C. Manning (2014), GloVe: global vectors for
@@ -30,11 +29,4 @@ def load_glove(path: Any) -> dict[str, np.ndarray]:
       ValueError: the file is another one.
       OSError: it cannot be read.
     """
-    content = pathlib.Path(path).read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256:
-        raise ValueError(f"{path} is not the file of the vectors: its sha256 must be {SHA256}.")
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        arrays = {key: stored[key] for key in stored.files}
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+    return load_file(path, SHA256, "the file of the vectors")

@@ -1,8 +1,10 @@
-"""Reading the files that ship with the package."""
+"""Reading files of arrays: those that ship with the package, and those that a user has."""
 
 import hashlib
 import importlib.resources
 import io
+import os
+import pathlib
 
 import numpy as np
 
@@ -23,8 +25,35 @@ def load_arrays(name: str, sha256: str) -> dict[str, np.ndarray]:
             f"{name} of this installation has been changed or damaged: its sha256 must be "
             f"{sha256}; install jaxdp again."
         )
+    return _arrays(content)
+
+
+def load_file(path: str | os.PathLike[str], sha256: str, what: str) -> dict[str, np.ndarray]:
+    """The read-only arrays of an .npz file that a user has.
+
+    Args:
+      path: the file.
+      sha256: its hash, in hexadecimal.
+      what: the file in words, for the message.
+
+    Raises:
+      ValueError: the file is another one.
+      OSError: it cannot be read.
+    """
+    content = pathlib.Path(path).read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(f"{path} is not {what}: its sha256 must be {sha256}.")
+    return _arrays(content)
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    # No pickles: they would run whatever code a file holds.
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        arrays = {key: stored[key] for key in stored.files}
+        return read_only({key: stored[key] for key in stored.files})
+
+
+def read_only(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same arrays, made read-only."""
     for array in arrays.values():
         array.setflags(write=False)
     return arrays

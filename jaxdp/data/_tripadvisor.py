@@ -1,16 +1,15 @@
 """Tables of hotel ratings, which do not ship with the package."""
 
-import hashlib
-import io
-import pathlib
-from typing import Any
+import os
 
 import numpy as np
+
+from ._stored import load_file
 
 SHA256 = "d7d006d4429a873f69155092c146e49110c084990c96b2183541c48b27f4e227"
 
 
-def load_tripadvisor(path: Any) -> dict[str, np.ndarray]:
+def load_tripadvisor(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Ratings of hotel rooms against ratings of their cleanliness: 243,713 reviews, as counts.
 
     The reviews were collected by H. Wang, Y. Lu and C. Zhai (2010), Latent aspect rating analysis
@@ -32,11 +31,4 @@ def load_tripadvisor(path: Any) -> dict[str, np.ndarray]:
       ValueError: the file is another one.
       OSError: it cannot be read.
     """
-    content = pathlib.Path(path).read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256:
-        raise ValueError(f"{path} is not the file of the tables: its sha256 must be {SHA256}.")
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        arrays = {key: stored[key] for key in stored.files}
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+    return load_file(path, SHA256, "the file of the tables")
