@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 
-def coordinates(cell: Any, *names: str) -> tuple[tuple[str, Any], ...]:
+def coordinates(cell: object, *names: str) -> tuple[tuple[str, Any], ...]:
     """The labels of a cell that are fields of it, by name."""
     return tuple((name, getattr(cell, name)) for name in names)
 

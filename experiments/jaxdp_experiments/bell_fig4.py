@@ -54,7 +54,7 @@ def read_table() -> np.ndarray:
     return load_tripadvisor(data_folder(FILE) / FILE)["table_all"]
 
 
-def protocols(shape: Any, num_users: int, statistic: str, noise: str, epsilon: float):
+def protocols(shape: tuple[int, int], num_users: int, statistic: str, noise: str, epsilon: float):
     """The protocols that are compared, by name."""
     kernel = KendallTau(STATISTICS[statistic])
     found: dict[str, Any] = {

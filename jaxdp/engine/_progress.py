@@ -1,12 +1,15 @@
 """A progress bar over trials."""
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import rich.progress
 
 
 class _ProgressBar:
     """A rich progress bar."""
 
-    def __init__(self, total: int, progress: Any):
+    def __init__(self, total: int, progress: "rich.progress.Progress"):
         self._progress = progress
         self._task = progress.add_task("trials", total=total)
         progress.start()

@@ -1,7 +1,5 @@
 """What errors are measured against."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -11,7 +9,7 @@ from ..population import ArraySource, DistributionSource, HistogramSource, Popul
 from ..random import Count
 
 
-def truth_kind(protocol: Described, population: Population, truth: Any, targeted: bool) -> str:
+def truth_kind(protocol: Described, population: Population, truth: object, targeted: bool) -> str:
     """Where the truth comes from: "given", "none", "population", "once" or "each" trial.
 
     Args:
@@ -45,7 +43,7 @@ def truth_kind(protocol: Described, population: Population, truth: Any, targeted
     return "each" if targeted or protocol.truth(likely, inputs) is not None else "none"
 
 
-def check_given(truth: Any, shape: tuple[int, ...], num_trials: int) -> np.ndarray:
+def check_given(truth: object, shape: tuple[int, ...], num_trials: int) -> np.ndarray:
     """A truth given as finite numbers, in the shape of an estimate or of all; raises otherwise."""
     array = np.asarray(truth, np.float64)
     if array.shape not in (shape, (num_trials, *shape)):

@@ -6,7 +6,7 @@ import os
 import pathlib
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -18,6 +18,9 @@ from ._report import print_results
 from ._run import run
 from ._store import MANIFEST, Store, collect_counting
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 RESULTS = pathlib.Path("jaxdp-results")
 
 
@@ -25,7 +28,7 @@ class Mistake(Exception):
     """What a user did wrong, in one line."""
 
 
-def _numbers(kind: type, metavar: str, nargs: Any = 1) -> PrimitiveConstructorSpec:
+def _numbers(kind: type, metavar: str, nargs: Literal[1, "*"] = 1) -> PrimitiveConstructorSpec:
     """Reads one number or several, with a message that says no more than what is wrong."""
 
     def read(words: list[str]) -> Any:
@@ -45,8 +48,12 @@ def _numbers(kind: type, metavar: str, nargs: Any = 1) -> PrimitiveConstructorSp
     )
 
 
-def _option(help: str, hint: str, **options: Any) -> Any:
-    return tyro.conf.arg(help=help, help_behavior_hint=f"({hint})", **options)
+def _option(
+    help: str, hint: str, metavar: str | None = None, aliases: list[str] | None = None
+) -> Any:
+    return tyro.conf.arg(
+        help=help, help_behavior_hint=f"({hint})", metavar=metavar, aliases=aliases
+    )
 
 
 OptionalInteger = Annotated[int | None, _numbers(int, "N")]
@@ -176,7 +183,7 @@ class Show:
         return 0
 
 
-def _show(store: Store, results: Any, missing: int) -> None:
+def _show(store: Store, results: "pa.Table", missing: int) -> None:
     manifest = store.manifest()
     print_results(results, manifest.labels)
     if missing:

@@ -29,7 +29,7 @@ class Case:
     against: str
 
 
-def timed(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+def timed(function: Callable[..., Any], *arguments: object) -> Callable[[], Any]:
     """The call of a jitted function, until its results are there."""
     compiled = jax.jit(function)
     return lambda: jax.block_until_ready(compiled(*arguments))

@@ -1,6 +1,6 @@
 """Public face of the `randomize_and_tally` operation."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from .._dispatch import pick
 from .ref import Draft as Draft
 from .ref import Randomizer as Randomizer
-from .ref import randomize_and_tally_ref
+from .ref import Tree, randomize_and_tally_ref
 from .xla import randomize_and_tally_xla
 
 IMPLEMENTATIONS = {"xla": randomize_and_tally_xla, "ref": randomize_and_tally_ref}
@@ -20,10 +20,10 @@ def randomize_and_tally(
     key_data: jax.Array,
     start: jax.Array,
     first: jax.Array | None,
-    values: Any,
+    values: Tree,
     mask: jax.Array,
     implementation: Literal["xla", "ref"] | None = None,
-) -> Any:
+) -> Tree:
     """The tally of the reports of consecutive users: words, reports and sums as one program.
 
     User u has the words of `threefry_words` and the report `randomizer.from_bits(words, value)`.

@@ -11,6 +11,9 @@ from jax import lax
 from ..threefry_words import UserWords, users_words
 from ..threefry_words.ref import user_axes
 
+Tree = Any
+"""A pytree of arrays: of users' values, of their reports, of the sums of reports."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
@@ -25,7 +28,7 @@ class Draft:
     """
 
     num_words: int
-    reports: Callable[[jax.Array, Any], tuple[Any, jax.Array]]
+    reports: Callable[[jax.Array, Tree], tuple[Tree, jax.Array]]
 
 
 class Randomizer(Protocol):
@@ -46,15 +49,15 @@ class Randomizer(Protocol):
         """A quicker way to most reports, where there is one."""
         ...
 
-    def from_bits(self, words: Any, value: Any, /) -> Any:
+    def from_bits(self, words: jax.Array | UserWords, value: Tree, /) -> Tree:
         """One user's report, from its words, indexed like uint32[num_words], and its value."""
         ...
 
-    def tally(self, reports: Any, mask: jax.Array, /) -> Any:
+    def tally(self, reports: Tree, mask: jax.Array, /) -> Tree:
         """The sums of the reports of the users in the mask."""
         ...
 
-    def merge(self, first: Any, second: Any, /) -> Any:
+    def merge(self, first: Tree, second: Tree, /) -> Tree:
         """The tally of the users of two tallies."""
         ...
 
@@ -64,9 +67,9 @@ def randomize_and_tally_ref(
     key_data: jax.Array,
     start: jax.Array,
     first: jax.Array | None,
-    values: Any,
+    values: Tree,
     mask: jax.Array,
-) -> Any:
+) -> Tree:
     """The tally of the reports of consecutive users; see `randomize_and_tally`."""
     users = lax.iota(jnp.uint32, mask.shape[0])
     users = users if first is None else users + first
@@ -74,12 +77,12 @@ def randomize_and_tally_ref(
 
 
 def users_reports(
-    randomizer: Randomizer, key_data: jax.Array, start: jax.Array, users: jax.Array, values: Any
-) -> Any:
+    randomizer: Randomizer, key_data: jax.Array, start: jax.Array, users: jax.Array, values: Tree
+) -> Tree:
     """The reports of users at any places after the first of a tile, each with words of its own."""
     words = users_words(key_data, start, users, randomizer.num_words)
 
-    def report(words: UserWords, value: Any) -> Any:
+    def report(words: UserWords, value: Tree) -> Tree:
         return randomizer.from_bits(words if randomizer.lazy_words else words[:], value)
 
     return jax.vmap(report, in_axes=(user_axes(randomizer.num_words), 0))(words, values)

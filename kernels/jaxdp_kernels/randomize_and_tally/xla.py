@@ -1,7 +1,5 @@
 """`randomize_and_tally` on any platform."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -9,7 +7,7 @@ from jax import lax
 from ..threefry_words import LANES, TILE, threefry_words, users_words
 from ..threefry_words.ref import first_words
 from ..threefry_words.xla import threefry_tiles
-from .ref import Draft, Randomizer, randomize_and_tally_ref, users_reports
+from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
 
 _AGAIN = 64  # users whose reports are made anew at a time, where a draft is not sure
 
@@ -19,9 +17,9 @@ def randomize_and_tally_xla(
     key_data: jax.Array,
     start: jax.Array,
     first: jax.Array | None,
-    values: Any,
+    values: Tree,
     mask: jax.Array,
-) -> Any:
+) -> Tree:
     """The tally of the reports of consecutive users; see `randomize_and_tally`."""
     if randomizer.draft is not None:
         return _by_draft(randomizer, randomizer.draft, key_data, start, first, values, mask)
@@ -38,9 +36,9 @@ def _by_draft(
     key_data: jax.Array,
     start: jax.Array,
     first: jax.Array | None,
-    values: Any,
+    values: Tree,
     mask: jax.Array,
-) -> Any:
+) -> Tree:
     """The tally of the drafts that are sure, and then of the other reports, a few at a time."""
     size, num_words = mask.shape[0], randomizer.num_words
     users = lax.iota(jnp.uint32, size)
@@ -60,7 +58,7 @@ def _by_draft(
     drafted = jax.vmap(lambda r, m: randomizer.tally(_users_first(r), m))
     total = _merged(randomizer, drafted(reports, by_tile(mask) & sure), tiles)
 
-    def again(state: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
+    def again(state: tuple[Tree, jax.Array]) -> tuple[Tree, jax.Array]:
         total, unsure = state
         (places,) = jnp.nonzero(unsure, size=min(_AGAIN, size), fill_value=size)
         rows = jnp.minimum(places, size - 1)
@@ -73,7 +71,7 @@ def _by_draft(
     return lax.while_loop(lambda state: jnp.any(state[1]), again, (total, unsure))[0]
 
 
-def _merged(randomizer: Randomizer, tallies: Any, number: int) -> Any:
+def _merged(randomizer: Randomizer, tallies: Tree, number: int) -> Tree:
     """The tally of the users of all tallies along the leading axis, merged in pairs."""
     while number > 1:
         half = number // 2
@@ -85,5 +83,5 @@ def _merged(randomizer: Randomizer, tallies: Any, number: int) -> Any:
     return jax.tree.map(lambda x: x[0], tallies)
 
 
-def _users_first(reports: Any) -> Any:
+def _users_first(reports: Tree) -> Tree:
     return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), reports)

@@ -6,7 +6,6 @@ two compile to the same code.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +72,7 @@ class UserWords:
     second: jax.Array
     num_words: int = dataclasses.field(metadata={"static": True})
 
-    def __getitem__(self, index: Any) -> jax.Array:
+    def __getitem__(self, index: int | slice | jax.Array | np.ndarray) -> jax.Array:
         """uint32, of the shape of the index: an int or int32 array in range, or a static slice."""
         if isinstance(index, slice):
             index = jnp.arange(*index.indices(self.num_words), dtype=jnp.uint32)
