@@ -30,14 +30,14 @@ def node_shares(num_values: int, width: int) -> Float[np.ndarray, " nodes"]:
     return np.minimum(width, num_values - starts) / num_values
 
 
-Parts = tuple[list[Float[np.ndarray, "m nodes"]], Float[np.ndarray, " m"]]
+Parts = tuple[list[Float[np.ndarray, "m _nodes"]], Float[np.ndarray, " m"]]
 """R_l of each level, coarse to fine, and the constant of each query."""
 
 
 def consistent_parts(
     queries: Float[np.ndarray, "m k"],
     branching: int,
-    costs: Sequence[Float[np.ndarray, " nodes"]],
+    costs: Sequence[Float[np.ndarray, " _nodes"]],
 ) -> Parts:
     """The decomposition of least `sum of cost R**2`, the constant being free.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32
+from jaxtyping import Array, Bool, Float, Float32, Int32, Integer
 
 from .._contract import Population, Round, TallyLaw, Tree
 from .._spec import check_counts, check_real, is_traced
@@ -241,7 +241,7 @@ class MeanRound(Round[dict[str, Count]]):
         return reports
 
     def tally(
-        self, reports: Int32[Array, "n ..."], mask: Bool[Array, " n"] | None = None, /
+        self, reports: Integer[Array, "n ..."], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Count]:
         """{"sum": Count[...] in units, "users": Count[]}."""
         total = sum_integers(self.summands(reports), self.largest_report, mask)

@@ -406,7 +406,9 @@ class QuantizedRRParams(Through[Count]):
         independent = None if self.points else self._draw_independent
         return TallyLaw(self._draw, self._cost, independent)
 
-    def quantize(self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""]) -> Int32[Array, ""]:
+    def quantize(
+        self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""]
+    ) -> Int32[Array, ""]:
         """The symbol of one user's value.
 
         Args:
@@ -434,7 +436,9 @@ class QuantizedRRParams(Through[Count]):
         dim = len(self.points)
         return [value] if dim == 1 else [value[..., axis] for axis in range(dim)]
 
-    def from_bits(self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""], /) -> Int32[Array, ""]:
+    def from_bits(
+        self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""], /
+    ) -> Int32[Array, ""]:
         """One user's report, in [0, k).
 
         Args:
