@@ -126,6 +126,7 @@ def _check_weights(one, rtol: float) -> None:
 
 def _spectral_norm(dual, one) -> float:
     """‖diag(p)^(-1/2)·dual·diag(q)^(-1/2)‖; infinite where `dual` is not 0 but a weight is."""
+    # The metric of the weights, in which γ2* is at most a spectral norm.
     scale = np.sqrt(np.outer(one["row_weights"], one["col_weights"]))
     if np.any((scale == 0) & (dual != 0)):
         return np.inf
@@ -134,6 +135,7 @@ def _spectral_norm(dual, one) -> float:
 
 
 def _largest_singular_value(matrix) -> float:
+    # The largest eigenvalue of the smaller Gram matrix is accurate, and cheaper than an SVD.
     gram = matrix @ matrix.T if matrix.shape[0] < matrix.shape[1] else matrix.T @ matrix
     return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
 
@@ -150,6 +152,7 @@ def _check_bounds(one, upper: float, lower: float, rtol: float) -> None:
         f"lower is claimed to be {claim:.9g}, but the dual witness proves {lower:.9g}",
     )
     claim = float(one["gap"])
+    # The claimed gap has to follow from the claimed bounds, which were checked above.
     actual = _gap(float(one["upper"]), float(one["lower"]))
     _require(
         actual <= claim + 4 * rtol * (1 + claim),
@@ -216,8 +219,10 @@ def _certify_factors(matrix, one, norm, rtol):
     size = _spectral_norm(dual, one)
     mass = np.abs(dual).sum()
     if norm == "zeta":
+        # The dual of ζ has a second constraint, Σ abs(U) ≤ weight.
         size = max(size, mass / weight)
     lower = np.sum(matrix * dual) - (0.0 if norm == "zeta" else alpha * mass)
+    # A witness that rounding made too long proves less: scaled down to γ2* ≤ 1, but never up.
     lower /= max(size, 1.0)
     _check_bounds(one, scale * upper, scale * lower, rtol)
     return scale * upper, scale * max(lower, 0.0), scale * max(error - alpha, 0.0)

@@ -145,6 +145,8 @@ def _dual_norm(matrix, tol, *, max_steps):
         inverse = cho_solve(cho_factor(slack), jnp.eye(size))
         inverse = (inverse + inverse.T) / 2
         barrier = _CENTERING * jnp.sum(state.primal * slack) / size
+        # dy is such that X + dX keeps the diagonal 1; then dX = μ·Z⁻¹ − X − X·diag(dy)·Z⁻¹, made
+        # symmetric.
         system = state.primal * inverse
         rise = cho_solve(cho_factor(system), barrier * jnp.diagonal(inverse) - 1.0)
         change = barrier * inverse - state.primal - (state.primal * rise[None, :]) @ inverse
@@ -160,6 +162,7 @@ def _dual_norm(matrix, tol, *, max_steps):
         lower, upper = jnp.sum(cost * primal) / 2, upper_bound(potential)
         return _State(primal, potential, lower, upper, state.step + 1, sound)
 
+    # Z = diag(y) − C is diagonally dominant at first, hence positive definite.
     potential = 1.1 * jnp.sum(jnp.abs(cost), axis=1) + 0.1
     start = _State(
         primal=jnp.eye(size),
@@ -171,6 +174,7 @@ def _dual_norm(matrix, tol, *, max_steps):
     )
     state = jax.lax.while_loop(unfinished, newton, start)
 
+    # X = VᵀV with unit diagonal: the columns of V are the unit vectors a_i and b_j.
     vectors = jnp.linalg.cholesky(state.primal).T
     vectors = vectors / jnp.linalg.norm(vectors, axis=0, keepdims=True)
     left, right = vectors[:, :num_rows], vectors[:, num_rows:]

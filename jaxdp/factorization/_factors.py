@@ -32,6 +32,7 @@ def balance(left, right, mean: bool = False):
     else:
         left_norm = column_norm(left)
     right_norm = column_norm(right)
+    # A factor that is 0 has no scale: then both stay as they are.
     positive = (left_norm > 0) & (right_norm > 0)
     ratio = jnp.where(positive, left_norm, 1.0) / jnp.where(positive, right_norm, 1.0)
     return left / jnp.sqrt(ratio), right * jnp.sqrt(ratio), left_norm * right_norm

@@ -71,9 +71,11 @@ def gamma2(
     References:
       Edmonds, Nikolov, Ullman (2020), Section 2.5 and Lemmas 12, 13; Linial, Shraibman (2009).
     """
-    matrix = check_matrix(matrix)
-    mode = "symmetric" if is_symmetric(matrix) and not shift else "both"
-    return _solve(matrix, tol, max_steps, mode, shift)
+    dense = check_matrix(matrix)
+    # The trace norm is concave in the weights: if W equals its transpose, the mean of (p, q) and
+    # (q, p) is no worse than either, so p = q, which halves the variables.
+    mode = "symmetric" if is_symmetric(dense) and not shift else "both"
+    return _solve(dense, tol, max_steps, mode, shift)
 
 
 def gamma_f(
@@ -156,8 +158,8 @@ def signed(
       Linial, Shraibman (2009) for γ2; the signed form follows from the symmetry of the dual
       weights.
     """
-    matrix = check_symmetric(check_matrix(matrix, square=True))
-    return _solve(matrix, tol, max_steps, "symmetric", shift)
+    dense = check_symmetric(check_matrix(matrix, square=True))
+    return _solve(dense, tol, max_steps, "symmetric", shift)
 
 
 def _solve(matrix, tol, max_steps, mode, shift):
@@ -213,6 +215,7 @@ def _best_shift(matrix, tol, max_steps):
     def cut(state):
         left, right, upper, best, steps, rounds = state
         crossing, middle = meet(left, right)[0], (left.place + right.place) / 2
+        # Every third round bisects: cuts that creep in from one side cannot stall the search.
         between = (crossing > left.place) & (crossing < right.place) & (rounds % 3 < 2)
         place = jnp.where(between, crossing, middle)
         solution = optimal_weights(matrix - place, tol / 4, max_steps, "symmetric")
@@ -253,6 +256,7 @@ def _without_rounding(shifted, scale):
 
 @functools.partial(jax.jit, static_argnames=("mode", "shift"))
 def _exact(matrix, tol, *, max_steps, mode, shift):
+    # γ2 and γ_F are homogeneous, and the solver wants entries of order 1.
     scale = jnp.max(jnp.abs(matrix))
     scale = jnp.where(scale > 0, scale, 1.0)
     constant = None

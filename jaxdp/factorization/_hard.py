@@ -205,6 +205,7 @@ def restrict(hard: HardDistributions) -> HardDistributions:
     kept &= hard.prior > 0
     share = min(hard.prior[kept].sum(), 1.0)
     prior = np.where(kept, hard.prior, 0.0) / share
+    # Mixing with null scales the difference of each query's answers by the share.
     signal = share * hard.signal + (1 - share) * hard.null
     return HardDistributions(hard.null, signal, prior, share * hard.answers, math.inf)
 
@@ -316,6 +317,7 @@ def local_lower_bound(
     if start.upper == 0:
         return 0.0
     centred = dense - np.asarray(start.shift)[:, None]
+    # From the largest entry on γ2(W; α) is 0, and so is its witness.
     largest = 0.9 * np.abs(centred).max()
     alphas = (error * 2.0**i for i in range(64) if error * 2.0**i < largest)
     results = [start, *(gamma2_approx(centred, alpha, tol=tol) for alpha in alphas)]

@@ -9,26 +9,29 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import ArrayLike
 
 from .._x64 import in_float64
 
 Result = TypeVar("Result")
 
 
-def is_traced(*values: Any) -> bool:
+def is_traced(*values: object) -> bool:
     """Whether any of `values` is being traced, so that only its shape and dtype are known."""
     return any(isinstance(v, Tracer) for v in values)
 
 
-def check_matrix(value: Any, name: str = "matrix", *, square: bool = False) -> Any:
+def check_matrix(value: ArrayLike, name: str = "matrix", *, square: bool = False) -> Any:
     """Returns a matrix, or a stack of them, as float64; its entries are checked unless traced."""
+    matrix: Any = value
     if not is_traced(value):
-        value = np.asarray(value)
-        if value.dtype.kind not in "biuf":
-            raise TypeError(f"{name} must be a real array, got dtype {value.dtype}.")
-        check_memory(32.0 * value.size, f"{name}, of shape {value.shape},")
-        value = value.astype(np.float64)
-    shape = value.shape
+        matrix = np.asarray(value)
+        if matrix.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must be a real array, got dtype {matrix.dtype}.")
+        # Four matrices of its size: itself in float64, two factors, and what a step computes.
+        check_memory(32.0 * matrix.size, f"{name}, of shape {matrix.shape},")
+        matrix = matrix.astype(np.float64)
+    shape = matrix.shape
     if len(shape) < 2:
         raise ValueError(
             f"{name} must have shape [..., m, k], got shape {shape}; a single query is a matrix "
@@ -38,13 +41,13 @@ def check_matrix(value: Any, name: str = "matrix", *, square: bool = False) -> A
         raise ValueError(f"{name} must have at least one row and one column, got shape {shape}.")
     if square and shape[-1] != shape[-2]:
         raise ValueError(f"{name} must be square, got shape {shape}.")
-    if not is_traced(value) and not np.all(np.isfinite(value)):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
-        raise ValueError(f"{name} must be finite, got {value[where]} at index {where}.")
-    return value
+    if not is_traced(matrix) and not np.all(np.isfinite(matrix)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
+        raise ValueError(f"{name} must be finite, got {matrix[where]} at index {where}.")
+    return matrix
 
 
-def one_matrix(value: Any) -> np.ndarray:
+def one_matrix(value: ArrayLike) -> np.ndarray:
     """`check_matrix` for functions that take no stacks."""
     matrix = check_matrix(value)
     if matrix.ndim != 2:
@@ -52,7 +55,7 @@ def one_matrix(value: Any) -> np.ndarray:
     return matrix
 
 
-def check_symmetric(value: Any, name: str = "matrix") -> Any:
+def check_symmetric(value: np.ndarray | jax.Array, name: str = "matrix") -> np.ndarray | jax.Array:
     """Returns `value` without rounding asymmetry, or raises if it is concrete and not symmetric."""
     if is_traced(value) or is_symmetric(value):
         return value
@@ -63,10 +66,11 @@ def check_symmetric(value: Any, name: str = "matrix") -> Any:
             f"{name} must equal its transpose, got a largest difference of {difference:.3g}; a "
             "quadratic form only sees (matrix + matrix.T) / 2, pass that."
         )
+    # Halved before they are added: the sum of two large entries could overflow.
     return value / 2 + transpose / 2
 
 
-def is_symmetric(value: Any) -> bool:
+def is_symmetric(value: np.ndarray | jax.Array) -> bool:
     """Whether `value` is concrete, square and equal to its transpose."""
     return (
         not is_traced(value)
@@ -75,18 +79,18 @@ def is_symmetric(value: Any) -> bool:
     )
 
 
-def check_level(name: str, value: Any, *, positive: bool = False) -> Any:
+def check_level(name: str, value: ArrayLike | None, *, positive: bool = False) -> Any:
     """Returns a tolerance or a weight as float64, or raises unless it is finite and >= 0 (> 0)."""
     if is_traced(value):
         return value
-    value = np.asarray(value)
-    if value.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be a real number, got {value!r}.")
-    value = value.astype(np.float64)
-    if not np.all(np.isfinite(value)) or np.any(value < 0) or (positive and np.any(value == 0)):
+    level = np.asarray(value)
+    if level.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a real number, got {level!r}.")
+    level = level.astype(np.float64)
+    if not np.all(np.isfinite(level)) or np.any(level < 0) or (positive and np.any(level == 0)):
         bound = "> 0" if positive else ">= 0"
-        raise ValueError(f"{name} must be a finite number {bound}, got {value}.")
-    return value
+        raise ValueError(f"{name} must be a finite number {bound}, got {level}.")
+    return level
 
 
 def check_memory(num_bytes: float, what: str) -> None:

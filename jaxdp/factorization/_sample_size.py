@@ -53,6 +53,7 @@ def local_upper_bound(
     norms = {0.0: exact.upper}
     for alpha in error * 2.0 ** -np.arange(0.5, 5.0, 0.5):
         norms[float(alpha)] = gamma2_approx(centred, alpha, tol=tol).upper
+    # The least n for which α² + γ2²·variance/n is at most the squared error.
     return min(float(g) ** 2 * variance / (error**2 - a**2) for a, g in norms.items())
 
 
@@ -65,6 +66,7 @@ def _noise_floor(epsilon: float, delta: float) -> float:
     """
     best = 0.0
     for m in range(1, _MAX_GROUP):
+        # m²·e^(−mε) is largest near mε = 2 and negligible from here on.
         if m * epsilon > 30:
             break
         group = delta * math.expm1(m * epsilon) / math.expm1(epsilon)
@@ -80,6 +82,7 @@ def _reach(matrix: np.ndarray) -> float:
     """
     centre = matrix.max(axis=1) + matrix.min(axis=1)
     mirrored = centre[:, None] - matrix
+    # Bytes tell −0.0 from 0.0, sums with 0.0 do not.
     if {c.tobytes() for c in (mirrored + 0.0).T} == {c.tobytes() for c in (matrix + 0.0).T}:
         return 2.0
     dimension = min(matrix.shape[0], matrix.shape[1] - 1)

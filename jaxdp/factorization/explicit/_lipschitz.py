@@ -4,16 +4,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..._spec import check_real
-from .._inputs import check_matrix
+from .._inputs import one_matrix
 from .._result import Factorization
 from ._claim import claim
-
-
-def _one(matrix: ArrayLike) -> np.ndarray:
-    dense = check_matrix(matrix)
-    if dense.ndim != 2:
-        raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
-    return dense
 
 
 def _largest_entry(matrix: np.ndarray):
@@ -55,13 +48,14 @@ def lipschitz_tree(matrix: ArrayLike, decay: float = 5 / 6) -> Factorization:
     References:
       Ghazi et al. (2023), Lemma 17.
     """
-    dense = _one(matrix)
+    dense = one_matrix(matrix)
     decay = check_real("decay", decay, low=0.0, high=1.0)
     k = dense.shape[1]
     height = k.bit_length()
     left, right = np.zeros((k, dense.shape[0])), np.zeros((k, k))
     for node in range(1, k + 1):
         low = node & -node
+        # The lowest bit of a node is its reach: its subtree is node − low + 1 .. node + low − 1.
         depth = height - 1 - (low.bit_length() - 1)
         parent = _parent(node, k)
         before = dense[:, parent - 1] if parent else 0.0
@@ -74,6 +68,7 @@ def _parent(node: int, num_values: int) -> int:
     """The nearest ancestor of `node` that is at most `num_values`, or 0 at the root."""
     while True:
         low = node & -node
+        # One level up: the next bit becomes the lowest one. Nodes beyond k are skipped.
         node = (node & ~low) | (low << 1)
         if node <= num_values:
             return node
@@ -107,7 +102,7 @@ def lipschitz_thresholds(matrix: ArrayLike) -> Factorization:
     References:
       Ghazi et al. (2023), Lemma 17, for the statement that γ2 = O(G·k).
     """
-    dense = _one(matrix)
+    dense = one_matrix(matrix)
     k = dense.shape[1]
     mean = (dense[:, 0] + dense[:, -1]) / 2
     steps = np.diff(dense, axis=1).T

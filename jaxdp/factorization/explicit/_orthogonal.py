@@ -58,6 +58,7 @@ def orthogonal_rows(matrix: ArrayLike) -> Factorization:
         raise ValueError("matrix must be one matrix of ±1.")
     if not np.array_equal(dense @ dense.T, k * np.eye(m)):
         raise ValueError("matrix must have orthogonal rows.")
+    # √(m·k)·dual = W/√k has orthonormal rows, so γ2*(dual) ≤ 1, and ⟨W, dual⟩ = √m.
     dual = dense / (k * np.sqrt(m))
     return claim(dense, np.eye(m), dense, dual, uniform(m), uniform(k))
 
@@ -87,5 +88,6 @@ def gini_diversity(num_values: int) -> Factorization:
     ones, eye = np.ones((k, k)), np.eye(k)
     left = np.concatenate([np.sqrt(1 - 1 / k) * ones[:1], eye - ones / k])
     signs = np.concatenate([[1.0], -np.ones(k)])
+    # k·dual = 2/k − I is a reflection, of spectral norm 1, and ⟨1 − I, dual⟩ = 2 − 2/k.
     dual = (2 * ones / k - eye) / k if k > 1 else np.zeros((1, 1))
     return claim(ones - eye, left, signs[:, None] * left, dual, uniform(k), uniform(k), signs)

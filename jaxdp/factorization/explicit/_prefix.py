@@ -16,6 +16,8 @@ from ._claim import claim, uniform
 def _prefix_claim(k: int, left, right) -> Factorization:
     angles = (2 * np.arange(1, k + 1) - 1) * np.pi / (2 * k + 1)
     index = np.arange(1, k + 1)[:, None]
+    # Σ_i sin²(i·θ_j) = Σ_i cos²((i − 1/2)·θ_j) = (2k + 1)/4, so this is the polar factor
+    # Σ_j u_j·v_jᵀ of T.
     polar = 4 / (2 * k + 1) * np.sin(index * angles) @ np.cos((index - 0.5) * angles).T
     matrix = np.tril(np.ones((k, k)))
     return claim(matrix, left, right, polar / k, uniform(k), uniform(k))
@@ -60,6 +62,7 @@ def hierarchical_prefix(num_values: int, branching: int = 2) -> Factorization:
     size = 1
     while size <= k:
         for block in range(k // size):
+            # A prefix uses the whole blocks of a level after its last whole block of the next one.
             used = lengths // size > block
             used &= block >= lengths // (size * b) * b
             if used.any():
