@@ -245,6 +245,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         """Warns where the leading error, of classes that hold one score each, is that of noise."""
         expected = masses / masses.sum() * num_users
+        # m^T T m + w^T S w with |m|**2 = |w|**2 = C**2, and covariances of about a I over each size
         error = self._covariance[0] * self._square * np.sum(1 / expected)
         if self.labels == "private":
             error *= num_users / expected.min()
@@ -360,6 +361,7 @@ class BilinearAUCParams(Round[dict[str, Count]]):
                 sides.append(law.draw(stream, counts[part], vectors[part]))
             return _stacked(sides)
 
+        # A tally for each class: their distances add up.
         return TallyLaw(draw, law.cost, distance=2 * law.distance)
 
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> dict[str, Tree]:
@@ -388,6 +390,7 @@ class BilinearAUCParams(Round[dict[str, Count]]):
         negative, positive = (
             jnp.where(side["users"].f64() > 0, self.inner.estimate(side), 0.0) for side in sides
         )
+        # left_s^T right_t = sign(s - t) / 2 of a positive score s and a negative one t
         return 0.5 + jnp.sum(negative * positive)
 
 

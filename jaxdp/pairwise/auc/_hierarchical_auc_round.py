@@ -151,6 +151,7 @@ class HierarchicalAUCParams(Round[Count]):
         else:
             row = row.astype(jnp.int32) & ones
             bit = parity(row & node)
+            # With public labels the row's next bit says which tree it is of.
             row = row | (label << level)
         lie = (word >= self.bit_threshold).astype(jnp.int32)
         return 2 * ((np.int32(2) << level) + row) + (bit ^ lie)
@@ -179,12 +180,15 @@ class HierarchicalAUCParams(Round[Count]):
         users = jnp.sum(counted, dtype=jnp.int32)
         if self.private:
             return Count.of(sums.at[2].set(users))
+        # Level l has the slots 2**(l + 1) .. 2**(l + 2) - 1, so that the top bit of a slot is bit
+        # l + 1, and where labels are not private bit l is the label.
         top = 31 - lax.clz(slots)
         label = (slots[:, 0] >> (top[:, 0] - 1)) & 1
         positive = jnp.sum(jnp.where(counted, label, 0), dtype=jnp.int32)
         sums = sums.at[2].set(users - positive).at[3].set(positive)
         if not self.randomized:
             return Count.of(sums)
+        # An entry for each level from 1, `top` - 1, and each parity of the row
         places, ones = 2 * (top - 2) + (slots & 1), jnp.broadcast_to(counted[:, None], slots.shape)
         rows = jax.ops.segment_sum(ones.ravel().astype(jnp.int32), places.ravel(), 2 * self.height)
         return Count.of(jnp.concatenate([sums, rows]))
@@ -194,6 +198,7 @@ class HierarchicalAUCParams(Round[Count]):
         shape = () if self.split_users else (len(self.levels),)
         if reports.ndim == 0 or len(reports) == 0 or reports.shape[1:] != shape:
             raise ValueError(f"reports must have shape (n, *{shape}), got {reports.shape}.")
+        # The first slot in use is 3, row 1 of level 0, or with other labels 4, of level 1.
         least, most = 6 if self.private else 8, 2 * self.num_slots
         if not np.issubdtype(reports.dtype, np.integer) or not (
             reports.min() >= least and reports.max() < most

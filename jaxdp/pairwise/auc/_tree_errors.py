@@ -277,6 +277,8 @@ def worst_data(sizes: Float[np.ndarray, "2"], height: int, tie: float, pruning: 
     path = np.sqrt(height * opposite * others)
     drift = (1 + tie) * float(sizes @ path + height * others * math.sqrt(sizes[0] * sizes[1]))
     share = 0.5 if pruning.half else 1.0
+    # Of the pairs of a discarded node between none and all are in order: half of them is off by
+    # half of them at most.
     return Data(sizes, height, slopes, share * float(sizes[0] * sizes[1]), drift)
 
 
@@ -320,6 +322,7 @@ def pruned_bound(data: Data, tie: float, pruning: Pruning) -> float:
     share = 0.5 if pruning.half else 1.0
     loss = min(data.loss, share * float(np.min(sizes[::-1] * np.sqrt(v))) * reach)
     if pruning.half:
+        # Nodes that are looked at: the children of those that are recursed on
         active = np.minimum(2.0 ** np.arange(height), 2 * np.roll(recursions, 1))
         active[0] = 1.0
         # Of `sum h_p**2` over discarded nodes, and twice it with the drift of the group.

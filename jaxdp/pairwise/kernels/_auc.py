@@ -116,6 +116,7 @@ class AUC(Kernel):
             doubled += exact_dot(positives, negatives)
         pairs = 2 * sizes[0] * sizes[1]
         if self.class_sizes and form == "v":
+            # A user with itself counts 0, so that the V-form is (n - 1) / n of the U-form.
             return doubled * (sum(sizes) - 1) / (pairs * sum(sizes))
         return doubled / pairs
 

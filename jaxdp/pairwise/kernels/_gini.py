@@ -145,6 +145,7 @@ class GiniCoefficient(Kernel):
         total = math.fsum(points[:, 0] * counts)
         if total == 0:
             raise ValueError("values must not all be 0.")
+        # u_0 / (2 u_1) with u_1 = total / n
         return difference * int(counts.sum()) / (2 * total)
 
     extremes = GiniMeanDifference.extremes
@@ -154,6 +155,7 @@ class GiniCoefficient(Kernel):
 def half_ratio(u: Float[Array, "*batch 2"], num_users: Float[Array, ""]) -> Float[Array, "*batch"]:
     """u_0 / (2 u_1), with the mean u_1 at least |u_0| / 2."""
     del num_users
+    # |x - y| <= x + y, so u_1 is at least |u_0| / 2 for all data; `tiny` is for 0 / 0.
     least = jnp.maximum(abs(u[..., 0]) / 2, jnp.finfo(u.dtype).tiny)
     return u[..., 0] / (2 * jnp.maximum(u[..., 1], least))
 

@@ -150,6 +150,7 @@ def inversions(ranks: Int[np.ndarray, " n"], weights: Int[np.ndarray, " n"]) -> 
         before = np.cumsum(ones) - ones
         starts = np.flatnonzero(np.diff(ranks >> (bit + 1), prepend=-1))
         sizes = np.diff(starts, append=ranks.size)
+        # Ones of this bit that come before a zero of it, among equals in the higher bits
         total += exact_dot(weights - ones, before - np.repeat(before[starts], sizes))
         order = np.argsort(ranks >> bit, kind="stable")
         ranks, weights = ranks[order], weights[order]

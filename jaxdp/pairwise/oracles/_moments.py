@@ -102,7 +102,7 @@ def variance(
       q: the probability of reporting another given one.
     """
     k, gap = len(linear), p - q
-    if users.certain:
+    if users.certain:  # users of one symbol are alike: a row for each symbol stands for them
         users = users.collected(k)
     total = users.histogram(k)
     slope = 2 * weights @ total + linear
@@ -120,6 +120,7 @@ def variance(
     # (p - q)**2 sum_i S_i = diag(sum_i pi_i) - sum_i pi_i pi_i^T, but for constants in an index
     spread = q * users.counts.sum() + gap * total
     if users.certain:
+        # pi_i pi_i^T is (p - q)**2 on the symbol's diagonal entry, but for constants in an index.
         product = centred * (spread - gap**2 * total)
     else:
         product = centred @ (np.diag(spread) - gap**2 * users.second_moment(k))

@@ -261,6 +261,7 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
         def combined(slopes: Float[np.ndarray, " m"]) -> float:
             weights, rows = (np.tensordot(slopes, x, axes=1) for x in self._forms()[:2])
             linear = self._slope(weights, rows, num_users)
+            # Rounding may leave a variance of 0 a little below it.
             return max(spread(weights, linear), 0.0) / pairs**2
 
         return linearised_error(self.kernel, means / pairs, num_users, truth, combined)

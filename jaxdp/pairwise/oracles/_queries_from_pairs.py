@@ -159,7 +159,7 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
         n, eye = int(counts.sum()), np.eye(self.num_values, dtype=np.int64)
         # n users who all hold j beside the given ones, for each j
         joint = np.array([float(self.protocol.variance(counts + n * row)) for row in eye])
-        return self._combined(joint, float(self.protocol.variance(counts)), n)
+        return np.asarray(self._combined(joint, float(self.protocol.variance(counts)), n))
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int
@@ -199,6 +199,9 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
 
 def factors(form: Form, n: N) -> tuple[N | float, N | float]:
     """The factors of the statistic of all 2 n users, and of that of the n users and W_jj."""
+    # With n users who all hold j beside n given ones, 2 n**2 pairs are mixed, of mean (W h)_j. So
+    # 4 n**2 V_2n = n**2 (V_n + W_jj) + 2 n**2 (W h)_j, and
+    # 2 n (2 n - 1) U_2n = n (n - 1) (U_n + W_jj) + 2 n**2 (W h)_j.
     if form == "v":
         return 2.0, 0.5
     return 2 - 1 / n, 0.5 - 0.5 / n

@@ -51,7 +51,9 @@ def group_sizes(num_users: int, shares: tuple[float, ...]) -> Groups:
             jacobi = np.diag(diagonal[:, column])
             jacobi += np.diag(off[:, column], 1) + np.diag(off[:, column], -1)
             values, vectors = np.linalg.eigh(jacobi)
+            # The predictions divide by m (m - 1): `check_groups` makes smaller groups unlikely.
             nodes.append(values.clip(2.0, left[column] - 2.0))
+            # Golub and Welsch: a node's weight is the squared first entry of its eigenvector.
             parts.append(weights[column] * vectors[0] ** 2)
         drawn, weights = np.concatenate(nodes), np.concatenate(parts)
         sizes = np.concatenate([np.repeat(sizes, _NODES, axis=1), drawn[None]])
@@ -164,11 +166,13 @@ def product(one: Term, other: Term, sizes: Float[np.ndarray, "g *m"]) -> Float[n
             apart = apart * (1 - once)
         parts = (apart, shared, same, zero, zero, zero, zero)
     elif kinds == "TU":
+        # A random pair of a group holds a given user of it with probability 2 / size.
         once = (2 / n[other[1]]) if other[1] in one[1:] else zero
         parts = (1 - once, once, zero, zero, zero, zero, zero)
     elif kinds == "UU" and one == other:
         a = n[one[1]]
         pairs = a * (a - 1)
+        # Two random pairs of one group: without a common user, with one, with both
         parts = ((a - 2) * (a - 3) / pairs, 4 * (a - 2) / pairs, 2 / pairs, zero, zero, zero, zero)
     elif kinds == "UU":
         parts = (unit, zero, zero, zero, zero, zero, zero)
@@ -203,6 +207,7 @@ def square_of_target(form: Form, num_users: float) -> Float[np.ndarray, "7 1"]:
     n = num_users
     terms: list[tuple[float, Term]] = [(1.0, ("U", 0))]
     if form == "v":
+        # h^T W h averages over n**2 pairs, of which n are of a user with itself.
         terms = [(1 - 1 / n, ("U", 0)), (1 / n, ("d", 0))]
     return mean_square(terms, np.full((1, 1), n))
 
@@ -212,6 +217,7 @@ def tail_of(randomizer: MeanRandomizer) -> Tail:
     covariance = randomizer.covariance_form()
     assert covariance is not None, "checked by `check_randomizer`"
     isotropic, along = covariance
+    # The largest eigenvalue of `a I + b x x^T`, or a bound on it
     variance = isotropic + max(along, 0.0) * randomizer.largest_value**2
     return randomizer.tail() or Tail(variance, math.inf)
 
@@ -266,11 +272,13 @@ def squared_range(
     if np.any(np.isinf(scale)):  # no tail is known
         return float((high.max() - low.min()) / 2 + math.sqrt(variance.sum())) ** 2
     above, below = (_second_moment(part, variance, scale) for part in (high - center, center - low))
+    # Minkowski: the root of E (A + B)**2 is at most the sum of the roots.
     return ((math.sqrt(above) + math.sqrt(below)) / 2) ** 2
 
 
 def _second_moment(means: np.ndarray, variance: np.ndarray, scale: np.ndarray) -> float:
     """A bound on the second moment of the positive part of the largest `means + noise`."""
+    # From here on every tail's exponent is at least 40: next to nothing is beyond.
     reach = np.max(means + np.sqrt(2 * variance * 80) + 80 * scale)
     start = max(float(means.max()), 0.0)
     if reach <= start:
@@ -280,6 +288,7 @@ def _second_moment(means: np.ndarray, variance: np.ndarray, scale: np.ndarray) -
         np.exp(-_exponent(grid - m, v, s)) for m, v, s in zip(means, variance, scale, strict=True)
     )
     beyond = np.minimum(beyond, 1.0)  # E max(M, 0)**2 <= start**2 + int Pr[M > t] d(t**2)
+    # Tails fall, so the left ends of the steps bound the integral from above.
     return float(start**2 + np.sum(beyond[:-1] * np.diff(grid**2))) * (1 + 1e-12)
 
 
@@ -311,6 +320,7 @@ def clipped(
     gap = tau - size
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         root = variance + scale * gap
+        # q'(a), for q(a) = a**2 / (2 (v + s a))
         slope = gap * (2 * variance + scale * gap) / (2 * root**2)
         chance = np.exp(-(gap**2) / (2 * root))
         # int 2 u Pr[excess > u] du and int Pr[excess > u] du, with 2 exp(-q(a) - q'(a) u)

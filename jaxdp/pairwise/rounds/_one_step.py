@@ -267,6 +267,7 @@ def conditional_error(
     columns, diagonal, weights = reports.means, np.diagonal(matrix), np.diag(factor.scales)
     a, b = sizes
     step, self_weight = weights_of(protocol.form, n, a, reports.along)
+    # h_A^T W h_A is 1 - 1 / a of a U-statistic and 1 / a of the mean of d.
     terms: list[tuple[Any, errors.Term]] = [
         (2 * step, ("T", 0, 1)),
         (-step * (1 - 1 / a), ("U", 0)),
@@ -320,6 +321,7 @@ def _scalar_error(
     """The noise of one number of B."""
     bit, unit = protocol.scalar == "bit", protocol.scalar_randomizer.worst_case_variance(1)
     if protocol.tau is not None:
+        # A bit of mean f / tau has the variance c**2 tau**2 - f**2; `unit` is c**2.
         return unit * protocol.tau**2 - (answers if bit else 0.0) + np.zeros_like(a)
     return unit * np.array([errors.squared_range(*protocol._answers(users, n, x)) for x in a])
 
@@ -331,6 +333,7 @@ def _spread(
     share = users / users.sum()
     centred = columns - share @ columns
     spread = float(share @ np.sum(centred**2, axis=1))
+    # Two different ones of n given users: n / (n - 1) times the variance of one
     return spread if drawn else spread * users.sum() / (users.sum() - 1)
 
 

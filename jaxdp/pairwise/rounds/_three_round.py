@@ -268,8 +268,10 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         if shares is None:
             n, vectors = float(num_users), PrivUnitG(dim, epsilon / 4, radius)
             off = _off_mean(vectors, radius, np.array([n]), dim, 2 * num_values)
+            # Theorem 24: Laplace noise of numbers within |W|, and within tau = 4 |W|: 1 + 16
             total = 17 * norm**2 * Laplace(epsilon / 4).worst_case_variance(num_users)
             total += vectors.worst_case_variance(1) / n * float(off[0])
+            # Answers without noise are within 2 |W|, and |R_v - mu| <= 2 C, as in `_paper_error`.
             tails = errors.answer_tails(
                 errors.tail_of(vectors), 1.0, np.array([2 * radius]), n, np.zeros(1)
             )
@@ -278,6 +280,8 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         errors.check_groups(num_users, shares)
         sizes, weights = errors.group_sizes(num_users, shares)
         first, second, third = sizes
+        # h_S W h_A + h_B W h_S - h_B W h_A over the groups A, B and S, minus the target; averages
+        # of products of two entries of W are at most |W|**2.
         terms: list[tuple[Any, errors.Term]] = [
             (1.0, ("T", 0, 2)),
             (1.0, ("T", 1, 2)),
@@ -289,6 +293,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         off = _off_mean(vectors, radius, first, dim, num_values)
         later = second + third
         across = off * radius**2 * (1 / second + 1 / third) * later / (later - 1)
+        # The noise of y times R (h_S - h_A) - o; `spread` bounds the square of the first part.
         spread = radius**2 * num_users / (num_users - 1) * (1 / first + 1 / third)
         vector = vectors.worst_case_variance(1) * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
         # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
@@ -325,6 +330,7 @@ def _sampled(
     """The mean square with given coefficients on the averages of W minus a constant."""
     matrix = spec.factor.centred
     if users is None:
+        # A constant in W moves estimate and target alike: W minus the middle of its range.
         return np.abs(products).sum(axis=0) * (float(np.ptp(matrix)) / 2) ** 2
     diagonal = np.diagonal(matrix)
     middle = errors.averages(matrix, diagonal, users, drawn).pair
@@ -406,6 +412,7 @@ def _tuned_error(
     )
     norms, width = np.linalg.norm(columns, axis=1), np.ptp(matrix, axis=1)
     highs, lows, slack = matrix.max(axis=1), matrix.min(axis=1), 0.0
+    # <L_v, mu> and the mean of W[v, .] over B are both between the extremes of a row.
     high, low = 2 * highs, 2 * lows
     if share is not None:  # mu is in the hull, so that <L_v, mu> is between the entries of a row
         slack = width / (n - 1)

@@ -345,6 +345,7 @@ class Model:
         # Whether the user who holds v is in the first group moves its mean by width / (n - 1).
         slack = abs(step) * width / max(self.n - 1, 1.0) if self.split_users else 0.0
         if self.answers is None:
+            # `answer_tails` divides by a, and leaves the variance of an answer.
             tail, norms = Tail(float(self._worst(np.array([a]))[0]) * a, math.inf), width**0
         else:
             tail, norms = self.answers.tail, np.linalg.norm(self.answers.decoder, axis=1)
@@ -362,6 +363,7 @@ class Model:
         squares = share @ np.square(answers.decoded) @ share
         if self.split_users:
             step, extra = self.factors
+            # E z_v**2 for the mean z_v of W over a users: two different ones, or one twice
             slopes = raw.shared * (1 - 1 / a) + raw.same / a
         else:
             step, extra = (1.0, 0.0) if self.spec.form == "u" else (1 - 1 / n, 1 / n)
@@ -389,6 +391,7 @@ class Model:
         if self.drawn:
             apart, same, mixed = share @ whole**2, share @ squares, share @ (whole * diagonal)
         else:
+            # Sums over users j other than i, of which products of different ones are averaged
             others = n * whole - diagonal
             second = n * squares - diagonal**2
             same, mixed = share @ second / (n - 1), share @ (others * diagonal) / (n - 1)

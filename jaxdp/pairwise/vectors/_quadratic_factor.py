@@ -59,6 +59,7 @@ class QuadraticFactor:
     def used(self) -> "QuadraticFactor":
         """The same without the coordinates that are not used; one of zeros if none is."""
         largest = np.abs(self.columns).max(axis=0)
+        # About the most that a coordinate adds to an entry of W
         share = np.abs(self.scales) * largest**2 + np.abs(self.linear) * largest
         used = share > _UNUSED * max(share.max(), abs(self.constant), 1e-300)
         if not np.any(used):
@@ -106,6 +107,7 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
         factor = fitted(gamma2(matrix, shift=True).right.T, matrix)
         if np.abs(factor.matrix - matrix).max() <= _CLOSE * max(np.abs(matrix).max(), 1e-300):
             return factor
+    # A rough solution leaves a rough fit; the signed factor needs none.
     return signed_factor(matrix, shift).normalised()
 
 
@@ -144,6 +146,7 @@ def _leading(
     """A factor of fewer coordinates: those which matter most, with the form fitted anew."""
     spread = np.var(factor.columns, axis=0)
     slopes = factor.columns * factor.scales + factor.linear
+    # What a coordinate adds to the statistic varies by its deviation times its slope.
     matters = spread * np.mean(slopes**2, axis=0)
     return fitted(factor.columns[:, np.argsort(-matters, kind="stable")[:rank]], matrix)
 

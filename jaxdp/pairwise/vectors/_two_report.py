@@ -334,11 +334,14 @@ def _embedded(
     constant: float,
 ) -> PairEmbedding:
     """Factors as two vectors of norm at most 1 for each value."""
+    # A coordinate that is 0 on one side adds nothing to the product but noise.
     used = (np.abs(left).max(axis=1) > 0) & (np.abs(right).max(axis=1) > 0)
     if not np.any(used):
+        # The product is 0: one coordinate is left for users to report.
         used = np.arange(len(left)) == 0
     left, right = left[used], right[used]
     sizes = [float(np.linalg.norm(side, axis=0).max()) or 1.0 for side in (left, right)]
+    # A product that is 0 has no use for the reports' noise.
     scale = sizes[0] * sizes[1] if np.any(left) and np.any(right) else 0.0
     left, right = (
         (side / size).T.astype(np.float32) for side, size in zip((left, right), sizes, strict=True)
@@ -360,9 +363,12 @@ def _offered(protocol: TwoReport, centred: Float[np.ndarray, "k k"]) -> list[Fac
     exact = gamma2(centred)
     unit = protocol.randomizer(dim=len(centred), epsilon=protocol.epsilon / 2, radius=1.0)
     noise = unit.worst_case_variance(n)
+    # The root of the leading term, gamma sqrt(2 s / n), plus the bias alpha: up to a factor
+    # gamma + alpha / sqrt(2 s / n), the norm of Lemma 10; `noise` is s / n.
     bases = [exact, zeta(centred, weight=1 / math.sqrt(2 * noise), tol=_TOL)]
     if rank is not None:
         ranks = [rank]
+    # l s**2 / n**2, all that a lower rank reduces, over the leading 2 s / n
     elif exact.rank * noise / 2 < _WORTH:
         ranks = []
     else:
