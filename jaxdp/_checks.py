@@ -57,6 +57,7 @@ class Real(Check):
 
     @property
     def bad(self) -> tuple[Any, ...]:
+        # Open ends are refused themselves, closed ones from the next float on.
         step = math.nextafter if self.closed else lambda end, _: end
         ends = [(self.low, -math.inf), (self.high, math.inf)]
         refused = (step(end, away) for end, away in ends if math.isfinite(end))

@@ -570,6 +570,7 @@ def platform() -> str:
 
 def work_of(users: Population) -> Work:
     """What the costs of a trial over these users are asked for."""
+    # While tracing the number is not known: what is cheap for many users is taken.
     num_users = 2.0**31 if is_traced(users.size) else float(users.num_users)
     bins = users.num_values or users.source.rows or 1
     return Work(num_users, bins, platform())

@@ -47,9 +47,11 @@ def mean_products(weights: np.ndarray, rows: np.ndarray, sets: np.ndarray) -> np
     """
     if len(rows) != len(weights):
         raise ValueError(f"inputs must have a row for each of {len(weights)} counts.")
+    # A column of ones, for the elements that a set lacks.
     features = np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
     found = np.empty(len(sets))
     for start in range(0, len(sets), 256):
+        # A few sets at a time: the products of all would take N·rows·w numbers.
         some = slice(start, start + 256)
         found[some] = weights @ features[:, sets[some]].prod(axis=2)
     return found

@@ -108,6 +108,7 @@ class LinearProtocol(Spec[P_co]):
         """Whether the answers are the histogram itself."""
         if self.num_queries != self.num_values:
             return False
+        # No other W maps a vector of random numbers to itself, but with probability 0.
         probe = np.random.default_rng(0).normal(size=self.num_values)
         return np.array_equal(self.answers(probe), probe)
 

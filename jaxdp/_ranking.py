@@ -60,6 +60,7 @@ def whole_users(histogram: ArrayLike, num_users: int, num_values: int) -> np.nda
     exact = check_probabilities(shares, "histogram") * num_users
     counts = np.floor(exact).astype(np.int64)
     rest = num_users - int(counts.sum())
+    # The most negative differences are the largest remainders.
     counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
     return check_counts(counts)
 

@@ -37,6 +37,7 @@ class FrozenArray:
         array = np.array(values.values if isinstance(values, FrozenArray) else values)
         array.setflags(write=False)
         self.values = array
+        # Once: specs are keys of caches, and look-ups would read the whole array each time.
         self._hash = hash((array.shape, array.dtype.str, array.tobytes()))
 
     def __array__(self, dtype=None, copy=None):
@@ -166,6 +167,7 @@ def check_counts(value: ArrayLike, name: str = "counts") -> np.ndarray:
             raise ValueError(f"{name} must sum to at most 2**53 users.")
     if np.any(array < 0):
         raise ValueError(f"{name} must be >= 0, got {array.min()!r}.")
+    # Python's integers where sums in int64 could wrap.
     total = sum(int(c) for c in array.ravel()) if array.max() > 2**40 else int(array.sum())
     if total < 1:
         raise ValueError(f"{name} must hold at least one user, got a sum of {total}.")
@@ -240,6 +242,7 @@ def spec_to_json(spec: object) -> Any:
     if isinstance(spec, np.generic):
         return spec.item()
     name = f"{getattr(spec, '__module__', '')}:{getattr(spec, '__qualname__', '')}"
+    # Names of lambdas and of functions within functions have a "<", and lead nowhere.
     if callable(spec) and "<" not in name and _import(name) is spec:
         return {"function": name}
     raise TypeError(

@@ -48,6 +48,8 @@ def rank(rows: np.ndarray, num_features: int) -> np.ndarray:
     for place in range(width):
         element = rows[..., place]
         left = np.where(element < num_features, num_features - 1 - element, 0)
+        # The combinatorial number system, from the end: C(n − 1 − e, s − place) subsets of this
+        # size agree up to here, and go on with elements above e.
         later = table[left, np.maximum(size - place, 0)]
         found = found - np.where(element < num_features, later, 0)
     return found
@@ -56,6 +58,7 @@ def rank(rows: np.ndarray, num_features: int) -> np.ndarray:
 def union(first: np.ndarray, second: np.ndarray, num_features: int) -> np.ndarray:
     """The unions of subsets, int[..., w1 + w2] in the form of `subsets`."""
     both = _sorted(first, second)
+    # An element of both stands twice in a row; one of the two is enough.
     again = both[..., 1:] == both[..., :-1]
     both[..., 1:][again] = num_features
     return np.sort(both, axis=-1)
@@ -64,6 +67,7 @@ def union(first: np.ndarray, second: np.ndarray, num_features: int) -> np.ndarra
 def difference(first: np.ndarray, second: np.ndarray, num_features: int) -> np.ndarray:
     """The symmetric differences of subsets, in the form of `subsets`."""
     both = _sorted(first, second)
+    # An element of both stands twice in a row, and both of them go.
     twice = both[..., 1:] == both[..., :-1]
     both[..., 1:][twice] = num_features
     both[..., :-1][twice] = num_features

@@ -269,6 +269,7 @@ def split_epsilon(
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
+        # `low` is always private enough, so the result is rounded down.
         low, high = (middle, high) if total(middle, rounds, slack) <= epsilon else (low, middle)
     return low
 
@@ -284,6 +285,8 @@ def _optimal(epsilon: float, rounds: int, slack: float) -> float:
     if slack == 0:
         return most
     truth, lie, error = _response_tails(epsilon, rounds)
+    # delta(e') is the largest truth_j − e**e'·lie_j over all cutoffs j. Here each of them alone is
+    # set to the slack, and the largest e' is enough for all.
     spent = np.exp(truth) * (1 + error) - slack
     totals = np.log(np.where(spent > 0, spent, 1.0)) - lie + error
     return min(max(_up(float(np.max(np.where(spent > 0, totals, 0.0)))), 0.0), most)
@@ -296,6 +299,7 @@ def _response_tails(epsilon: float, rounds: int) -> tuple[np.ndarray, np.ndarray
     the same outcome has the weight of k - j lies.
     """
     j = np.arange((rounds + 1) // 2, dtype=np.float64)
+    # ln C(k, j) from its ratios: no large factorials cancel.
     steps = np.log((rounds - j[1:] + 1) / j[1:])
     log_choose = np.concatenate([[0.0], np.cumsum(steps)])
     log_base = -rounds * math.log1p(math.exp(-epsilon))

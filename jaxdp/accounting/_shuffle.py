@@ -107,6 +107,7 @@ def shuffle_epsilon(epsilon0: float, num_users: int, delta: float) -> float:
         return 0.0
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
+        # `high` is always private enough, so the result is rounded up.
         private = _clone_delta(middle, epsilon0, n) <= delta
         low, high = (low, middle) if private else (middle, high)
     return high
@@ -196,6 +197,7 @@ def _delta_of_clones(epsilon: float, epsilon0: float, clones: np.ndarray) -> np.
     lie = 1 / (1 + math.exp(epsilon0))
     u = spread - gap * lie
     odds = (spread + gap * (1 - lie)) / u
+    # B(a − 1)/B(a) = a/(c + 1 − a) exceeds the odds from here on.
     least = np.floor(odds / (1 + odds) * (clones + 1)) + 1
     least = np.minimum(least, clones + 1)
     with np.errstate(divide="ignore"):

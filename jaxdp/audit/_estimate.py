@@ -125,6 +125,7 @@ def estimate_epsilon(
     ]
     # One half of the chance of error is for two limits of each event, the other for the means.
     error = (1 - confidence) / 2
+    # Bonferroni: two limits for each statistic and each order of a pair.
     log_level = math.log(2 * sum(2 * len(tried) for _, _, tried in pairs) / error)
     findings = [
         found
@@ -175,6 +176,7 @@ def _best(
     counts = np.array([[e.count(v) for v in pair] for e, pair in zip(events, fresh, strict=True)])
     lower = lower_limit(counts[:, 0], sizes[0], log_level)
     upper = upper_limit(counts[:, 1], sizes[1], log_level)
+    # Where delta leaves nothing the logarithm is about −690, and the bound 0 below.
     bounds = np.log(np.maximum(lower - delta, 1e-300) / upper)
     best = int(bounds.argmax())
     bound = max(float(bounds[best]), 0.0)
@@ -197,6 +199,7 @@ def _check_means(
     if samples[0].fits is None:
         return None
     findings = []
+    # Two sides of each input along each input.
     log_level = math.log(2 * len(values) ** 2 / error)
     for sample, value in zip(samples, values, strict=True):
         alone = spec.one_user(value)

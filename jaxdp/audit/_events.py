@@ -94,6 +94,8 @@ def learn(statistic: Statistic, half: int, delta: float, log_level: float) -> tu
     counts = [np.bincount(_cell(v, cells), minlength=size) for v in values]
     found = []
     for mine, other in (counts, counts[::-1]):
+        # By Neyman and Pearson the best events hold the cells of the largest ratios, which half a
+        # count more keeps finite. Half lines need no ratios of single cells, which are noisy.
         orders = [np.argsort(-(mine + 0.5) / (other + 0.5), kind="stable")]
         if np.issubdtype(cells.dtype, np.floating):
             orders += [np.arange(size), np.arange(size)[::-1]]
@@ -123,10 +125,12 @@ def _cells(values: np.ndarray) -> np.ndarray:
         order = np.argsort(-counts, kind="stable")[:MAX_SYMBOLS]
         return np.sort(symbols[order[counts[order] >= MIN_COUNT]])
     line = np.sort(values)
+    # Quantiles that are finer and finer towards both ends: ratios are largest in the tails.
     tail = 2.0 ** -np.arange(2, max(math.log2(line.size) - 2, 3), 0.5)
     levels = np.concatenate([tail, 1 - tail, np.linspace(0.05, 0.95, 19)])
     ends = np.unique(line[np.rint(levels * (line.size - 1)).astype(np.int64)])
     times = np.searchsorted(line, ends, side="right") - np.searchsorted(line, ends)
+    # A number that comes up often gets a cell of its own, which ends at the next float.
     atoms = ends[times >= MIN_COUNT]
     return np.unique(np.concatenate([ends, np.nextafter(atoms, np.inf)]))
 

@@ -99,6 +99,7 @@ def _check_channel(rows: object) -> list[list[Fraction]]:
     if len(exact) < 2 or len({len(row) for row in exact}) != 1:
         raise ValueError("randomizer must have at least two rows, all of the same length.")
     for x, row in enumerate(exact):
+        # A row repeats few objects many times: each is added once, times its number.
         distinct, times = {id(p): p for p in row}, Counter(map(id, row))
         total = sum((p * times[name] for name, p in distinct.items()), Fraction(0))
         if min(distinct.values()) < 0 or abs(total - 1) > 1e-9:
@@ -144,6 +145,7 @@ def _report_counts(
     found: Counter[bytes] = Counter()
     for start in range(0, total, BLOCK):
         number = np.arange(start, min(start + BLOCK, total), dtype=np.uint64)
+        # A number stands for an assignment: the words are its digits, the highest one first.
         shifts = np.arange(params.num_words, dtype=np.uint64)[::-1] * np.uint64(bits)
         words = (number[:, None] >> shifts) & np.uint64(2**bits - 1)
         reports = _reports(params, words.astype(np.uint32), value)

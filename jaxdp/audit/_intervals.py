@@ -19,6 +19,7 @@ def upper_limit(successes, trials, log_level: float) -> np.ndarray:
     low, high = k / n, np.ones(k.shape)
     for _ in range(100):
         middle = (low + high) / 2
+        # The end that is returned stays outside: bisection can only weaken the limit.
         inside = n * _relative_entropy(k / n, middle) <= log_level
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     return high

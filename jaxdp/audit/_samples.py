@@ -145,6 +145,7 @@ def _reports(params: Round[Any], key: jax.Array, users: Count, value: jax.Array)
 @functools.partial(jax.jit, static_argnums=0)
 def _called(function: Reporter, key: jax.Array, users: Count, value: jax.Array) -> Tree:
     """Reports of one value by a function, a key for each user."""
+    # There are at most 2**31 samples, so the lower limb is the number of the user.
     keys = jax.vmap(lambda user: jax.random.fold_in(key, user))(users.lo)
     return jax.vmap(function, in_axes=(0, None))(keys, value)
 
@@ -191,6 +192,7 @@ def _columns(reports: Tree, numbers: bool) -> tuple[dict[str, np.ndarray], dict[
             if leaf.ndim > 1:
                 reals[f"|{name}|"] = _to_16_bits(np.linalg.norm(entries, axis=1))
         if floats:
+            # Samplers of floats can betray a value by exact zeros, and by what is not finite.
             symbols[f"{name} is zero"] = np.all(table == 0, axis=1).astype(np.int64)
             symbols[f"{name} is finite"] = np.all(np.isfinite(table), axis=1).astype(np.int64)
         else:

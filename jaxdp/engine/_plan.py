@@ -93,6 +93,7 @@ def make_plan(
     if num_devices > 1:
         share = -(-share // TILE) * TILE  # so that each device's users begin with a tile
     num_blocks = -(-share // block)
+    # As many blocks as are needed, but of equal size: the last one is then nearly full.
     even = -(-share // num_blocks)
     unit = TILE if even > TILE else 1
     block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)

@@ -38,6 +38,7 @@ def truth_kind(protocol: Described, population: Population, truth: object, targe
             "truth='sample' is known for populations made by from_values, from_histogram and "
             "from_distribution; for groups and pairs give the truth as an array."
         )
+    # A typical sample, to ask whether the truth of a sample is known at all.
     likely = np.rint(population.probabilities() * population.num_users)
     inputs = jax.tree.map(np.asarray, population.inputs)
     return "each" if targeted or protocol.truth(likely, inputs) is not None else "none"

@@ -121,9 +121,11 @@ def _newton(matrix, tol, max_steps):
         here, best, num_steps, stalled = state
         y, value, slope, values, vectors, _ = here
         away = jnp.linalg.norm(y - jnp.maximum(y - slope, 0.0))
+        # Bertsekas' active set has a margin: multipliers near 0 would otherwise zigzag towards it.
         bound = (y <= jnp.minimum(away, 1e-3)) & (slope > 0)
         free = jnp.where(bound, 0.0, 1.0).astype(y.dtype)
         curvature = _hessian(values, vectors)
+        # The generalized Hessian may be singular; a shift that vanishes with the residual helps.
         shift = 1e-3 * jnp.minimum(away, 1.0)
         direction, _ = jax.scipy.sparse.linalg.cg(
             lambda h: free * curvature(free * h) + shift * h,
@@ -153,6 +155,7 @@ def _newton(matrix, tol, max_steps):
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), there, best)
         return there, best, num_steps + 1, jnp.where(better, 0, stalled + 1)
 
+    # Exact where the matrix is diagonal.
     first = _evaluate(matrix, jnp.maximum(jnp.diagonal(matrix) - 1.0, 0.0))
     state = (first, first, jnp.int32(0), jnp.int32(0))
     _, best, num_steps, _ = jax.lax.while_loop(unfinished, step, state)

@@ -48,6 +48,7 @@ def fista(y, a, weights, enough, max_steps, symmetric):
     one = jnp.ones(y.shape[0], a.dtype)
     squares = jnp.sum(a**2, axis=0)
     tiny = jnp.finfo(a.dtype).tiny
+    # The largest eigenvalue of AᵀA lies between the largest squared column norm and their sum.
     lowest, highest = jnp.maximum(jnp.max(squares), tiny), jnp.maximum(jnp.sum(squares), tiny)
     # What rounding adds to the length of A(w − v).
     slack = 8 * jnp.finfo(a.dtype).eps * jnp.sqrt(lowest)
@@ -72,14 +73,17 @@ def fista(y, a, weights, enough, max_steps, symmetric):
         weights, level = descend(ahead, state.curvature, state.level)
         new = evaluate(weights)
         move = weights - ahead.weights
+        # ‖A(w − v)‖² <= L·‖w − v‖² for the w and v of this step is all that its proof asks of L.
         rise = jnp.linalg.norm(new.residual - ahead.residual, axis=1) - slack
         short = rise <= jnp.sqrt(state.curvature) * jnp.linalg.norm(move, axis=1)
         accept = active & (short | (state.curvature >= highest))
 
+        # Restart (O'Donoghue, Candès): the gradient step points against the last move.
         uphill = jnp.sum((here.weights - weights) * move, axis=1) > 0
         momentum = jnp.where(uphill, 1.0, state.momentum)
         following = 0.5 + jnp.sqrt(0.25 + momentum**2)
         beta = jnp.where(uphill, 0.0, (momentum - 1.0) / following)
+        # Residual and correlation are affine in w: the point ahead needs no products of its own.
         beyond = _Point(*(n + beta[:, None] * (n - h) for n, h in zip(new, here, strict=True)))
 
         def update(new, old):

@@ -30,6 +30,7 @@ def frank_wolfe(y, a, weights, enough, max_steps, symmetric):
     k = a.shape[1]
     if symmetric:
         a = jnp.concatenate([a, -a], axis=1)
+        # What is left of the unit of weight goes to both signs of all columns alike, and cancels.
         spare = 0.5 * (1.0 - jnp.sum(jnp.abs(weights), axis=1)) / k
         parts = [jnp.maximum(weights, 0.0), jnp.maximum(-weights, 0.0)]
         weights = jnp.concatenate(parts, axis=1) + jnp.maximum(spare, 0.0)[:, None]
@@ -52,15 +53,18 @@ def frank_wolfe(y, a, weights, enough, max_steps, symmetric):
         vertex, sign = jnp.where(away, worst, best), jnp.where(away, -1.0, 1.0)
         point = state.residual + y
         direction = sign[:, None] * (a.T[vertex] - point)
+        # An away step may go on until the worst vertex has no weight left.
         longest = jnp.where(away, share / jnp.maximum(1.0 - share, tiny), 1.0)
         slope = jnp.maximum(ahead, behind)
         length = jnp.minimum(slope / jnp.maximum(jnp.sum(direction**2, axis=1), tiny), longest)
         signed = (sign * length)[:, None]
         moved = weights * (1.0 - signed)
         moved = moved.at[rows, vertex].add(signed[:, 0])
+        # Exactly 0: with a rounding error for a weight the vertex would count as in use.
         dropped = away & (length >= longest)
         moved = moved.at[rows, worst].set(jnp.where(dropped, 0.0, moved[rows, worst]))
         moved = jnp.maximum(moved, 0.0)
+        # The sum would drift away from 1 over thousands of steps.
         moved = moved / jnp.sum(moved, axis=1)[:, None]
         residual, following = evaluate(moved)
         active = state.gap > enough

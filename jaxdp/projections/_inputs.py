@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from .._spec import is_traced
 from .._x64 import in_float64, one_program
@@ -14,7 +16,7 @@ from .._x64 import in_float64, one_program
 Result = TypeVar("Result")
 
 
-def check_array(name: str, value: Any, axes: str, ndim: int) -> jax.Array:
+def check_array(name: str, value: ArrayLike, axes: str, ndim: int) -> jax.Array:
     """Returns `value` as a floating array, or raises unless it has the axes and is finite.
 
     Args:
@@ -26,18 +28,16 @@ def check_array(name: str, value: Any, axes: str, ndim: int) -> jax.Array:
     Returns:
       float32 or float64 array. Entries are not checked under a jax transformation.
     """
-    if not isinstance(value, jax.Array):
-        value = np.asarray(value)
-    if value.dtype != bool and not jnp.issubdtype(value.dtype, np.number):
-        raise TypeError(f"{name} must be a real array, got dtype {value.dtype}.")
-    if jnp.issubdtype(value.dtype, jnp.complexfloating):
-        raise TypeError(f"{name} must be a real array, got dtype {value.dtype}.")
-    if len(value.shape) < ndim:
-        raise ValueError(f"{name} must have shape [..., {axes}], got shape {value.shape}.")
-    if 0 in value.shape[len(value.shape) - ndim :]:
-        raise ValueError(f"{name} must have at least one entry in {axes}, got {value.shape}.")
-    real = jax.dtypes.canonicalize_dtype(value.dtype)
-    array = jnp.asarray(value, real if real in (np.float32, np.float64) else jnp.result_type(float))
+    given = value if isinstance(value, jax.Array) else np.asarray(value)
+    number = given.dtype == bool or jnp.issubdtype(given.dtype, np.number)
+    if not number or jnp.issubdtype(given.dtype, jnp.complexfloating):
+        raise TypeError(f"{name} must be a real array, got dtype {given.dtype}.")
+    if len(given.shape) < ndim:
+        raise ValueError(f"{name} must have shape [..., {axes}], got shape {given.shape}.")
+    if 0 in given.shape[len(given.shape) - ndim :]:
+        raise ValueError(f"{name} must have at least one entry in {axes}, got {given.shape}.")
+    real = jax.dtypes.canonicalize_dtype(given.dtype)
+    array = jnp.asarray(given, real if real in (np.float32, np.float64) else jnp.result_type(float))
     if not is_traced(array) and not bool(_all_finite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}.")
@@ -49,7 +49,7 @@ def _all_finite(array: jax.Array) -> jax.Array:
     return jnp.all(jnp.isfinite(array))
 
 
-def check_square(name: str, value: Any) -> jax.Array:
+def check_square(name: str, value: ArrayLike) -> jax.Array:
     """Returns `value` as a floating array of square matrices, symmetrised."""
     array = check_array(name, value, "n, n", 2)
     if array.shape[-1] != array.shape[-2]:
@@ -63,7 +63,7 @@ def symmetrize(matrix: jax.Array) -> jax.Array:
     return 0.5 * matrix + 0.5 * jnp.swapaxes(matrix, -1, -2)
 
 
-def check_radius(name: str, value: Any, lead: tuple[int, ...], dtype: Any) -> jax.Array:
+def check_radius(name: str, value: ArrayLike, lead: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """Returns a positive number for every item of a batch, as dtype[*lead].
 
     Args:
@@ -91,7 +91,7 @@ def check_radius(name: str, value: Any, lead: tuple[int, ...], dtype: Any) -> ja
     return jnp.broadcast_to(array, lead)
 
 
-def check_tolerance(name: str, value: Any) -> float:
+def check_tolerance(name: str, value: float) -> float:
     """Returns a tolerance as a float, or raises unless it is a finite number >= 0."""
     number = float(value)
     if not (math.isfinite(number) and number >= 0):

@@ -208,12 +208,15 @@ def _dykstra(x, tol, max_steps, *, projections, parallel):
         if parallel:
             point = sum(seen[1:], start=seen[0]) * share
         residual = jnp.max(jnp.stack([_norm(y - point) for y in seen]))
+        # z_i is normal to set i at y_i: ⟨z_i, y_i − q⟩ >= 0 for every q in it, hence for the
+        # projection, which turns ‖p − projection‖² into the sum of ⟨z_i, y_i − p⟩ at most.
         terms = [jnp.sum(z * (y - point)) for z, y in zip(kept, seen, strict=True)]
         gap = share * sum(terms[1:], start=terms[0])
         return point, tuple(kept), residual, gap, done(point, residual, gap), step + 1
 
     def done(point, residual, gap):
         scale = jnp.maximum(_norm(x), _norm(point))
+        # The gap is a difference of squares, with a rounding error of about u·s².
         enough = jnp.maximum(tol**2, 8 * jnp.finfo(x.dtype).eps) * scale**2
         return (residual <= tol * scale) & (gap <= enough)
 

@@ -193,6 +193,7 @@ def _project(y, a, weights, symmetric, tol, max_steps, method, float64):
 def _solve_impl(y, a, weights, tol, max_steps, *, symmetric, method):
     ones = jnp.ones(y.shape[0], a.dtype)
     weights = (project_l1_ball if symmetric else project_simplex)(weights, ones)
+    # Weights that sum to 1 commute with a shift of the columns: it changes the rounding alone.
     center = jnp.zeros(a.shape[0], a.dtype) if symmetric else jnp.mean(a, axis=1)
     vertices, target = a - center[:, None], y - center[None, :]
     # Below the rounding error of its terms no gap can be asked for.
@@ -234,6 +235,7 @@ def _point_backward(symmetric, saved, cotangent):
             # Inside, the directions are those of the columns themselves.
             offsets = jnp.where(inside, a, offsets)
         face = jnp.where(inside, 1.0, face)
+        # The projector onto the span of these directions; what is below the cutoff is rounding.
         values, vectors = jnp.linalg.eigh((offsets * face[None, :]) @ offsets.T)
         cutoff = len(values) * jnp.finfo(values.dtype).eps * values[-1]
         return vectors @ jnp.where(values > cutoff, vectors.T @ direction, 0.0)

@@ -127,6 +127,7 @@ def threshold(
     x = _pad(x)
     enough = 2 * jnp.finfo(x.dtype).eps * radius
     largest = jnp.max(x, axis=-1)
+    # There the largest entry alone has weight r, so f >= 0: Newton starts left of the root.
     start = largest - radius
     back = start - largest
     lost = (largest - (start - back)) + (-radius - back)  # start + lost = largest − radius, exactly
@@ -134,8 +135,10 @@ def threshold(
     def step(state):
         high, low, going, count = state
         excess, support = _excess(soft_threshold(x, high, low), radius)
+        # The slope of f is minus the number of entries above τ.
         move = jnp.where(going, low + excess / jnp.maximum(support, 1.0), low)
         total = high + move
+        # What the sum above lost in rounding (fast two-sum).
         low = move - (total - high)
         again = excess > enough  # a step back is rounding, except the first from a guess
         if guess is not None:
@@ -188,5 +191,6 @@ def _project_simplex_jvp(primals, tangents):
     w = project_simplex(x, radius)
     support = (w > 0).astype(w.dtype)
     size = jnp.sum(support, axis=-1)
+    # On the support w = x − τ and Σw = r, so τ moves by (Σ dx − dr)/size.
     shift = (jnp.sum(support * dx, axis=-1) - dradius) / size
     return w, support * (dx - shift[..., None])

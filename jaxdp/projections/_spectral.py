@@ -119,6 +119,7 @@ def _project_eigenvalues(values, radius, kind):
         return jnp.maximum(values, 0.0)
     positive = jnp.maximum(values, 0.0)
     if kind == "at_most":
+        # Too large a trace makes the bound tight: then the nearest point has the trace itself.
         inside = jnp.sum(positive, axis=-1) <= radius
         return jnp.where(inside[..., None], positive, project_simplex(values, radius))
     return project_simplex(values, radius)
@@ -196,6 +197,8 @@ def _project_nuclear_jvp(primals, tangents):
 
     total = values[..., :, None] + values[..., None, :]
     both = projected[..., :, None] + projected[..., None, :]
+    # In the basis of singular vectors the symmetric part of a change moves by the differences of
+    # singular values, the antisymmetric part by their sums.
     turned = both / jnp.where(total > 0, total, 1.0)
     rotated = divided_differences(values, projected) * even + turned * odd
     rotated = jnp.where(jnp.eye(values.shape[-1], dtype=bool), diagonal[..., None], rotated)

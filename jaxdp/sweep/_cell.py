@@ -149,6 +149,7 @@ class Simulation(Checked):
     @property
     def key(self) -> jax.Array:
         """The key of the trials."""
+        # Not `hash`, which differs from process to process.
         place = zlib.crc32(json.dumps(self.labels).encode())
         return jax.random.fold_in(jax.random.key(self.seed), place)
 

@@ -98,11 +98,13 @@ class Operator:
         first, last = np.triu_indices(k)
 
         def matvec(x):
+            # The sum over [a, b] is the sum up to b minus the sum before a.
             sums = jnp.cumsum(x, axis=-1)
             before = jnp.concatenate([jnp.zeros_like(x[..., :1]), sums], axis=-1)
             return sums[..., last] - before[..., first]
 
         def rmatvec(y):
+            # The transpose: y enters at the first value of its range, and leaves after the last.
             ends = jnp.zeros((*y.shape[:-1], k + 1), y.dtype)
             ends = ends.at[..., first].add(y).at[..., last + 1].add(-y)
             return jnp.cumsum(ends, axis=-1)[..., :k]
@@ -128,6 +130,7 @@ class Operator:
         d = check_int("num_bits", num_bits, low=1, high=30)
 
         def transform(x):
+            # One butterfly for each bit: d·2**d additions instead of 4**d products.
             for bit in range(d):
                 pairs = x.reshape(*x.shape[:-1], -1, 2, 2**bit)
                 even, odd = pairs[..., 0, :], pairs[..., 1, :]
@@ -157,6 +160,7 @@ class Operator:
             raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
 
         def product(x, matrix):
+            # Cast at each call: products are as precise as what they are applied to.
             return jnp.matmul(x, jnp.asarray(matrix, x.dtype), precision="highest")
 
         return cls(
@@ -186,6 +190,7 @@ class Operator:
 
         def both(first, second, lengths):
             def apply(x):
+                # (A ⊗ B)·vec(X) = vec(A·X·Bᵀ), X of shape (k, k').
                 grid = second(x.reshape(*x.shape[:-1], *lengths))
                 grid = jnp.swapaxes(first(jnp.swapaxes(grid, -1, -2)), -1, -2)
                 return grid.reshape(*x.shape[:-1], -1)
@@ -200,4 +205,5 @@ class Operator:
 
 
 def _suffix_sums(y):
+    # The transpose of a sum from the left is a sum from the right.
     return jnp.flip(jnp.cumsum(jnp.flip(y, axis=-1), axis=-1), axis=-1)
