@@ -37,6 +37,7 @@ _PRIME = int(
     "1898FA051015728E5A8AACAA68FFFFFFFFFFFFFFFF",
     16,
 )
+# Short exponents: twice the 128 bits of security, since logarithms take the root of a search.
 _EXPONENT_BITS = 256
 
 
@@ -113,6 +114,7 @@ class Circuit:
         """The sum of two numbers of k bits and a carry, k + 1 bits: k ANDs."""
         found = []
         for a, b in zip(x, y, strict=True):
+            # The carry is the majority of three bits, c xor (a xor c)(b xor c): one AND.
             left, right = self.xor(a, carry), self.xor(b, carry)
             found.append(self.xor(left, b))
             carry = self.xor(carry, self.both(left, right))
@@ -125,6 +127,7 @@ class Circuit:
             if isinstance(b, bool):  # no more than one AND, and none before the first 0 bit
                 found = self.both(a, found) if b else self.either(a, found)
             else:
+                # From the least bit on: a where the two differ, else what was found before.
                 found = self.xor(a, self.both(self.xor(a, found), self.xor(b, found)))
         return found
 
@@ -158,6 +161,7 @@ class Circuit:
         half = (len(items) - 1) // 2
         left, right = self.count(items[:half]), self.count(items[half : 2 * half])
         rest = items[2 * half :]
+        # A bit that is left over goes in as the carry, which costs no gate of its own.
         total = self.add(left, right, carry=rest[0])
         for more in rest[1:]:
             total = self.add(total, [more, *[False] * (len(total) - 1)])
@@ -243,6 +247,8 @@ def garble(circuit: Circuit, key: bytes) -> tuple[list[int], int, list[tuple[int
         elif kind == "not":
             zero[out] = zero[a] ^ offset
         else:
+            # Two half gates: a and colour(b), which the garbler knows, and a and (b xor colour(b)),
+            # of which the evaluator sees the second.
             tweak, colour_a, colour_b = 2 * len(table), zero[a] & 1, zero[b] & 1
             left, right = hashed(zero[a], tweak), hashed(zero[b], tweak + 1)
             first = left ^ hashed(zero[a] ^ offset, tweak) ^ (offset if colour_b else 0)
@@ -332,6 +338,7 @@ def compute(
         chosen = transfer(pairs, evaluator)
     labels |= dict(zip(wires["evaluator"], chosen, strict=True))
     reached = evaluate(circuit, labels, table, key)
+    # The label that was reached and the label for 0 differ in colour where the bit is 1.
     outputs = [
         w if isinstance(w, bool) else bool((reached[w] ^ zero[w]) & 1) for w in circuit.outputs
     ]

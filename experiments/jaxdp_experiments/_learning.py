@@ -64,6 +64,7 @@ class LearningCell(Checked):
         excess = self.learner.excess_risk(trials.estimates, p)
         erm = self.learner.excess_risk(self.learner.answers(samples / self.num_users), p)
         losses = self.learner.population_truth(p, self.num_users)
+        # The true loss of the concept that each trial selected.
         chosen = losses.min() + excess
         root = math.sqrt(self.num_trials)
         return [

@@ -38,6 +38,7 @@ def users(data: str, num_features: int, sparsity: int | None, num_users: int, se
         order = np.argsort(-(counts @ rows), kind="stable")[:num_features]
         rows = rows[:, order]
     if sparsity is not None:
+        # Columns are ordered by frequency: the first t ones of a row are the most frequent.
         rows = rows * (np.cumsum(rows, axis=1) <= sparsity)
     counts = counts.astype(np.int64)
     if num_users:

@@ -91,6 +91,8 @@ class Overfitter:
     def _probes(self):
         """Orthogonal queries of ±1, float32[d, k]."""
         values = jnp.arange(self.num_values, dtype=jnp.uint32)
+        # Walsh functions: the parity of the bits in common. The same signs for all leave them
+        # orthogonal.
         shared = values[: self.num_rounds, None] & values[None, :]
         odd = (jax.lax.population_count(shared) & np.uint32(1)).astype(jnp.float32)
         signs = jax.random.rademacher(self._key(0), (self.num_values,), jnp.float32)
@@ -178,6 +180,7 @@ class Contest:
         once = simulate(
             oracle, users, key, num_trials=self.num_trials, method="tally", truth="sample"
         )
+        # Errors are about the sample, so this is what the users hold.
         held = once.estimates - once.errors
         histograms = np.stack([once.estimates, held]).astype(np.float32) / NUM_USERS
         return {

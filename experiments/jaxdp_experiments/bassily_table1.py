@@ -122,6 +122,7 @@ class ErrorCell:
             dict(self.labels)
             | {
                 "l2_error": error,
+                # By the delta method, as the error is a square root.
                 "stderr": spread / math.sqrt(self.num_trials) / (2 * error),
                 "bound": bound,
                 "of_bound": error / bound,

@@ -88,6 +88,7 @@ def difference(
 def _add_signed(circuit: Circuit, value: list[Bit], size: list[Bit], minus: Bit) -> list[Bit]:
     """The sum value + size, or value - size, in two's complement of two more bits."""
     width = max(len(value), len(size)) + 2
+    # −s is the complement of s plus 1, and that 1 is the carry.
     term = [circuit.xor(bit, minus) for bit in size] + [minus] * (width - len(size))
     padded = [*value, *[False] * (width - len(value))]
     return circuit.add(padded, term, carry=minus)[:width]
@@ -95,6 +96,7 @@ def _add_signed(circuit: Circuit, value: list[Bit], size: list[Bit], minus: Bit)
 
 def _clamped(circuit: Circuit, number: list[Bit], num_bits: int) -> list[Bit]:
     """A number in two's complement clamped to {0, .., 2**k - 1}; it is below 2**(k + 1)."""
+    # Bit k of a number below 2**(k + 1) says whether it is above the range.
     over, negative = number[num_bits], number[-1]
     kept = circuit.invert(negative)
     return [circuit.both(circuit.either(bit, over), kept) for bit in number[:num_bits]]
@@ -160,6 +162,7 @@ class Gates:
             return difference(k, tuple(int(t) for t in np.asarray(params.thresholds)))
         if self.noise == "geometric":
             decay = self.epsilon / largest
+            # Pr[G >= 2**size] = e**(-decay 2**size), which is at most 2**-CUT_BITS.
             size = math.ceil(math.log2(CUT_BITS * math.log(2) / decay))
             return geometric_difference(k, bit_thresholds(decay, size))
         return difference(k)

@@ -53,6 +53,7 @@ def read_scores() -> tuple[np.ndarray, np.ndarray, float]:
 def patients(num_scores: int) -> Users:
     """The patients with their scores as fixed-point numbers."""
     score, label, area = read_scores()
+    # A score of 1 is of the last cell.
     cells = np.minimum(np.floor(score.astype(np.float64) * num_scores), num_scores - 1)
     return Users(cells.astype(np.int64), label.astype(np.int64), num_scores, area)
 

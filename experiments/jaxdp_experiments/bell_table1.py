@@ -83,6 +83,7 @@ class LineCell:
         found = [self._measured(point) for point in self.points]
         logs = np.log([[own[self.axis], own["mse"]] for own in found])
         relative = np.array([own["mse_stderr"] / own["mse"] for own in found])
+        # Least squares through the logarithms, whose errors are the relative errors.
         x = logs[:, 0] - logs[:, 0].mean()
         slope = {
             "slope": float(x @ logs[:, 1] / (x @ x)),
@@ -96,6 +97,7 @@ class LineCell:
         split, about, _ = ROWS[self.row]
         delta = DELTA if split == "advanced" else 0.0
         protocol = HierarchicalAUC(2**alpha, self.epsilon, split=split, delta=delta, ties="zero")
+        # Where nothing is discarded the error is known exactly.
         exact = dataclasses.replace(protocol, threshold=0.0)
         table = np.zeros((2, 2**alpha))
         if about == "sample":

@@ -39,6 +39,7 @@ NUM_QUICK = 128
 def delays(num_values: int) -> np.ndarray:
     """Flights by arrival delay, merged into groups of neighbours: int64[num_values]."""
     counts = load_flights()["arr_delay_hist"].astype(np.int64)
+    # Groups of as equal sizes as can be.
     group = np.arange(counts.size) * num_values // counts.size
     return np.bincount(group, weights=counts, minlength=num_values).astype(np.int64)
 

@@ -98,6 +98,7 @@ class CorollaryCell:
         one = OneReport(kernel, self.epsilon, form="v")
         two = TwoReport(kernel, self.epsilon, form="v")
         counts = np.arange(1, k + 1) * 2 * NUM_USERS // (k * (k + 1))
+        # What rounding down left over.
         counts[0] += NUM_USERS - counts.sum()
         users = jaxdp.Population.from_histogram(counts)
         key = jax.random.fold_in(jax.random.key(self.seed), k)

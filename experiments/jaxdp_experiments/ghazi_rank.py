@@ -38,7 +38,7 @@ USERS = (10**3, 10**5)
 
 @functools.lru_cache(maxsize=4)
 def factors(statistic: str):
-    """The kernel's matrix less its middle value, and optimal factors of it."""
+    """The kernel's matrix minus its middle value, and optimal factors of it."""
     matrix = KERNELS[statistic].matrix(SHAPES[statistic])
     matrix = matrix - (matrix.max() + matrix.min()) / 2
     return matrix, gamma2(matrix, tol=1e-3)
@@ -84,6 +84,8 @@ class RankCell:
         best = min(drawn, key=lambda f: float(f.alpha))
         alpha, norm = float(best.alpha), float(best.upper)
         noise = PrivUnitG(1, self.epsilon / 2).worst_case_variance(1)
+        # Each report spends half of epsilon: twice the noise of one against the mean vector of the
+        # other, and noise against noise in every coordinate.
         mse = alpha**2 + norm**2 * (2 * noise / n + self.rank * noise**2 / n**2)
         return alpha**2, mse
 

@@ -98,6 +98,7 @@ def figure(results: "pa.Table") -> "Figure":
         mine = [r for r in rows if (r["num_values"], r["epsilon"]) == (k, epsilon)]
         n = [r["num_users"] for r in mine]
         for column, style, label in lines:
+            # A bound of 0 has no place on a log axis.
             axes.plot(n, [r[column] or np.nan for r in mine], style, markersize=4, label=label)
         axes.set(xscale="log", yscale="log", xlabel="users n", title=f"k = {k}")
         axes.grid(alpha=0.25)

@@ -32,6 +32,7 @@ def concept_class() -> tuple[np.ndarray, np.ndarray]:
     points, index = np.unique(cells, axis=0, return_inverse=True)
     branch = military["levels_branch"][military["cells"][:, COLUMNS.index("branch")]]
     counts = np.zeros((2, len(points)), np.int64)
+    # The label +1 comes first, as the columns of `signed_examples` do.
     np.add.at(counts, ((~np.isin(branch, GROUND)).astype(int), index.ravel()), military["counts"])
     literals = [
         points[:, j] == level
@@ -41,6 +42,7 @@ def concept_class() -> tuple[np.ndarray, np.ndarray]:
     attribute = [j for j, name in enumerate(FEATURES) for _ in military[f"levels_{name}"]]
     pairs = itertools.combinations(range(len(literals)), 2)
     conjunctions = [np.ones(len(points), bool), *literals]
+    # Two levels of one attribute exclude each other.
     conjunctions += [literals[a] & literals[b] for a, b in pairs if attribute[a] != attribute[b]]
     matrix = 2.0 * np.array(conjunctions) - 1.0
     return np.concatenate([matrix, -matrix]), counts.ravel()
