@@ -28,7 +28,7 @@ def classes() -> dict[str, tuple[np.ndarray, int]]:
     return {
         "thresholds": (workloads.thresholds(64), 40),
         "intervals": (intervals, int(np.argmax(intervals @ target))),
-        "parities": (workloads.parities(8, 2), 20),
+        "parities": (workloads.parity(8, 2), 20),
     }
 
 

@@ -82,7 +82,7 @@ def learning_lower_bound(
 
     Example:
       >>> from jaxdp import bounds, workloads
-      >>> print(round(bounds.learning_lower_bound(workloads.parities(4, 4), 1.0, 0.02, 0.01)))
+      >>> print(round(bounds.learning_lower_bound(workloads.parity(4, 4), 1.0, 0.02, 0.01)))
       6506
 
     References:

@@ -15,8 +15,6 @@ from ._hard import HardDistributions as HardDistributions
 from ._hard import hard_distributions as hard_distributions
 from ._hard import hardest as hardest
 from ._hard import local_lower_bound as local_lower_bound
-from ._hard import restrict as restrict
-from ._hard import reweight as reweight
 from ._hard import symmetrize as symmetrize
 from ._rank import gamma2_rank as gamma2_rank
 from ._rank import johnson_lindenstrauss as johnson_lindenstrauss

@@ -78,6 +78,61 @@ class HardDistributions:
             return 0.0
         return (self.separation / (self.spread * math.expm1(epsilon) * error)) ** 2 / 32
 
+    def restrict(self) -> "HardDistributions":
+        """Keeps the queries with large answers, so that each separates null from signal (Lemma 19).
+
+        Among the sets S_t = {v: answers_v ≥ t} the one with the largest π(S)·t is kept; the prior
+        is conditioned on it and μ_v is mixed with λ_v, π(S)·μ_v + (1 − π(S))·λ_v, so that the
+        matrix of π(v)·(λ_v − μ_v) is that before with other rows set to 0.
+
+        Formal guarantees:
+          All sets of exponential binning (Lemma 20) are among the S_t, hence for every β in (0, max
+          answer] `separation` ≥ (E_π answers − β)/(1 + ln(max answer/β)), and the λ_v stay.
+
+        References:
+          Edmonds, Nikolov, Ullman (2020), Lemmas 19 and 20.
+        """
+        order = np.argsort(-self.answers, kind="stable")
+        reached = np.cumsum(self.prior[order])
+        values = np.where(self.prior[order] > 0, reached * self.answers[order], -np.inf)
+        last = int(np.argmax(values))
+        kept = np.zeros(len(order), bool)
+        kept[order[: last + 1]] = True
+        kept &= self.prior > 0
+        share = min(self.prior[kept].sum(), 1.0)
+        prior = np.where(kept, self.prior, 0.0) / share
+        # Mixing with null scales the difference of each query's answers by the share.
+        signal = share * self.signal + (1 - share) * self.null
+        return HardDistributions(self.null, signal, prior, share * self.answers, math.inf)
+
+    def reweight(self) -> "HardDistributions":
+        """Changes the prior so that no bounded function tells null from signal on average.
+
+        With Ũ_vx = π(v)·(λ_v(x) − μ_v(x)) and Grothendieck's factorization Ũ =
+        diag(√a)·Ū·diag(√b), ‖Ū‖ = γ2*(Ũ), the rows M_v = λ_v − μ_v satisfy Σ_v (π(v)²/a_v)·(M_v·f)²
+        ≤ γ2*(Ũ)² for every ‖f‖_∞ ≤ 1. The new prior is proportional to π(v)²/a_v.
+
+        Formal guarantees:
+          Σ_v π(v)²/a_v ≥ (Σ_v π(v))² = 1 by Cauchy and Schwarz, hence `spread` ≤ γ2*(Ũ): the
+          paper's Lemma 15 has 4·γ2*(Ũ). The support does not grow.
+
+        Returns:
+          HardDistributions with a finite `spread`, an upper bound that uses the upper bound of γ2*.
+
+        References:
+          Edmonds, Nikolov, Ullman (2020), Lemmas 13, 15 and 21.
+        """
+        gap = self.prior[:, None] * (self.null - self.signal)
+        first, second = np.array_split(gap, 2, axis=1)
+        copies = 1.0
+        if first.shape == second.shape and np.allclose(first, -second, rtol=1e-12, atol=0):
+            gap, copies = first, 2.0  # γ2* of (A, −A) is twice that of A, at half the cost
+        norm = gamma2_dual(gap)
+        raw = self.prior**2 / np.asarray(norm.row_weights)
+        total = raw.sum()
+        spread = copies * float(norm.upper) / math.sqrt(total)
+        return dataclasses.replace(self, prior=raw / total, spread=spread)
+
 
 def symmetrize(matrix: ArrayLike) -> np.ndarray:
     """The symmetric workload (W, −W) on two signed copies of the domain.
@@ -176,76 +231,10 @@ def _conditional(mass: np.ndarray) -> np.ndarray:
     return np.divide(mass, total, out=uniform, where=total > 0)
 
 
-def restrict(hard: HardDistributions) -> HardDistributions:
-    """Keeps the queries with large answers, so that each separates null from signal (Lemma 19).
-
-    Among the sets S_t = {v: answers_v ≥ t} the one with the largest π(S)·t is kept; the prior is
-    conditioned on it and μ_v is mixed with λ_v, π(S)·μ_v + (1 − π(S))·λ_v, so that the matrix of
-    π(v)·(λ_v − μ_v) is that before with other rows set to 0.
-
-    Formal guarantees:
-      All sets of exponential binning (Lemma 20) are among the S_t, hence for every β in (0, max
-      answer] `separation` ≥ (E_π answers − β)/(1 + ln(max answer/β)), and the λ_v stay.
-
-    Args:
-      hard: of `hard_distributions`.
-
-    Returns:
-      HardDistributions.
-
-    References:
-      Edmonds, Nikolov, Ullman (2020), Lemmas 19 and 20.
-    """
-    order = np.argsort(-hard.answers, kind="stable")
-    reached = np.cumsum(hard.prior[order])
-    values = np.where(hard.prior[order] > 0, reached * hard.answers[order], -np.inf)
-    last = int(np.argmax(values))
-    kept = np.zeros(len(order), bool)
-    kept[order[: last + 1]] = True
-    kept &= hard.prior > 0
-    share = min(hard.prior[kept].sum(), 1.0)
-    prior = np.where(kept, hard.prior, 0.0) / share
-    # Mixing with null scales the difference of each query's answers by the share.
-    signal = share * hard.signal + (1 - share) * hard.null
-    return HardDistributions(hard.null, signal, prior, share * hard.answers, math.inf)
-
-
-def reweight(hard: HardDistributions) -> HardDistributions:
-    """Changes the prior so that no bounded function tells null from signal on average (Lemma 15).
-
-    With Ũ_vx = π(v)·(λ_v(x) − μ_v(x)) and Grothendieck's factorization Ũ = diag(√a)·Ū·diag(√b), ‖Ū‖
-    = γ2*(Ũ), the rows M_v = λ_v − μ_v satisfy Σ_v (π(v)²/a_v)·(M_v·f)² ≤ γ2*(Ũ)² for every ‖f‖_∞ ≤
-    1. The new prior is proportional to π(v)²/a_v.
-
-    Formal guarantees:
-      Σ_v π(v)²/a_v ≥ (Σ_v π(v))² = 1 by Cauchy and Schwarz, hence `spread` ≤ γ2*(Ũ): the paper's
-      Lemma 15 has 4·γ2*(Ũ). The support does not grow.
-
-    Args:
-      hard: of `restrict`.
-
-    Returns:
-      HardDistributions with a finite `spread`, an upper bound that uses the upper bound of γ2*.
-
-    References:
-      Edmonds, Nikolov, Ullman (2020), Lemmas 13, 15 and 21.
-    """
-    gap = hard.prior[:, None] * (hard.null - hard.signal)
-    first, second = np.array_split(gap, 2, axis=1)
-    copies = 1.0
-    if first.shape == second.shape and np.allclose(first, -second, rtol=1e-12, atol=0):
-        gap, copies = first, 2.0  # γ2* of (A, −A) is twice that of A, at half the cost
-    norm = gamma2_dual(gap)
-    raw = hard.prior**2 / np.asarray(norm.row_weights)
-    total = raw.sum()
-    spread = copies * float(norm.upper) / math.sqrt(total)
-    return dataclasses.replace(hard, prior=raw / total, spread=spread)
-
-
 def hardest(
     matrix: ArrayLike, result: Factorization, *, symmetric: bool = True
 ) -> HardDistributions:
-    """Lemma 21: `hard_distributions`, then `restrict`, then `reweight`.
+    """Lemma 21: `hard_distributions`, restricted and then reweighted.
 
     Formal guarantees:
       With U the witness, `spread` ≤ γ2*(U)/‖U‖₁ (4 times better than the paper's bound), every
@@ -271,7 +260,7 @@ def hardest(
     References:
       Edmonds, Nikolov, Ullman (2020), Lemma 21 and Theorem 22.
     """
-    return reweight(restrict(hard_distributions(matrix, result, symmetric=symmetric)))
+    return hard_distributions(matrix, result, symmetric=symmetric).restrict().reweight()
 
 
 def local_lower_bound(

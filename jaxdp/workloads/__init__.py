@@ -5,13 +5,11 @@ from ._bits import parity as parity
 from ._concepts import conjunctions as conjunctions
 from ._concepts import decision_stumps as decision_stumps
 from ._concepts import intervals as intervals
-from ._concepts import parities as parities
 from ._concepts import rectangles as rectangles
 from ._concepts import signed_examples as signed_examples
 from ._concepts import thresholds as thresholds
 from ._operators import Operator as Operator
 from ._pairs import auc as auc
-from ._pairs import collision as collision
 from ._pairs import from_function as from_function
 from ._pairs import gini_diversity as gini_diversity
 from ._pairs import kendall as kendall

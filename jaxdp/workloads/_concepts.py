@@ -1,4 +1,4 @@
-"""Concept classes: matrices of ±1, one row a concept, one column a point.
+"""Concept classes: matrices of ±1, one row a concept, one column a point; `parity` gives another.
 
 A class C of concepts c: X → ±1 turns learning into linear queries: on labelled examples (x, y) the
 correlation of c with the labels is the answer of the query c(x)·y, see `signed_examples`.
@@ -7,7 +7,7 @@ correlation of c with the labels is the answer of the query c(x)·y, see `signed
 import numpy as np
 
 from .._spec import check_int
-from ._bits import _bits, marginal, parity
+from ._bits import _bits, marginal
 from ._ranges import all_range, prefix
 
 
@@ -85,25 +85,6 @@ def conjunctions(num_bits: int, order: int, *, negations: bool = True) -> np.nda
              [-1.,  1.]])
     """
     return 2.0 * marginal(num_bits, order, negations=negations) - 1.0
-
-
-def parities(num_bits: int, order: int) -> np.ndarray:
-    """Parities of at most `order` bits, as concepts: the matrix of `parity`.
-
-    Args:
-      num_bits: d in [1, 30].
-      order: largest number of bits, in [0, d].
-
-    Returns:
-      float64[number of parities, 2**d] of ±1.
-
-    Example:
-      >>> from jaxdp import workloads
-      >>> workloads.parities(1, 1)
-      array([[ 1.,  1.],
-             [ 1., -1.]])
-    """
-    return parity(num_bits, order)
 
 
 def decision_stumps(num_bits: int) -> np.ndarray:

@@ -98,24 +98,6 @@ def gini_diversity(num_values: int) -> np.ndarray:
     return 1.0 - np.eye(check_int("num_values", num_values, low=1))
 
 
-def collision(num_values: int) -> np.ndarray:
-    """The collision probability 1[x = x'], whose −log is the Rényi-2 entropy: the identity.
-
-    Args:
-      num_values: k >= 1.
-
-    Returns:
-      float64[k, k].
-
-    Example:
-      >>> from jaxdp import workloads
-      >>> workloads.collision(2)
-      array([[1., 0.],
-             [0., 1.]])
-    """
-    return np.eye(check_int("num_values", num_values, low=1))
-
-
 def lipschitz(
     num_values: int, function: Callable[[np.ndarray], ArrayLike] | None = None
 ) -> np.ndarray:

@@ -8,7 +8,8 @@ from .._spec import check_int
 def identity(num_values: int) -> np.ndarray:
     """The histogram queries: one point query a value, float64[num_values, num_values].
 
-    Also the pair matrix of the collision probability, see `collision`.
+    As a pair matrix 1[x = x'] it gives the collision probability, whose −log is the Rényi-2
+    entropy.
 
     Args:
       num_values: k >= 1.

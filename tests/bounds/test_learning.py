@@ -22,7 +22,7 @@ def test_upper_bound_is_a_learner_of_some_tolerance():
 @pytest.mark.slow
 def test_lower_bound_of_orthogonal_concepts():
     """With m orthogonal concepts separation / spread is sqrt(m), by symmetry."""
-    parities = workloads.parities(3, 2)
+    parities = workloads.parity(3, 2)
     alpha, beta = 0.02, 0.03
     expected = 2 * (1 - 2 * beta) ** 2 * 7 / (math.expm1(0.5) * (alpha + 2 * beta)) ** 2
     assert learning_lower_bound(parities, 0.5, alpha, beta) == pytest.approx(expected, rel=1e-2)

@@ -56,7 +56,7 @@ def test_first_distributions(case):
 def test_lemma_19(case):
     matrix, result = case
     first = fz.hard_distributions(matrix, result)
-    hard = fz.restrict(first)
+    hard = first.restrict()
     assert is_distribution(hard.signal)
     assert is_distribution(hard.prior)
     # (1) null answers vanish
@@ -99,7 +99,7 @@ def test_distributions_on_the_values_themselves(case):
     matrix, _ = case
     first = fz.hard_distributions(matrix, fz.gamma2(matrix, shift=True), symmetric=False)
     assert first.null.shape == matrix.shape
-    for hard in (first, fz.restrict(first)):
+    for hard in (first, first.restrict()):
         assert is_distribution(hard.null)
         assert is_distribution(hard.signal)
         assert is_distribution(hard.prior)
@@ -108,7 +108,7 @@ def test_distributions_on_the_values_themselves(case):
     mean, largest = first.prior @ first.answers, first.answers.max()
     for beta in (largest / 8, largest / 2):
         assert hard.separation >= (mean - beta) / (1 + math.log(largest / beta)) - 1e-12
-    hard = fz.reweight(hard)
+    hard = hard.reweight()
     attained = np.max(hard.prior @ ((hard.null - hard.signal) @ all_signs(matrix.shape[1]).T) ** 2)
     assert 0.3 * hard.spread <= np.sqrt(attained) <= hard.spread * (1 + 1e-6)
 

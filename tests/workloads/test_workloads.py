@@ -75,7 +75,7 @@ def test_pair_matrices_by_definition():
         w.lipschitz(k, np.sqrt), answers(lambda i, j: abs(i - j) ** 0.5, range(k))
     )
     np.testing.assert_array_equal(w.gini_diversity(k), answers(lambda i, j: i != j, range(k)))
-    np.testing.assert_array_equal(w.collision(k), answers(lambda i, j: i == j, range(k)))
+    np.testing.assert_array_equal(w.identity(k), answers(lambda i, j: i == j, range(k)))
     made = w.from_function(lambda x, y: x * y, [1.0, 2.0], [3.0, 4.0, 5.0])
     np.testing.assert_array_equal(made, [[3, 4, 5], [6, 8, 10]])
 
@@ -86,7 +86,7 @@ def test_concepts_are_signs_and_count_right():
         (w.intervals(5), 15),
         (w.rectangles(2, 3), 18),
         (w.conjunctions(3, 2), 19),
-        (w.parities(3, 2), 7),
+        (w.parity(3, 2), 7),
         (w.decision_stumps(3), 6),
     ]
     for concepts, size in classes:
