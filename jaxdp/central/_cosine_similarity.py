@@ -375,6 +375,7 @@ def gram(vectors: Float[Array | np.ndarray, "n d"]) -> Float[Array, "n n"]:
     unit = finite / jnp.where(norms > 0, norms, 1.0)
     product = dot(unit, unit.T)
     diagonal = jnp.where(norms > 0, 1.0, 0.0)
+    # Rounding may leave a cosine a little beyond 1.
     return jnp.where(jnp.eye(len(product), dtype=bool), diagonal, jnp.clip(product, -1.0, 1.0))
 
 

@@ -44,6 +44,8 @@ def project_flattened(
     """
     pairs = joined(num_features, order // 2, basis)
     most = num_features if sparsity is None else sparsity
+    # The diagonal has y_S, or the parity 1 of no feature, for the sets S of at most k / 2: a user
+    # has all that are made of its features.
     trace = float(num_subsets(most, order // 2))
     matrix = answers[pairs]
     if sparsity is None:
@@ -52,6 +54,7 @@ def project_flattened(
         projection = IntersectionProjection(point, zero, zero, jnp.bool_(True), jnp.int32(0))
     else:
         projection = _small_sum(len(pairs), trace).project(matrix, tol=1e-6, max_steps=max_steps)
+    # How many entries of the matrix are one answer, which becomes their mean
     times = np.bincount(pairs.reshape(-1)).astype(np.float64)
     total = jax.ops.segment_sum(projection.point.reshape(-1), pairs.reshape(-1), len(times))
     low = 0.0 if basis == "marginals" else -1.0
@@ -80,6 +83,7 @@ def _small_sum(size: int, trace: float) -> Intersection:
         return l1_ball(x.reshape(-1), trace**2).reshape(x.shape)
 
     inner = trace / (2 * size)
+    # The set outlives the program that first asks for it: its arrays must not be traced.
     with jax.ensure_compile_time_eval():
         return Intersection(
             (size, size),

@@ -63,6 +63,7 @@ class MarginalCounts(Round[Count]):
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
         del key
         reports = jax.vmap(lambda value: self.from_bits(None, value))(jnp.asarray(inputs))
+        # Exact: all sums of counts are whole numbers up to 2**53.
         return Count.from_float(self._count(reports, counts.f64()))
 
     def user_cost(self, work: Work) -> float:
@@ -96,5 +97,6 @@ class MarginalCounts(Round[Count]):
         rows, size = subsets(n, self.order), sizes(n, self.order)
         place, index = np.maximum(size - 1, 0), np.arange(len(rows))
         last = np.where(size > 0, rows[index, place], -1) + 1
+        # n stands for an element that is missing, see `subsets`.
         rows[index, place] = n
         return rank(rows, n), last

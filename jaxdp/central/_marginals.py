@@ -188,6 +188,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
             return "marginals"  # the sets for sparse users are of marginals
 
         def total(noise: str) -> float:
+            # sigma is in proportion to the sensitivity, an answer's noise to its row's norm.
             return self._sensitivity(noise) ** 2 * float(self._row_norms(noise).sum())
 
         return min(BASES, key=total)
@@ -229,6 +230,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
 
     def _sensitivity(self, noise: str) -> float:
         find = marginals_sensitivity if noise == "marginals" else parities_sensitivity
+        # Above the rounding of the root, so that the noise is never too little
         return find(*self._size, self.sparsity) * (1 + 1e-15)
 
     def _row_norms(self, noise: str) -> np.ndarray:
@@ -316,6 +318,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         norms = self._row_norms(str(self.noise))
         total = self.total_variance(num_users)
         if self.method == "largest":
+            # One answer's error is at most the sum of all; the first, 1, has none.
             return total * (norms > 0)
         # No answer moves by more than the norm of its row times the distance of what is noised.
         span = 1.0 if self.queries == "marginals" else 2.0
@@ -511,6 +514,7 @@ class MarginalsParams(Interactive[dict[str, Count]]):
         sums = counts
         if self.basis == "parities":
             sums = from_int64(parities_of(to_int64(counts), *self._size))
+        # Neighbours replace a user: the first sum, their number, is the same and needs no noise.
         return {"sums": sums[1:].times(self.units) + noise, "users": counts[0]}
 
     @property

@@ -249,6 +249,7 @@ def _problem_of(moments: MomentSet) -> "MomentProblem":
     low[0] = 1.0
     groups = np.zeros((0, n + 1), np.int32)
     if t is not None:
+        # No user has all of more than t features.
         high[size > t] = 0.0
         groups = with_each(n, min(k, t) - 1)
     center = _center(n, n if t is None else t, moments.basis)[size]
@@ -403,6 +404,7 @@ def project_moments(
     def step(state: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
         y, copy, multiplier, part, shadow, penalty, count = state
         moved = weight * target + penalty * adjoint(copy - multiplier, part - along(shadow))
+        # The augmented Lagrangian is a sum over the entries of y: each has its own parabola.
         y = jnp.clip(moved / (weight + penalty * counts), problem.low, problem.high)
         matrix, rows = y[problem.pairs], y[problem.groups]
         relaxed = _RELAXATION * matrix + (1 - _RELAXATION) * copy
@@ -433,6 +435,7 @@ def project_moments(
         theta = jnp.where(better, pulled, theta)
         scale = jnp.where(ratio > _BALANCED, 2.0, jnp.where(ratio < 1 / _BALANCED, 0.5, 1.0))
         scale = jnp.where(count <= _TUNED, scale, 1.0)
+        # Multipliers are held over the penalty, so that a new penalty rescales them.
         inner = (y, copy, multiplier / scale, part, shadow / scale, penalty * scale, count)
         return inner, best, jnp.minimum(new_gap, gap), theta, count
 

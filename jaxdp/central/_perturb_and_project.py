@@ -121,6 +121,7 @@ class PerturbAndProject(GaussianPrivacy, Spec["PerturbAndProjectParams"]):
 
     def validate(self) -> None:
         """Raises ValueError where the noise has no grid that holds the set."""
+        # Entries off the diagonal of symmetric matrices have their noise on sqrt(2) times them.
         if not in_range(math.sqrt(2) * self.set.radius, self.step):
             raise ValueError(
                 f"sensitivity must be larger for a set of radius {self.set.radius:g}, got "
@@ -220,6 +221,7 @@ class PerturbAndProjectParams:
             target = 0.5 * target + 0.5 * target.T
             row, column = (jnp.arange(len(target))[:, None], jnp.arange(len(target))[None])
             scale = jnp.where(row == column, 1.0, math.sqrt(2))
+            # One number for both mirrored entries
             noise = jax.tree.map(lambda limb: jnp.where(row <= column, limb, limb.T), noise)
         (step,) = as_float64(self.noise.step)
         steps: Count = to_steps(target, scale / step) + noise

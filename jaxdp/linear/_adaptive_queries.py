@@ -228,6 +228,7 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
         counts = check_counts(counts).ravel()
         n = int(counts.sum())
         inverse, empty, mean, truth, spread = self._moments(counts / n, n, queries)
+        # Var of a mean of m values drawn without replacement: s (1/m - (1 - 1/m) / (n - 1))
         drawn = spread / max(n - 1, 1) * (1 - empty - inverse)  # by drawing without replacement
         return self._error(inverse, empty, mean, truth) - drawn
 
@@ -366,6 +367,7 @@ class QueryRound(EncodedRound[dict[str, Count]]):
         p = jnp.clip(dot(thresholds, share) / 2.0**self.inner.word_bits, 0.0, 1.0)
         # The answer of a random user is +B with the mean of the values' probabilities.
         plus = binomial(jax.random.fold_in(key, 0), users.size, p)
+        # The signs of `plus` users are +1, of the others -1.
         return {"sum": plus + plus - users.size, "users": users.size}
 
     @compiled_in_float64

@@ -267,6 +267,7 @@ def _fit(protocol: HierarchicalQueries, branching: int) -> tuple[float, tuple[fl
         if not loads.any():
             break
         chances = np.maximum(loads / loads.sum(), _LEAST_CHANCE)
+    # sum_l loads_l**2 / pi_l at pi_l = loads_l / sum of the loads
     return float(loads.sum() ** 2), tuple((chances / chances.sum()).tolist())
 
 
@@ -425,6 +426,7 @@ class HierarchicalParams(Round[Tree]):
 
     def _nodes(self, counts: Count, width: int) -> Count:
         """The number of users in each node of a level, from that of each value."""
+        # The last node may hold fewer values than others.
         pad = (0, -self.num_values % width)
         whole: Count = jax.tree.map(lambda limb: jnp.pad(limb, pad), counts)
         return whole.reshape(-1, width).sum(1)
@@ -446,6 +448,7 @@ class HierarchicalParams(Round[Tree]):
 
     @compiled_in_float64
     def _draw_independent(self, key: jax.Array, users: Independent) -> Tree:
+        # Levels are drawn whatever the value: given their sizes, the users of each are independent.
         split = multinomial(jax.random.fold_in(key, 0), users.size, self._chances())
         tallies = []
         for i, (level, width) in enumerate(zip(self.levels, self.widths, strict=True)):

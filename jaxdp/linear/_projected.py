@@ -161,6 +161,7 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
         return self._may_be_raw(num_users) and self.protocol.counts_all_users
 
     def _each(self, raw: np.ndarray, total: float, num_users: float) -> np.ndarray:
+        # A box moves each answer by itself; other sets bound the sum of the errors alone.
         return np.minimum(raw if self.onto == "clip" else total, self._spans(num_users) ** 2)
 
     def _spans(self, num_users: float) -> np.ndarray:
@@ -272,6 +273,7 @@ def _ranges(
     """The least and the largest answer to each query."""
     if protocol.is_histogram:
         ones = np.ones(protocol.num_queries)
+        # Of a single value the share is 1 always.
         return (ones if ones.size == 1 else np.zeros_like(ones)), ones
     matrix = protocol.matrix()
     return matrix.min(axis=1), matrix.max(axis=1)
