@@ -16,6 +16,7 @@ def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     a_lo, a_hi, b_lo, b_hi = a & mask, a >> half, b & mask, b >> half
     low = a_lo * b_lo
     cross_a, cross_b = a_hi * b_lo, a_lo * b_hi
+    # Three terms below 2**16 each: no carry is lost.
     middle = (low >> half) + (cross_a & mask) + (cross_b & mask)
     high = a_hi * b_hi + (cross_a >> half) + (cross_b >> half) + (middle >> half)
     return high, (low & mask) | (middle << half)

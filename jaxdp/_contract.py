@@ -483,6 +483,7 @@ class Through(Round[T]):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
+        # Only what lies between the class and this one, which itself has all of them.
         own = cls.__mro__[: cls.__mro__.index(Through)]
         said = {name for base in own for name in vars(base)}
         absent = {"law", "kernels", "draft"} - said

@@ -64,6 +64,7 @@ def check_product(
       what: the message's name of the matrix.
     """
     error, allowed = np.abs(product - matrix).max(), alpha or 0.0
+    # Not `error > allowed`: NaN has to be refused.
     if not error <= allowed + 1e-6 * np.abs(matrix).max():
         raise ValueError(
             f"factorization must be within alpha = {allowed:g} of {what}, but an entry of what it "

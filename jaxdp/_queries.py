@@ -172,6 +172,7 @@ class LinearProtocol(Spec[P_co]):
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins of the workload's domain."""
         bins = None if population.inputs is not None else population.num_values
+        # The likeliest mistake gets a message of its own: a workload that is transposed.
         if bins == self.num_queries != self.num_values:
             raise ValueError(
                 f"the population has num_values = {bins}, but the workload's number of columns = "
@@ -277,6 +278,7 @@ class AdditiveProtocol(LinearProtocol[P_co]):
         """The mean squared error of each answer where all users hold a value, float64[m, k]."""
         n = check_int("num_users", num_users, low=1)
         mean, variance = self.contributions()
+        # Where all hold one value noise averages out, and what is off in the mean does not.
         return variance / n + (mean - self.workload.values) ** 2
 
 

@@ -54,6 +54,7 @@ class FrozenArray:
         return self._hash
 
     def __reduce__(self):
+        # Made anew: hashes of bytes differ from process to process, and one of another is no use.
         return FrozenArray, (self.values,)
 
     def __repr__(self):
@@ -92,6 +93,7 @@ def check_real(
     """Returns `value` as a float, or raises unless it is a finite real number in the range."""
     _reject_tracer(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        # An array without axes, such as a sum, counts as a number.
         if not (isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 0):
             raise TypeError(f"{name} must be a real number, got {value!r}.")
     number = float(value)
@@ -163,6 +165,7 @@ def check_counts(value: ArrayLike, name: str = "counts") -> np.ndarray:
                 f"{name} must be whole numbers of users, got {bad!r}; for probabilities use "
                 "Population.from_distribution."
             )
+        # Beyond 2**53 floats skip whole numbers, and nobody meant the one that is there.
         if np.any(np.abs(array) > MAX_USERS):
             raise ValueError(f"{name} must sum to at most 2**53 users.")
     if np.any(array < 0):

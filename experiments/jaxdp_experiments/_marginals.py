@@ -43,6 +43,7 @@ def users(data: str, num_features: int, sparsity: int | None, num_users: int, se
     counts = counts.astype(np.int64)
     if num_users:
         counts = rng.multinomial(num_users, counts / counts.sum())
+    # Users with the same features are one row.
     rows, place = np.unique(rows[counts > 0], axis=0, return_inverse=True)
     merged = np.bincount(place.ravel(), weights=counts[counts > 0]).astype(np.int64)
     return rows.astype(np.float32), merged

@@ -53,8 +53,8 @@ def comparison(num_bits: int, keep: int | None = None, word_bits: int = WORD_BIT
     x, y = circuit.input("garbler", num_bits), circuit.input("evaluator", num_bits)
     found = circuit.greater(y, x)
     if keep is not None:
-        told = circuit.below(circuit.random(word_bits), keep)
-        found = circuit.xor(found, circuit.invert(told))
+        truthful = circuit.below(circuit.random(word_bits), keep)
+        found = circuit.xor(found, circuit.invert(truthful))
     circuit.outputs = [found]
     return circuit
 

@@ -105,6 +105,7 @@ class LineCell:
             users = jaxdp.Population.from_histogram(table.ravel().astype(np.int64))
             predicted = exact.variance(table.ravel().astype(np.int64))
         else:
+            # A quarter of each class is at the other end.
             table[:, 0], table[:, -1] = (3 / 8, 1 / 8), (1 / 8, 3 / 8)
             users = jaxdp.Population.from_distribution(table.ravel(), num_users=n)
             predicted = exact.population_variance(table.ravel(), n)

@@ -40,6 +40,7 @@ USERS = (10**3, 10**5)
 def factors(statistic: str):
     """The kernel's matrix minus its middle value, and optimal factors of it."""
     matrix = KERNELS[statistic].matrix(SHAPES[statistic])
+    # A constant added to W adds the same to every answer, and makes factors longer.
     matrix = matrix - (matrix.max() + matrix.min()) / 2
     return matrix, gamma2(matrix, tol=1e-3)
 

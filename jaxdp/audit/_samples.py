@@ -104,6 +104,7 @@ class Sampler:
         params = round_of(self.params)
         if params is None:
             return None
+        # The size of an estimate, without making one.
         entries = jax.eval_shape(_decode_one, params, _row(reports)).size
         directions = input_directions(self.inputs, entries)
         if directions is None or entries > MAX_DECODED:
@@ -169,6 +170,7 @@ def _decoded(params: Round[Any], reports: Tree, directions: np.ndarray) -> jax.A
         flat = jnp.nan_to_num(_decode_one(params, report)).astype(jnp.float32)
         return jnp.matmul(flat, directions, precision="highest")
 
+    # As many estimates at a time as have about 2**20 entries together.
     return lax.map(one, reports, batch_size=max(2**20 // len(directions), 1))
 
 

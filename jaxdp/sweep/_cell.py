@@ -45,12 +45,14 @@ class Cell(Protocol):
 
 def cell_json(cell: Cell) -> str:
     """The canonical JSON of a cell and of the versions that its rows depend on."""
+    # Equal cells have one text: sorted keys, no spaces, and no NaN, which JSON does not know.
     form = {"format": FORMAT, "jaxdp": __version__, "cell": spec_to_json(cell)}
     return json.dumps(form, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def fingerprint(cell: Cell) -> str:
     """The name under which a cell's rows are stored: 24 hex digits of a hash of `cell_json`."""
+    # 96 bits: two of 2**30 cells have the same name with a chance of 2**-37.
     return hashlib.sha256(cell_json(cell).encode()).hexdigest()[:24]
 
 

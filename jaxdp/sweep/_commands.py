@@ -148,6 +148,7 @@ class Run:
             _show(store, results, missing)
         seconds = time.perf_counter() - began
         print(f"cells    {outcome.computed} computed, {outcome.reused} reused, in {seconds:.1f} s")
+        # The table comes before the tracebacks where both go into one file.
         sys.stdout.flush()
         for label, trace in outcome.failures:
             print(f"\ncell {label} failed:\n{trace}", file=sys.stderr, end="")

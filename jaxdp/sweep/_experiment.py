@@ -89,6 +89,7 @@ def experiments() -> dict[str, Experiment]:
     for entry in importlib.metadata.entry_points(group=GROUP):
         for module in _modules(entry.load()):
             experiment = module.EXPERIMENT
+            # A module may be registered twice, by itself and with its package.
             if found.setdefault(experiment.name, experiment) is not experiment:
                 raise ValueError(
                     f"experiments must have different names, but {module.__name__} defines another "

@@ -92,6 +92,7 @@ def run(
         with show_progress(progress, len(cells), len(cells) - len(pending)) as advance:
             for cell, rows_of in _attempts(pending, executor):
                 try:
+                    # Rows that make no table are a failure of the cell, too.
                     store.save(cell, rows_of())
                 except Exception as error:
                     failures.append((describe(cell), "".join(traceback.format_exception(error))))

@@ -88,6 +88,7 @@ class Store:
         directory = os.open(self.root, os.O_RDONLY)
         try:
             try:
+                # The lock belongs to the open directory: the kernel drops it with the process.
                 fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(
@@ -191,5 +192,6 @@ def collect_counting(store: Store) -> "tuple[pa.Table, int]":
         raise ValueError(
             f"out must be a directory with results, but no cell of {store.root} is finished."
         )
+    # A column that holds nothing but None in one cell has another type there.
     results = pa.concat_tables(finished, promote_options="permissive")
     return results, len(tables) - len(finished)
