@@ -19,9 +19,7 @@ from ._linear import gaussian_queries_error as gaussian_queries_error
 from ._linear import projected_hadamard_error as projected_hadamard_error
 from ._linear import projection_mechanism_mse as projection_mechanism_mse
 from ._linear import rejection_queries_error as rejection_queries_error
-from ._marginals import marginals_error as marginals_error
-from ._marginals import plain_marginals_error as plain_marginals_error
-from ._marginals import sparse_marginals_error as sparse_marginals_error
+from ._marginals import MarginalsBounds as MarginalsBounds
 from ._pairs import all_pairs_mse as all_pairs_mse
 from ._pairs import one_round_auc_mse as one_round_auc_mse
 from ._pairs import optimal_num_permutations as optimal_num_permutations
