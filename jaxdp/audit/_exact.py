@@ -85,7 +85,7 @@ def exact_epsilon(
     if channel is None:
         return spec.exact_epsilon()
     exact = _check_channel(channel)
-    _check_twin(spec, values)
+    check_twin(spec, values)
     return _channel_epsilon(exact)
 
 
@@ -168,7 +168,7 @@ def _bytes(reports: np.ndarray) -> np.ndarray:
     return rows.view(np.uint8).reshape(len(rows), -1)
 
 
-def _check_twin(spec: Randomizer[Any], values: np.ndarray) -> None:
+def check_twin(spec: Randomizer[Any], values: np.ndarray) -> None:
     """Raises unless the params of the 8-bit twin follow its channel, for some inputs."""
     try:
         params = spec.build(word_bits=TWIN_BITS)

@@ -1,26 +1,26 @@
 """Exact checks of finite channels: no randomness, and no tolerance on probabilities."""
 
-import dataclasses
 import functools
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float64
 
-from .._contract import Round
-from ..randomizers import FrequencyOracle, MeanRandomizer, Randomizer, exp_lower
+from .._contract import Round, Tree
+from ..audit import AuditError, exact_epsilon
+from ..audit._exact import check_twin
 from ._statistics import check_frequencies, must_fail
-from ._subject import Subject, check
+from ._subject import Subject, check, given
 
 SHORT = 8  # bits of the words that are enumerated
 SAMPLES = 100_000
 
 
-@dataclasses.dataclass(frozen=True)
-class Listed:
+class Listed(NamedTuple):
     """A channel that is listed.
 
     Attributes:
@@ -32,27 +32,17 @@ class Listed:
     reports: np.ndarray
 
     @property
-    def table(self) -> np.ndarray:
-        """The probabilities, float64[k, r]."""
+    def table(self) -> Float64[np.ndarray, "k r"]:
+        """The probabilities."""
         return np.array(self.rows, np.float64)
-
-    def worst_ratio(self) -> Fraction | float:
-        """The largest ratio of the probabilities of a report at two values."""
-        worst = Fraction(1)
-        for column in zip(*self.rows, strict=True):
-            if min(column) == 0 < max(column):
-                return math.inf
-            if max(column) > 0:
-                worst = max(worst, max(column) / min(column))
-        return worst
 
 
 @functools.lru_cache(maxsize=8)  # the checks of a subject share them
-def _listed(subject: Subject, word_bits: int) -> Listed | None:
+def _listed(subject: Subject, word_bits: int = 32) -> Listed | None:
     """The channel of the values, if it can be listed."""
-    spec = _randomizer(subject)
-    rows = spec.channel(word_bits, inputs=subject.values)
-    if rows is None:
+    spec = subject.randomizer
+    rows = None if spec is None else spec.channel(word_bits, inputs=subject.values)
+    if spec is None or rows is None:
         return None
     reports = spec.reports()
     return Listed(rows, np.arange(len(rows[0])) if reports is None else np.asarray(reports))
@@ -60,19 +50,12 @@ def _listed(subject: Subject, word_bits: int) -> Listed | None:
 
 def is_listed(subject: Subject) -> bool:
     """Whether the randomizer lists its channel."""
-    return isinstance(subject.spec, Randomizer) and _listed(subject, 32) is not None
+    return _listed(subject) is not None
 
 
 def channel(subject: Subject, word_bits: int = 32) -> Listed:
     """The channel of a subject that lists one."""
-    listed = _listed(subject, word_bits)
-    assert listed is not None, "the channel is not listed"
-    return listed
-
-
-def _randomizer(subject: Subject) -> Randomizer[Any]:
-    assert isinstance(subject.spec, Randomizer)
-    return subject.spec
+    return given(_listed(subject, word_bits))
 
 
 @functools.lru_cache(maxsize=64)
@@ -90,14 +73,14 @@ def channel_is_private(subject: Subject) -> None:
 
     So for words of 32 bits, and for those of 8 where there is such a twin.
     """
-    spec = _randomizer(subject)
+    spec = given(subject.randomizer)
     for word_bits in (32, SHORT) if short_twin(subject) else (32,):
         listed = channel(subject, word_bits)
         assert all(sum(row) == 1 for row in listed.rows), "a row does not sum to 1"
-        worst, realised = listed.worst_ratio(), spec.exact_epsilon(word_bits)
-        assert worst <= exp_lower(spec.epsilon), f"a ratio of {float(worst)} with {word_bits} bits"
+        worst, realised = exact_epsilon(listed.rows), spec.exact_epsilon(word_bits)
+        assert worst <= spec.epsilon, f"a ratio of {math.exp(worst)} with {word_bits} bits"
         assert realised <= spec.epsilon, f"exact_epsilon is {realised} with {word_bits} bits"
-        assert float(worst) <= math.exp(realised) * (1 + 1e-12), f"exact_epsilon is {realised}"
+        assert worst <= realised + 1e-12, f"exact_epsilon is {realised}"
 
 
 @check("randomizer", is_listed)
@@ -110,32 +93,31 @@ def words_follow_the_channel(subject: Subject) -> None:
     """
     twin = short_twin(subject)
     if twin is not None and twin.num_words <= 2:
-        listed = channel(subject, SHORT)
-        axes = [np.arange(2**SHORT, dtype=np.uint32)] * twin.num_words
-        words = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, twin.num_words)
-        for value, row in zip(subject.rows, listed.rows, strict=True):
-            seen = _counted(twin, jnp.asarray(words), value, listed.reports)
-            assert [Fraction(int(count), len(words)) for count in seen] == row, f"value {value}"
+        try:
+            check_twin(given(subject.randomizer), subject.values)
+        except AuditError as error:
+            raise AssertionError(str(error)) from error
         return
-    params, listed, number = subject.params, channel(subject), len(subject.counts)
-    assert isinstance(params, Round)
+    params, listed, number = given(subject.round), channel(subject), len(subject.counts)
     for index, value in enumerate(subject.rows):
         key = jax.random.fold_in(subject.stream("words_follow_the_channel"), index)
         words = jax.random.bits(key, (SAMPLES, params.num_words), jnp.uint32)
         seen = _counted(params, words, value, listed.reports)
         check_frequencies(seen, listed.table[index], cells=number)
+        # Laws that are much closer would not be told apart by so many reports.
         for other in listed.table:
             if np.abs(other - listed.table[index]).sum() > 0.1:
                 must_fail(check_frequencies, seen, other, cells=number)
 
 
 @jax.jit
-def _reports(params: Round[Any], words: jax.Array, value: Any) -> jax.Array:
+def _reports(params: Round[Any], words: jax.Array, value: Tree) -> jax.Array:
     return jax.vmap(params.from_bits, in_axes=(0, None))(words, value)
 
 
-def _counted(params: Round[Any], words: jax.Array, value: Any, listed: np.ndarray) -> np.ndarray:
+def _counted(params: Round[Any], words: jax.Array, value: Tree, listed: np.ndarray) -> np.ndarray:
     """How many words lead to each listed report."""
+    # Bytes are keys for numbers and vectors alike, once both sides have one dtype.
     order = {report.tobytes(): column for column, report in enumerate(listed)}
     drawn = np.asarray(_reports(params, words, value)).astype(listed.dtype)
     rows, counts = np.unique(drawn, axis=0, return_counts=True)
@@ -149,10 +131,9 @@ def _counted(params: Round[Any], words: jax.Array, value: Any, listed: np.ndarra
 @functools.lru_cache(maxsize=8)
 def _decoded(subject: Subject) -> np.ndarray:
     """The estimate from each listed report of a single user, float64[r, ...]."""
-    params, reports = subject.params, jnp.asarray(channel(subject).reports)
-    assert isinstance(params, Round)
+    params, reports = given(subject.round), jnp.asarray(channel(subject).reports)
     tallies = jax.jit(jax.vmap(lambda report: params.tally(report[None])))(reports)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True):  # as `run` estimates
         return np.asarray(jax.jit(jax.vmap(params.estimate))(tallies))
 
 
@@ -162,8 +143,8 @@ def estimator_inverts_the_channel(subject: Subject) -> None:
 
     Numbers may be resolved to a share of 2**-23 of the largest.
     """
-    spec, decoded = _randomizer(subject), _decoded(subject)
-    grid = 2**-23 * spec.largest_value if isinstance(spec, MeanRandomizer) else 1e-9
+    spec, decoded = given(subject.randomizer), _decoded(subject)
+    grid = 1e-9 if subject.mean is None else 2**-23 * subject.mean.largest_value
     for index, row in enumerate(channel(subject).table):
         target = spec.truth(subject.alone(index), subject.inputs)
         mean = np.tensordot(row, decoded, axes=1)
@@ -176,7 +157,7 @@ def variance_is_that_of_the_channel(subject: Subject) -> None:
 
     And it is never above `worst_case_variance`.
     """
-    spec, decoded = _randomizer(subject), _decoded(subject)
+    spec, decoded = given(subject.randomizer), _decoded(subject)
     for index, row in enumerate(channel(subject).table):
         alone = subject.alone(index)
         target = spec.truth(alone, subject.inputs)
@@ -186,11 +167,10 @@ def variance_is_that_of_the_channel(subject: Subject) -> None:
         assert np.all(second <= spec.worst_case_variance(1) * (1 + 1e-12) + 1e-12)
 
 
-@check("randomizer", lambda s: isinstance(s.spec, FrequencyOracle) and is_listed(s))
+@check("randomizer", lambda s: s.oracle is not None and is_listed(s))
 def covariance_is_that_of_the_channel(subject: Subject) -> None:
     """`covariance` of each value is that of one user's estimate; exact up to rounding."""
-    spec, decoded = subject.spec, _decoded(subject)
-    assert isinstance(spec, FrequencyOracle)
+    spec, decoded = given(subject.oracle), _decoded(subject)
     for value, row in zip(subject.rows, channel(subject).table, strict=True):
         centred = decoded - row @ decoded
         expected = np.einsum("r,ri,rj->ij", row, centred, centred)
@@ -203,14 +183,13 @@ def _has_density(subject: Subject) -> bool:
     if not is_listed(subject):
         return False
     report = channel(subject).reports[:1]
-    return _randomizer(subject).log_density(report, subject.rows[0]) is not None
+    return given(subject.randomizer).log_density(report, subject.rows[0]) is not None
 
 
 @check("randomizer", _has_density)
 def density_is_that_of_the_channel(subject: Subject) -> None:
     """`log_density` of each report is the logarithm of its probability."""
-    spec, listed = _randomizer(subject), channel(subject)
+    spec, listed = given(subject.randomizer), channel(subject)
     for value, row in zip(subject.rows, listed.table, strict=True):
-        density = spec.log_density(listed.reports, value)
-        assert density is not None
+        density = given(spec.log_density(listed.reports, value))
         np.testing.assert_allclose(density, np.log(row), atol=1e-9)

@@ -11,20 +11,18 @@ import numpy as np
 
 from .._checked import field_checks
 from .._spec import spec_from_json, spec_to_json
-from ..randomizers import FrequencyOracle, MeanRandomizer, Randomizer
-from ._subject import Subject, check
+from ._subject import Subject, check, given
 
 
-def _refused(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def _refused(name: str, function: Callable[..., object], *args: object, **kwargs: object) -> None:
     """Asserts a ValueError or TypeError whose message has the name."""
-    given = f"{args} {kwargs}"
-    message = None
+    arguments, message = f"{args} {kwargs}", None
     try:
         function(*args, **kwargs)
     except (ValueError, TypeError) as error:
         message = str(error)
-    assert message is not None, f"{name} was not refused, for {given}"
-    assert name in message, f"the error about {given} does not name {name}: {message}"
+    assert message is not None, f"{name} was not refused, for {arguments}"
+    assert name in message, f"the error about {arguments} does not name {name}: {message}"
 
 
 @check("protocol")
@@ -70,8 +68,7 @@ def specs_are_values(subject: Subject) -> None:
 @check("randomizer")
 def bad_counts_are_refused(subject: Subject) -> None:
     """Negative, fractional, NaN, empty, textual and boolean counts, and no users at all."""
-    spec, good = subject.spec, subject.counts
-    assert isinstance(spec, Randomizer)
+    spec, good = given(subject.randomizer), subject.counts
     bad = (good - 10**6, good + 0.5, good * np.nan, good * 0, [], ["a"], good.astype(bool))
     for counts in bad:
         for function in (spec.variance, spec.truth):
@@ -81,14 +78,13 @@ def bad_counts_are_refused(subject: Subject) -> None:
     _refused("num_users", spec.worst_case_variance, 0)
 
 
-@check("randomizer", lambda s: isinstance(s.spec, MeanRandomizer))
+@check("randomizer", lambda s: s.mean is not None)
 def bad_inputs_are_refused(subject: Subject) -> None:
     """Numbers and vectors out of the range, NaN, infinite, and of a wrong shape.
 
     Wherever a spec takes values; what float32 rounds over the bound is no offence.
     """
-    spec, counts, good = subject.spec, subject.counts, np.asarray(subject.inputs)
-    assert isinstance(spec, MeanRandomizer)
+    spec, counts, good = given(subject.mean), subject.counts, np.asarray(subject.inputs)
     share, first = counts / counts.sum(), (0, *[0] * (good.ndim - 1))
     for wrong in (1.01 * spec.largest_value, np.nan, -np.inf):
         bad = np.array(good, np.float64)
@@ -109,11 +105,10 @@ def bad_inputs_are_refused(subject: Subject) -> None:
 @check("randomizer", lambda s: s.inputs is None)
 def bad_values_are_refused(subject: Subject) -> None:
     """Values that are no bins, words of a wrong length, and what is no distribution."""
-    spec, k = subject.spec, len(subject.counts)
-    assert isinstance(spec, Randomizer)
-    if isinstance(spec, FrequencyOracle):
+    spec, k = given(subject.randomizer), len(subject.counts)
+    if subject.oracle is not None:
         for bad in (k, -1, 1.5, 1.0, True):
-            _refused("value", spec.covariance, bad)
+            _refused("value", subject.oracle.covariance, bad)
     for bad in ([0, k], [-1, 0], [0.0, 1.0]):
         _refused("inputs", spec.check_values, "inputs", np.array(bad))
     for bad in (8.5, 40, 0):

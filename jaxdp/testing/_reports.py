@@ -10,64 +10,50 @@ import numpy as np
 
 from .._contract import Round, Tree
 from ..random import AliasTable, user_words
-from ..randomizers import MeanRandomizer, MeanRound, Randomizer
 from ._statistics import check_mean, must_fail
-from ._subject import Subject, check
+from ._subject import Subject, check, given, of_kind
 
 SAMPLES = 20_000
 DRAFTS = 2**16
 FEW = 0.01  # share of the reports that rounding of floats may change
 
 
-def _spec(subject: Subject) -> Randomizer[Any]:
-    assert isinstance(subject.spec, Randomizer)
-    return subject.spec
-
-
-def _round(subject: Subject) -> Round[Any]:
-    assert isinstance(subject.params, Round)
-    return subject.params
-
-
 def is_pure(subject: Subject) -> bool:
     """Whether it claims to be private with delta = 0."""
-    spec = subject.spec
-    return isinstance(spec, Randomizer) and subject.private and spec.exact_delta() == 0
+    return subject.randomizer is not None and subject.private and subject.spec.exact_delta() == 0
 
 
 def has_density(subject: Subject) -> bool:
     """Whether the randomizer gives its density."""
-    if not isinstance(subject.spec, Randomizer):
+    spec, params = subject.randomizer, subject.round
+    if spec is None or params is None:
         return False
-    params = _round(subject)
     words = jax.ShapeDtypeStruct((params.num_words,), jnp.uint32)
     report = jax.eval_shape(params.from_bits, words, params.value)
     none = jax.tree.map(lambda x: np.zeros((1, *x.shape), x.dtype), report)
-    return subject.spec.log_density(none, subject.rows[0]) is not None
+    return spec.log_density(none, subject.rows[0]) is not None
 
 
 @check("randomizer", is_pure)
 def budget_is_spent(subject: Subject) -> None:
     """`exact_epsilon` is at most epsilon, and rounding takes less than 0.1 % of it."""
-    spec = _spec(subject)
+    spec = given(subject.randomizer)
     assert 0.999 * spec.epsilon < spec.exact_epsilon() <= spec.epsilon, spec.exact_epsilon()
 
 
 @functools.lru_cache(maxsize=8)  # the checks of a subject share them
 def _sampled(subject: Subject) -> list[np.ndarray]:
     """Reports of every value."""
-    params = _round(subject)
+    params = given(subject.round)
     sample = jax.jit(jax.vmap(params.privatize, in_axes=(0, None)))
     number = len(subject.counts)
     keys = jax.random.split(subject.stream("reports"), (number, SAMPLES))
     return [np.asarray(sample(k, value)) for k, value in zip(keys, subject.rows, strict=True)]
 
 
-def _log_ratios(subject: Subject, reports: Any, value: Tree, other: Tree) -> np.ndarray:
-    first, second = (_spec(subject).log_density(reports, x) for x in (value, other))
-    assert first is not None
-    assert second is not None
-    return first - second
+def _log_ratios(subject: Subject, reports: Tree, value: Tree, other: Tree) -> np.ndarray:
+    spec = given(subject.randomizer)
+    return given(spec.log_density(reports, value)) - given(spec.log_density(reports, other))
 
 
 @check("randomizer", lambda s: is_pure(s) and has_density(s))
@@ -76,7 +62,11 @@ def density_ratios_are_bounded(subject: Subject) -> None:
 
     The largest is above 0.9 of it for some two values.
     """
-    samples, values, most = _sampled(subject), subject.rows, _spec(subject).exact_epsilon()
+    samples, values, most = (
+        _sampled(subject),
+        subject.rows,
+        given(subject.randomizer).exact_epsilon(),
+    )
     worst = max(
         np.abs(_log_ratios(subject, reports, value, other)).max()
         for reports in samples
@@ -95,7 +85,7 @@ def density_is_that_of_the_sampler(subject: Subject) -> None:
     would be rejected for the first and the last value.
     """
     samples, values, half = _sampled(subject), subject.rows, SAMPLES // 2
-    epsilon = _spec(subject).epsilon
+    epsilon = given(subject.randomizer).epsilon
     for i, j in itertools.permutations(range(len(values)), 2):
         ratio = np.exp(_log_ratios(subject, samples[i], values[j], values[i]))
         if is_pure(subject):
@@ -109,14 +99,13 @@ def density_is_that_of_the_sampler(subject: Subject) -> None:
     must_fail(check_mean, wrong[:, None], 0.0, bounds=(-1.0, 1.0))
 
 
-@check("randomizer", lambda s: isinstance(s.spec, MeanRandomizer))
+@check("randomizer", lambda s: s.mean is not None)
 def moments_give_the_variance(subject: Subject) -> None:
     """For a single user the mean squared error is the spread plus the squared bias of `moments`.
 
     And it is at most `worst_case_variance`; the mean is the value where the claim is `unbiased`.
     """
-    spec = subject.spec
-    assert isinstance(spec, MeanRandomizer)
+    spec = given(subject.mean)
     for index, value in enumerate(subject.rows):
         mean, covariance = spec.moments(value)
         spread = np.diag(covariance) if np.ndim(covariance) == 2 else covariance
@@ -129,11 +118,10 @@ def moments_give_the_variance(subject: Subject) -> None:
             np.testing.assert_allclose(mean, value, atol=size)
 
 
-@check("randomizer", lambda s: isinstance(s.spec, MeanRandomizer) and s.spec.always_reports)
+@check("randomizer", lambda s: s.mean is not None and s.mean.always_reports)
 def single_reports_decode_to_estimates(subject: Subject) -> None:
     """`decode` of a report is the estimate from this report alone, to float32."""
-    params, key = _round(subject), subject.stream("single_reports_decode_to_estimates")
-    assert isinstance(params, MeanRound)
+    params, key = given(subject.mean).build(), subject.stream("single_reports_decode_to_estimates")
     value = subject.rows[0]
     reports = jax.vmap(params.privatize, in_axes=(0, None))(jax.random.split(key, 64), value)
     tallies = jax.jit(jax.vmap(lambda report: params.tally(report[None])))(reports)
@@ -146,7 +134,7 @@ def single_reports_decode_to_estimates(subject: Subject) -> None:
 @check("randomizer")
 def privatize_is_from_bits(subject: Subject) -> None:
     """`privatize` with a key is `from_bits` on the words of user 0 of this key, bit for bit."""
-    params, key = _round(subject), subject.stream("privatize_is_from_bits")
+    params, key = given(subject.round), subject.stream("privatize_is_from_bits")
     for value in subject.rows:
         held = jax.tree.map(jnp.asarray, value)
         words = user_words(key, 0, params.num_words)[:]
@@ -157,11 +145,7 @@ def privatize_is_from_bits(subject: Subject) -> None:
         )
 
 
-def _has_draft(subject: Subject) -> bool:
-    return isinstance(subject.params, Round) and subject.params.draft is not None
-
-
-@check("protocol", _has_draft)
+@check("protocol", lambda s: s.round is not None and s.round.draft is not None)
 def drafts_are_reports(subject: Subject) -> None:
     """Where a draft is sure, its report is that of all words, bit for bit; and it nearly always is.
 
@@ -169,12 +153,12 @@ def drafts_are_reports(subject: Subject) -> None:
     is where a table of the params has a tie, or one step beside it. A draft that is sure at ties is
     caught.
     """
-    params = _round(subject)
-    draft = params.draft
-    assert draft is not None
+    params = given(subject.round)
+    draft = given(params.draft)
     key = subject.stream("drafts_are_reports")
     rng = np.random.default_rng(jax.random.bits(key, (4,), jnp.uint32).tolist())
     words = rng.integers(2**32, size=(DRAFTS, params.num_words), dtype=np.uint32)
+    # Uniform words nearly never tie, and a draft is wrong at ties first.
     ties = _tie_words(params)
     touched = rng.random(DRAFTS) < (0.75 if ties.size else 0.0)
     column = rng.integers(draft.num_words, size=DRAFTS)[touched]
@@ -195,10 +179,10 @@ def drafts_are_reports(subject: Subject) -> None:
 
 def _tie_words(params: Round[Any]) -> np.ndarray:
     """Words at the thresholds of all alias tables in the params, and one step beside; uint32[m]."""
-    leaves = jax.tree.leaves(params, is_leaf=lambda x: isinstance(x, AliasTable))
     found = [np.zeros(0, np.uint32)]
-    for table in leaves:
-        if isinstance(table, AliasTable):
+    for leaf in jax.tree.leaves(params, is_leaf=lambda x: of_kind(AliasTable, x) is not None):
+        if table := of_kind(AliasTable, leaf):
+            # Column j ties where the upper bits are its threshold's and the low bits are j.
             low = np.uint32(2**table.column_bits - 1)
             at = (np.asarray(table.packed) & ~low) | np.arange(low + 1, dtype=np.uint32)
             step = np.uint32(2**table.column_bits)
@@ -215,13 +199,13 @@ def hostile_values_are_moved_into_the_domain(subject: Subject) -> None:
     rounded from floats one in a hundred may differ. On 4,096 rows of words: inputs whose reports
     differ for a share s of them pass for each other with probability (1 - s)**4096.
     """
-    spec, params = _spec(subject), _round(subject)
+    spec, params = given(subject.randomizer), given(subject.round)
     edges = [jnp.asarray(x) for x in spec.extreme_inputs()]
     key = subject.stream("hostile_values_are_moved_into_the_domain")
     words = jax.random.bits(key, (2**12, params.num_words), jnp.uint32)
     reports = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
     allowed = [_flat(reports(words, edge)) for edge in edges]
-    for value in _hostile(spec, len(subject.counts)):
+    for value in _hostile(subject):
         found = _flat(reports(words, jnp.asarray(value)))
         share = max(np.all(found == edge, axis=1).mean() for edge in allowed)
         least = 1 - FEW if subject.floats else 1.0
@@ -230,10 +214,12 @@ def hostile_values_are_moved_into_the_domain(subject: Subject) -> None:
         assert not np.array_equal(allowed[0], allowed[1]), "all values have the same reports"
 
 
-def _hostile(spec: Randomizer[Any], number: int) -> list[Any]:
+def _hostile(subject: Subject) -> list[Tree]:
     """Values out of the domain."""
-    if not isinstance(spec, MeanRandomizer):
-        number = max(number, int(np.max(spec.extreme_inputs())) + 1)
+    spec = subject.mean
+    if spec is None:
+        last = np.max(given(subject.randomizer).extreme_inputs())
+        number = max(len(subject.counts), int(last) + 1)
         return [np.int32(x) for x in (number, number + 5, 2**31 - 1, -1, -(2**31))]
     first = (0,) * len(spec.value_shape)
     values = []

@@ -9,7 +9,7 @@ import numpy as np
 from .._contract import Spec, Tree
 from ..population import Population
 from ..randomizers import MeanRandomizer, Randomizer
-from ._subject import CHECKS, Subject
+from ._subject import CHECKS, Subject, of_kind
 
 USERS = 600  # of each extreme input, where no population is given
 
@@ -51,15 +51,8 @@ def check_randomizer(
     """
     if population is None:
         population = _extreme_population(spec)
-    subject = Subject(
-        spec,
-        *_users(population, key),
-        unbiased=unbiased,
-        exact=exact,
-        private=private,
-        floats=floats,
-        num_trials=num_trials,
-    )
+    users = _users(population, key)
+    subject = Subject(spec, *users, unbiased, exact, private, floats, num_trials)
     _run(subject, checks, ("randomizer", "protocol"))
 
 
@@ -100,21 +93,14 @@ def check_protocol(
       >>> population = jaxdp.Population.from_histogram([30, 50, 20])
       >>> check_protocol(spec, population, checks=["bad_fields_are_refused", "tallies_merge"])
     """
-    subject = Subject(
-        spec,
-        *_users(population, key),
-        unbiased=unbiased,
-        exact=exact,
-        private=private,
-        floats=floats,
-        num_trials=num_trials,
-    )
+    users = _users(population, key)
+    subject = Subject(spec, *users, unbiased, exact, private, floats, num_trials)
     _run(subject, checks, ("protocol",))
 
 
 def applicable(subject: Subject) -> tuple[str, ...]:
     """The names of the checks that apply to a subject."""
-    kinds = ("randomizer", "protocol") if isinstance(subject.spec, Randomizer) else ("protocol",)
+    kinds = ("randomizer", "protocol") if subject.randomizer is not None else ("protocol",)
     return tuple(
         name for name, each in CHECKS.items() if each.of in kinds and each.applies(subject)
     )
@@ -142,8 +128,8 @@ def _run(subject: Subject, checks: Iterable[str] | None, kinds: tuple[str, ...])
 
 def _extreme_population(spec: Randomizer[Any]) -> Population:
     """Users of all bins, in different numbers, or of the extreme inputs."""
-    if isinstance(spec, MeanRandomizer):
-        inputs = spec.extreme_inputs()
+    inputs = spec.extreme_inputs()
+    if of_kind(MeanRandomizer, spec) is not None:
         return Population.from_histogram(USERS // 6 * np.arange(1, len(inputs) + 1), inputs)
-    number = int(np.max(spec.extreme_inputs())) + 1
+    number = int(np.max(inputs)) + 1
     return Population.from_histogram(50 + 50 * (np.arange(number) % 7))

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._contract import Params, Round, Tree
+from .._contract import Params, Tree
 from ..engine import outcome, run, simulate
 from ..population import Population
 from ..random import Count, Stream, merge, user_words
-from ._subject import Method, Subject, check
+from ._subject import Method, Subject, T, check, given
 
 BLOCKS = (2**15, 2**16, 2**17)
 DEVICES = (1, 2, 4, 8)
@@ -23,10 +23,6 @@ def _equal(actual: Tree, expected: Tree, what: str) -> None:
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(other), err_msg=what)
 
 
-def _is_round(subject: Subject) -> bool:
-    return isinstance(subject.params, Round)
-
-
 def _as_arrays(subject: Subject, counts: np.ndarray) -> Population | None:
     """The users one by one, in the order of the bins; None where values are pytrees."""
     if subject.inputs is not None and not isinstance(subject.values, np.ndarray):
@@ -37,18 +33,21 @@ def _as_arrays(subject: Subject, counts: np.ndarray) -> Population | None:
     )
 
 
-@check("protocol", _is_round)
+def _in_turn(subject: Subject, size: int) -> Tree:
+    """The values of as many users, who hold the rows in turn."""
+    index = np.arange(size) % len(subject.counts)
+    return jax.tree.map(lambda x: jnp.asarray(x[index]), subject.values)
+
+
+@check("protocol", lambda s: s.round is not None)
 def tallies_merge(subject: Subject) -> None:
     """Reports cut in two anywhere, or sorted out by a mask: the merged tallies are the whole's.
 
     Bit for bit, and in either order.
     """
-    params, key = subject.params, subject.stream("tallies_merge")
-    assert isinstance(params, Round)
-    rows, size = subject.rows, 60
-    held = jax.tree.map(
-        lambda *x: jnp.asarray(np.stack(x)), *[rows[i % len(rows)] for i in range(size)]
-    )
+    params, key = given(subject.round), subject.stream("tallies_merge")
+    size = 60
+    held = _in_turn(subject, size)
     words = jax.random.bits(key, (size, params.num_words), jnp.uint32)
     reports = jax.jit(jax.vmap(params.from_bits))(words, held)
     tally = jax.jit(params.tally)
@@ -64,7 +63,7 @@ def tallies_merge(subject: Subject) -> None:
     _equal(merge(tally(reports, mask), tally(reports, ~mask)), whole, "sorted out by a mask")
 
 
-@check("protocol", _is_round)
+@check("protocol", lambda s: s.round is not None)
 def outcome_is_the_tally_of_the_reports(subject: Subject) -> None:
     """The outcome of the per-user path is `tally` of what `from_bits` makes of the users' words.
 
@@ -72,8 +71,7 @@ def outcome_is_the_tally_of_the_reports(subject: Subject) -> None:
     of the round. The estimate is `estimate` of the outcome. Bit for bit; where reports are rounded
     from floats, the estimates are compared.
     """
-    params, key = subject.params, subject.stream("outcome_is_the_tally_of_the_reports")
-    assert isinstance(params, Round)
+    params, key = given(subject.round), subject.stream("outcome_is_the_tally_of_the_reports")
     population = subject.population
     users = jnp.arange(population.num_users, dtype=jnp.uint32)
     stream = jax.random.fold_in(key, Stream.ROUND)
@@ -93,7 +91,7 @@ def outcome_is_the_tally_of_the_reports(subject: Subject) -> None:
     subject.close(run(subject.spec, population, key, method="per_user"), estimate)
 
 
-def _estimate(params: Params[Any], played: Any) -> Any:
+def _estimate(params: Params[T], played: T) -> Any:
     return params.estimate(played)
 
 
@@ -221,7 +219,7 @@ def results_do_not_depend_on_the_x64_flag(subject: Subject) -> None:
     np.testing.assert_array_equal(narrow, wide)
 
 
-@check("protocol", _is_round)
+@check("protocol", lambda s: s.round is not None)
 def reports_agree_under_every_transformation(
     subject: Subject, *, without_jit: bool = False
 ) -> None:
@@ -231,12 +229,8 @@ def reports_agree_under_every_transformation(
       subject: what is checked.
       without_jit: whether to compare with operations that are compiled one by one, too.
     """
-    params, key = subject.params, subject.stream("reports_agree_under_every_transformation")
-    assert isinstance(params, Round)
-    rows = subject.rows
-    held = jax.tree.map(
-        lambda *x: jnp.asarray(np.stack(x)), *[rows[i % len(rows)] for i in range(40)]
-    )
+    params, key = given(subject.round), subject.stream("reports_agree_under_every_transformation")
+    held = _in_turn(subject, 40)
     words = jax.random.bits(key, (40, params.num_words), jnp.uint32)
     batched = jax.jit(jax.vmap(params.from_bits))(words, held)
     looped = jax.jit(lambda: jax.lax.map(lambda wv: params.from_bits(*wv), (words, held)))()

@@ -8,10 +8,12 @@ have their independent draws on axis 0; the other axes are entries of one assert
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+P = ParamSpec("P")
 
 ALPHA = 1e-9
 """The false-alarm rate of an assertion."""
@@ -21,7 +23,7 @@ class CheckFailed(AssertionError):
     """The data are all but impossible under the law that was claimed."""
 
 
-def must_fail(check: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+def must_fail(check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
     """Negative control: asserts that `check(*args, **kwargs)` rejects its data.
 
     Raises:
@@ -84,6 +86,8 @@ def check_two_samples(a: ArrayLike, b: ArrayLike, *, cells: int = 1) -> None:
         below = [np.searchsorted(np.sort(x), points, side="right") / x.size for x in pair]
         distances.append(np.abs(below[0] - below[1]).max())
     distance = np.array(distances)
+    # Along the merged samples n (F - G) is a walk of n steps up and n down, and n D its extreme: by
+    # reflection C(2n, n+d) of the C(2n, n) walks reach d.
     if n == m:
         log_tail = np.array([_log_reflection(n, round(n * each)) for each in distances])
     else:
@@ -141,6 +145,7 @@ def check_mean(
         low, high = (per_entry(bound, width) for bound in bounds)
         if np.any((samples < low) | (samples > high)):
             raise CheckFailed(f"check_mean: samples outside of [{low}, {high}]")
+        # Maurer and Pontil, Theorem 4: a tail of level 2 e**-L on either side.
         sides, spread, scale = 4, samples.var(0, ddof=1), 7 / 3 * (high - low) * n / (n - 1)
     elif bounds is None and variance is not None:
         sides, spread = 2, per_entry(variance, width)
@@ -188,6 +193,7 @@ def check_variance(
     variance, kurtosis = per_entry(variance, width), per_entry(kurtosis, width)
     if mean is None:
         pairs = samples[: len(samples) // 2 * 2].reshape(-1, 2, width)
+        # E (x - y)**4 = (2 kurtosis + 6) variance**2, a quarter of it minus the squared mean.
         squares, spread = (pairs[:, 0] - pairs[:, 1]) ** 2 / 2, (kurtosis + 1) / 2
     else:
         squares, spread = (samples - per_entry(mean, width)) ** 2, kurtosis - 1
@@ -235,12 +241,14 @@ def agrawal(counts: NDArray, probabilities: NDArray) -> tuple[NDArray, NDArray]:
         grown = np.where(excess > -1, (1 + excess) * np.log1p(excess), 0.0)
     entropy = np.sum(expected * (grown - excess))
     freedom = max(counts.size - 1, 1)
-    surplus = np.maximum(entropy / freedom, 1)
+    surplus = np.maximum(entropy / freedom, 1)  # below 1 the bound says nothing: its log is 0
     return entropy, freedom * (1 + np.log(surplus) - surplus)
 
 
 def bernstein(deviation: NDArray, variance: NDArray, scale: ArrayLike) -> NDArray:
     """The exponent L at which `deviation = sqrt(variance L) + scale L`."""
+    # The root of `scale y**2 + sqrt(variance) y = deviation`, y = sqrt(L), in the form that does
+    # not divide by a scale of 0.
     roots = np.sqrt(variance) + np.sqrt(variance + 4 * np.ravel(scale) * deviation)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(deviation == 0, 0, 2 * deviation / roots) ** 2
@@ -253,6 +261,7 @@ def catoni(samples: NDArray, mean: NDArray, variance: NDArray, cost: float, side
     2)**n`.
     """
     n = len(samples)
+    # At this scale s, `s**2 variance / 2 = cost / n`.
     y = np.sqrt(2 * cost / (n * variance)) * (samples - mean)
     influence = np.copysign(np.log1p(np.abs(y) + y**2 / 2), y).sum(0)
     if sides == 2:

@@ -4,16 +4,30 @@ import dataclasses
 import functools
 import zlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._contract import Params, Spec, Tree, Work
+from .._contract import Params, Round, Spec, Tree, Work
 from ..engine import Trials, simulate
 from ..population import Population
+from ..randomizers import FrequencyOracle, MeanRandomizer, Randomizer
 
 Method = Literal["per_user", "tally"]
+T = TypeVar("T")
+
+
+def of_kind(kind: type[T], thing: object) -> T | None:
+    """The thing, if it is of a kind, else None."""
+    return thing if isinstance(thing, kind) else None
+
+
+def given(ability: T | None) -> T:
+    """An ability without which a check does not apply."""
+    assert ability is not None, "the check does not apply"
+    return ability
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,6 +63,26 @@ class Subject:
         """The params of the spec."""
         return self.spec.build()
 
+    @property
+    def round(self) -> Round[Any] | None:
+        """The params, if the protocol is a single round."""
+        return of_kind(Round, self.params)
+
+    @property
+    def randomizer(self) -> Randomizer[Any] | None:
+        """The spec, if it is a randomizer's."""
+        return of_kind(Randomizer, self.spec)
+
+    @property
+    def mean(self) -> MeanRandomizer[Any] | None:
+        """The spec, if it is a randomizer's for means of numbers or vectors."""
+        return of_kind(MeanRandomizer, self.spec)
+
+    @property
+    def oracle(self) -> FrequencyOracle[Any] | None:
+        """The spec, if it is a frequency oracle's."""
+        return of_kind(FrequencyOracle, self.spec)
+
     @functools.cached_property
     def paths(self) -> tuple[Method, ...]:
         """The paths that the protocol has."""
@@ -79,6 +113,7 @@ class Subject:
 
     def stream(self, name: str) -> jax.Array:
         """A key for a check."""
+        # `hash` of a string would differ between processes.
         return jax.random.fold_in(self.key, zlib.crc32(name.encode()))
 
     @functools.cached_property
@@ -97,7 +132,9 @@ class Subject:
             )
         return self._trials[method]
 
-    def close(self, actual: Any, expected: Any, relative: float = 1e-12, what: str = "") -> None:
+    def close(
+        self, actual: np.ndarray, expected: np.ndarray, relative: float = 1e-12, what: str = ""
+    ) -> None:
         """Asserts equal numbers, relative to the largest; up to 2e-4 where `floats`.
 
         A report that is off by one for how floats are rounded moves an estimate of many by little.
@@ -106,7 +143,7 @@ class Subject:
         size = relative * np.max(np.abs(expected), initial=0.0)
         np.testing.assert_allclose(actual, expected, rtol=relative, atol=size, err_msg=what)
 
-    def same(self, actual: Any, expected: Any, what: str = "") -> None:
+    def same(self, actual: np.ndarray, expected: np.ndarray, what: str = "") -> None:
         """Asserts the same bits; where `floats`, what `close` asserts."""
         if self.floats:
             self.close(actual, expected, what=what)
@@ -114,7 +151,7 @@ class Subject:
             np.testing.assert_array_equal(actual, expected, err_msg=what)
 
 
-def _as_held(values: Any) -> np.ndarray:
+def _as_held(values: ArrayLike) -> np.ndarray:
     values = np.asarray(values)
     return values.astype(np.int32 if values.dtype.kind in "iu" else np.float32)
 
@@ -135,7 +172,7 @@ class Check:
     applies: Callable[[Subject], bool]
     of: str
 
-    def __call__(self, subject: Subject, **options: Any) -> None:
+    def __call__(self, subject: Subject, **options: object) -> None:
         """Checks a subject.
 
         Raises:
