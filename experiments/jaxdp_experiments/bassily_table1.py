@@ -23,12 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
-from jaxdp.bounds import (
-    gaussian_queries_error,
-    projected_hadamard_error,
-    rejection_queries_error,
-)
+from jaxdp.bounds import projected_hadamard_error, projected_queries_error
 from jaxdp.linear import GaussianQueries, Projected, ProjectedHadamard, RejectionQueries
+from jaxdp.randomizers import Gaussian, GaussianRejection
 from jaxdp.sweep import Experiment, Settings
 from jaxdp_experiments._cells import coordinates, key_of
 
@@ -101,10 +98,11 @@ class ErrorCell:
         """The proven bound on the error."""
         if self.protocol == "hadamard":
             return projected_hadamard_error(self.num_values, self.num_users, self.epsilon)
-        sizes = self.num_queries, self.num_values, self.num_users, self.epsilon
         if self.protocol == "gaussian":
-            return gaussian_queries_error(*sizes, DELTA)
-        return rejection_queries_error(*sizes)
+            randomizer = Gaussian(self.num_queries, self.epsilon, DELTA)
+        else:
+            randomizer = GaussianRejection(self.num_queries, self.epsilon)
+        return projected_queries_error(randomizer, self.num_values, self.num_users)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: `l2_error`, the root of the mean squared L2 error, and its standard error."""

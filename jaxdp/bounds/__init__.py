@@ -15,10 +15,9 @@ from ._interactive import three_round_mse as three_round_mse
 from ._learning import learning_lower_bound as learning_lower_bound
 from ._learning import learning_upper_bound as learning_upper_bound
 from ._linear import factorization_mse as factorization_mse
-from ._linear import gaussian_queries_error as gaussian_queries_error
 from ._linear import projected_hadamard_error as projected_hadamard_error
+from ._linear import projected_queries_error as projected_queries_error
 from ._linear import projection_mechanism_mse as projection_mechanism_mse
-from ._linear import rejection_queries_error as rejection_queries_error
 from ._marginals import MarginalsBounds as MarginalsBounds
 from ._pairs import all_pairs_mse as all_pairs_mse
 from ._pairs import one_round_auc_mse as one_round_auc_mse

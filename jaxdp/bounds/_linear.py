@@ -15,83 +15,64 @@ the largest of J numbers of variance v is only known to be at most `sqrt(2 v log
 import math
 
 from .._spec import check_epsilon, check_int, check_real
-from ..randomizers import Gaussian, GaussianRejection, MeanRandomizer, PrivUnitG, Tail
+from ..randomizers import MeanRandomizer, PrivUnitG, Tail
 
 
-def gaussian_queries_error(
-    num_queries: int,
-    num_values: int,
-    num_users: int,
-    epsilon: float,
-    delta: float,
-    *,
-    radius: float = 1.0,
-    calibration: str = "analytic",
-) -> float:
-    """The largest L2 error of `GaussianQueries`, projected on the polytope or the hull.
+def projected_queries_error(randomizer: MeanRandomizer, num_values: int, num_users: int) -> float:
+    """The largest L2 error of answers from private columns, projected on the polytope or the hull.
 
-    `min((r sqrt(2 log(2 J) (sigma**2 + r**2) / n))**(1/2), sqrt((d sigma**2 + r**2) / n), 2 r)`
+    `min((r sqrt(2 log(2 J) (sigma**2 + r**2) / n))**(1/2), sqrt((d sigma**2 + r**2) / n), 2 r)` for
+    normal noise; for others sigma**2 is the variance of a report, and a tail that is not quite
+    sub-Gaussian adds a term in log(2 J) / n.
 
     Formal guarantees:
-      A proven bound. r**2 beside sigma**2 is for the sampling of the users. With the printed sigma
-      and without sampling it is `r (4 log(2 J) log(2 / delta) / (n epsilon**2))**(1/4)`, where the
-      paper has 32 log(J) and drops r once; but that sigma does not give (epsilon, delta)-LDP.
+      A proven bound for every n; r**2 beside sigma**2 is for the sampling of the users.
+
+      * `Gaussian`, for `linear.GaussianQueries`: with the printed sigma and without sampling it is
+        `r (4 log(2 J) log(2 / delta) / (n epsilon**2))**(1/4)`, where the paper has 32 log(J) and
+        drops r once; but that sigma does not give (epsilon, delta)-LDP.
+      * `GaussianRejection`, for the repaired `linear.RejectionQueries`: the printed algorithm is
+        not private, and its bound `r (280 log(J) log(n) / (n epsilon**2))**(1/4)`, for epsilon <= 1
+        and n >= 120, rests on a sigma that is 4 times too small for its cut: the estimate is biased
+        by 22 % at n = 1e4.
 
     Args:
-      num_queries: d, at least 1.
+      randomizer: of the columns, vectors of d queries and of L2 norm at most r.
       num_values: J, at least 1.
       num_users: n, at least 1.
-      epsilon: privacy parameter, > 0.
-      delta: in (0, 1).
-      radius: r > 0, the largest L2 norm of a column.
-      calibration: of sigma, "analytic" or "as_printed"; see `Gaussian`.
 
     Returns:
       The bound.
+
+    Raises:
+      ValueError: a number is out of range, or no tail of the randomizer is known.
 
     Example:
-      >>> from jaxdp.bounds import gaussian_queries_error
-      >>> few, many = (gaussian_queries_error(d, 1000, 10**6, 1.0, 1e-6) for d in (10**3, 10**5))
-      >>> round(few, 3), round(many, 3)  # hardly depends on the number of queries
-      (0.182, 0.183)
+      >>> from jaxdp.bounds import projected_queries_error
+      >>> from jaxdp.randomizers import Gaussian
+      >>> few, many = (Gaussian(d, epsilon=1.0, delta=1e-6) for d in (10**3, 10**5))
+      >>> for randomizer in (few, many):  # hardly depends on the number of queries
+      ...     print(round(projected_queries_error(randomizer, 1000, 10**6), 3))
+      0.182
+      0.183
 
     References:
-      Bassily (2019), Theorem 3.2, its constants corrected and improved.
+      Bassily (2019), Theorems 3.2 and 3.4, the constants corrected and improved.
     """
-    d = check_int("num_queries", num_queries, low=1)
-    spec = Gaussian(d, epsilon, delta, radius, calibration)
-    return _projected_error(spec, num_values, num_users)
-
-
-def rejection_queries_error(
-    num_queries: int, num_values: int, num_users: int, epsilon: float, *, radius: float = 1.0
-) -> float:
-    """The largest L2 error of the repaired `RejectionQueries`, projected.
-
-    As `gaussian_queries_error`, with the variance of a report for sigma**2 and, since a report's
-    tail is not quite sub-Gaussian, a further term in log(2 J) / n.
-
-    Formal guarantees:
-      A proven bound for every n and epsilon. The printed algorithm is not private, and its bound
-      `r (280 log(J) log(n) / (n epsilon**2))**(1/4)`, for epsilon <= 1 and n >= 120, rests on a
-      sigma that is 4 times too small for its cut: the estimate is biased by 22 % at n = 1e4.
-
-    Args:
-      num_queries: d, at least 1.
-      num_values: J, at least 1.
-      num_users: n, at least 1.
-      epsilon: privacy parameter in [1e-4, 20].
-      radius: r > 0, the largest L2 norm of a column.
-
-    Returns:
-      The bound.
-
-    References:
-      Bassily (2019), Theorem 3.4, for the repaired algorithm.
-    """
-    d = check_int("num_queries", num_queries, low=1)
-    spec = GaussianRejection(d, epsilon, radius)
-    return _projected_error(spec, num_values, num_users)
+    k = check_int("num_values", num_values, low=1)
+    n = check_int("num_users", num_users, low=1)
+    tail, form, shape = randomizer.tail(), randomizer.covariance_form(), randomizer.value_shape
+    if tail is None or form is None or len(shape) != 1:
+        raise ValueError(
+            "randomizer must be one of vectors with a known tail, such as Gaussian or PrivUnitG, "
+            f"got {randomizer!r}."
+        )
+    radius, (isotropic, along) = randomizer.largest_value, form
+    # of a report about A p: a, b x x^T, and the spread of the columns, which is at most r**2
+    raw = shape[0] * isotropic + (max(along, 0.0) + 1) * radius**2
+    # <a_v, w> is between -r**2 and r**2 for |w| <= r: Hoeffding's lemma
+    noise = Tail(tail.variance + radius**2, tail.scale).of_mean(n)
+    return math.sqrt(min(noise.largest(2 * k, radius), raw / n, 4 * radius**2))
 
 
 def projected_hadamard_error(num_values: int, num_users: int, epsilon: float) -> float:
@@ -192,19 +173,3 @@ def factorization_mse(norm: float, num_users: int, epsilon: float, *, alpha: flo
     alpha = check_real("alpha", alpha, low=0.0, open_ends=False)
     n = check_int("num_users", num_users, low=1)
     return alpha**2 + norm**2 * PrivUnitG(1, epsilon).worst_case_variance(n)
-
-
-def _projected_error(randomizer: MeanRandomizer, num_values: int, num_users: int) -> float:
-    """The bound of the module for reports of columns in a ball."""
-    k = check_int("num_values", num_values, low=1)
-    n = check_int("num_users", num_users, low=1)
-    tail, form = randomizer.tail(), randomizer.covariance_form()
-    assert tail is not None
-    assert form is not None
-    radius, (dim,) = randomizer.largest_value, randomizer.value_shape
-    isotropic, along = form
-    # of a report about A p: a, b x x^T, and the spread of the columns, which is at most r**2
-    raw = dim * isotropic + (max(along, 0.0) + 1) * radius**2
-    # <a_v, w> is between -r**2 and r**2 for |w| <= r: Hoeffding's lemma
-    noise = Tail(tail.variance + radius**2, tail.scale).of_mean(n)
-    return math.sqrt(min(noise.largest(2 * k, radius), raw / n, 4 * radius**2))

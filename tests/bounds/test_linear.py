@@ -9,10 +9,9 @@ import pytest
 import jaxdp
 from jaxdp.bounds._linear import (
     factorization_mse,
-    gaussian_queries_error,
     projected_hadamard_error,
+    projected_queries_error,
     projection_mechanism_mse,
-    rejection_queries_error,
 )
 from jaxdp.linear._factorized_queries import FactorizedQueries
 from jaxdp.linear._gaussian_queries import GaussianQueries
@@ -20,25 +19,28 @@ from jaxdp.linear._projected import Projected
 from jaxdp.linear._projected_hadamard import ProjectedHadamard
 from jaxdp.linear._projection_mechanism import ProjectionMechanism
 from jaxdp.linear._rejection_queries import RejectionQueries
+from jaxdp.randomizers import Gaussian, GaussianRejection, Laplace
 from tests import stats
 
 
 def test_theorem_3_2_in_its_own_terms():
     """With the printed sigma, (4 log(2 J) log(2 / delta) / (n eps**2))**(1/4), 32 log J there."""
     n, k, epsilon, delta = 10**6, 1000, 0.1, 1e-6
-    found = gaussian_queries_error(10**6, k, n, epsilon, delta, calibration="as_printed")
+    many = Gaussian(10**6, epsilon, delta, calibration="as_printed")
+    found = projected_queries_error(many, k, n)
     shape = math.log(2 / delta) / (n * epsilon**2)
     assert found == pytest.approx((4 * math.log(2 * k) * shape) ** 0.25, rel=1e-3)
     assert found < (32 * math.log(k) * shape) ** 0.25
-    low = gaussian_queries_error(10, k, n, epsilon, delta, calibration="as_printed")
+    few = Gaussian(10, epsilon, delta, calibration="as_printed")
+    low = projected_queries_error(few, k, n)
     assert low == pytest.approx(math.sqrt(2 * 10 * shape), rel=1e-3)
 
 
 @pytest.mark.parametrize(
     "bound",
     [
-        lambda d, n, r: gaussian_queries_error(d, 64, n, 1.0, 1e-6, radius=r),
-        lambda d, n, r: rejection_queries_error(d, 64, n, 1.0, radius=r),
+        lambda d, n, r: projected_queries_error(Gaussian(d, 1.0, 1e-6, r), 64, n),
+        lambda d, n, r: projected_queries_error(GaussianRejection(d, 1.0, r), 64, n),
     ],
 )
 def test_regimes(bound):
@@ -77,11 +79,11 @@ def test_mechanisms_predict_no_more(rng):
 MEASURED = [
     (
         lambda a: Projected(GaussianQueries(a, 1.0, 1e-3), "polytope"),
-        lambda n: gaussian_queries_error(48, 32, n, 1.0, 1e-3),
+        lambda n: projected_queries_error(Gaussian(48, 1.0, 1e-3), 32, n),
     ),
     (
         lambda a: Projected(RejectionQueries(a, 1.0)),
-        lambda n: rejection_queries_error(48, 32, n, 1.0),
+        lambda n: projected_queries_error(GaussianRejection(48, 1.0), 32, n),
     ),
     (lambda a: ProjectedHadamard(32, 1.0), lambda n: projected_hadamard_error(32, n, 1.0)),
 ]
@@ -107,12 +109,9 @@ def test_independent_users_are_below_the_bounds(make, bound, rng, key):
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: gaussian_queries_error(0, 4, 10, 1.0, 0.1), "num_queries"),
-        (lambda: gaussian_queries_error(4, 0, 10, 1.0, 0.1), "num_values"),
-        (lambda: gaussian_queries_error(4, 4, 0, 1.0, 0.1), "num_users"),
-        (lambda: gaussian_queries_error(4, 4, 10, 1.0, 1.0), "delta"),
-        (lambda: rejection_queries_error(0, 4, 10, 1.0), "num_queries"),
-        (lambda: rejection_queries_error(4, 4, 10, 0.0), "epsilon"),
+        (lambda: projected_queries_error(Gaussian(4, 1.0, 0.1), 0, 10), "num_values"),
+        (lambda: projected_queries_error(Gaussian(4, 1.0, 0.1), 4, 0), "num_users"),
+        (lambda: projected_queries_error(Laplace(1.0, dim=4), 4, 10), "tail"),
         (lambda: projected_hadamard_error(1, 10, 1.0), "num_values"),
         (lambda: projection_mechanism_mse(4, 10, 1.0, radius=0.0), "radius"),
         (lambda: factorization_mse(-1.0, 10, 1.0), "norm"),
