@@ -77,11 +77,8 @@ class HierarchicalAUCBounds(Checked):
           Bell, Bellet, Gascón, Kulkarni (2020), Corollaries 4 and 5.
         """
         check_choice("rule", rule, ("optimal", "paper"))
-        # Where the derivative of Theorem 3 in x = sqrt(a) is 0:
-        # 8 x n_min = 21 sqrt(2 n V) / (x - 1)**2, and for its variant
-        # 16 x n_min = sqrt(2 n V) / (x - 1)**2.
-        scale = 21 / 8 if self.discarded == "half" else 1 / 16
-        return float(tree_errors.threshold_of(rule, scale * self._second / self._smaller))
+        half = self.discarded == "half"
+        return float(tree_errors.threshold_of(rule, half, self._second, self._smaller))
 
     def theorem(self, threshold: float | None = None) -> float:
         """The largest mean squared error of the estimated area; as Theorem 3 states it.

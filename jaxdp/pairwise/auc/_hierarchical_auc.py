@@ -299,10 +299,9 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         if not isinstance(self.threshold, str):
             return self.threshold
         n, least = num_negative + num_positive, min(num_negative, num_positive)
-        # kappa sqrt(2 n C alpha) / n_min of Corollaries 4 and 5, for V = C alpha
-        scale = 21 / 8 if self.discarded == "half" else 1 / 16
         per_user = self.count_variance * (1 + 2 * self.label_variance)
-        return float(threshold_of(self.threshold, scale * math.sqrt(2 * n * per_user) / least))
+        root = math.sqrt(2 * n * per_user)  # sqrt(2 n C alpha) in Corollaries 4 and 5
+        return float(threshold_of(self.threshold, self.discarded == "half", root, least))
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users.

@@ -269,8 +269,8 @@ class HierarchicalAUCParams(Round[Count]):
             return as_float64(self.cutoff)[0]
         n = jnp.sum(sizes)
         per_user = jnp.sum(spreads) / (2 * n if self.private else n)
-        ratio = (21 / 8 if self.half_discarded else 1 / 16) * jnp.sqrt(2 * n * per_user)
-        return jnp.asarray(threshold_of(self.rule, ratio / jnp.maximum(jnp.min(sizes), 1.0)))
+        root, smaller = jnp.sqrt(2 * n * per_user), jnp.maximum(jnp.min(sizes), 1.0)
+        return jnp.asarray(threshold_of(self.rule, self.half_discarded, root, smaller))
 
     def counts(self, tally: Count, level: int) -> Float[Array, "2 nodes"]:
         """The estimated number of users in each node of a level above 0, by label and node.

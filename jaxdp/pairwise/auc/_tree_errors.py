@@ -194,12 +194,24 @@ class Pruning:
     half: bool
 
 
-def threshold_of(rule: str, ratio: Float[Array, ""] | float) -> Float[Array, ""] | float:
-    """The parameter a for `r = kappa sqrt(2 n C alpha) / n_min`: it minimises the paper's bound.
+def threshold_of(
+    rule: str, half: bool, root: Float[Array, ""] | float, smaller: Float[Array, ""] | float
+) -> Float[Array, ""] | float:
+    """The parameter a that minimises the paper's bound, Theorem 3: Corollaries 4 and 5.
 
-    It is the square of `x = 1 + y > 1` with `x (x - 1)**2 = r`, or `y**3 + y**2 = r`: rule
-    "optimal" solves it by Newton's method, rule "paper" takes y for small r, `sqrt(r)`.
+    With `r = kappa sqrt(2 n V) / n_min` it is the square of `x = 1 + y > 1` with
+    `x (x - 1)**2 = r`, or `y**3 + y**2 = r`: rule "optimal" solves it by Newton's method, rule
+    "paper" takes y for small r, `sqrt(r)`.
+
+    Args:
+      rule: "optimal" or "paper".
+      half: whether a discarded node counts half of its pairs, rather than none.
+      root: sqrt(2 n V).
+      smaller: n_min, users of the smaller class.
     """
+    # The derivative of Theorem 3 in x = sqrt(a) is 0 where 8 x n_min = 21 root / (x - 1)**2, that
+    # of its variant where 16 x n_min = root / (x - 1)**2.
+    ratio = (21 / 8 if half else 1 / 16) * root / smaller
     y = ratio**0.5  # at least the root, since y**2 <= r
     if rule == "optimal":
         for _ in range(20):  # from above: the cubic is convex
