@@ -62,7 +62,7 @@ def rng(seed: int) -> np.random.Generator:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
     """What shares compiled programs runs in one worker: a file, or the contracts of one member."""
     from xdist.scheduler import LoadScopeScheduling
 

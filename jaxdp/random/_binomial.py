@@ -1,11 +1,12 @@
 """Exact binomial draws."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
@@ -16,7 +17,7 @@ from ._rejection import search, uniforms, until_accepted
 SEARCH_BELOW = 10.0  # mean up to which sequential search is used; the rejection needs 10
 
 
-def binomial(key: jax.Array, n: Any, p: Any) -> Count:
+def binomial(key: jax.Array, n: ArrayLike | Count, p: ArrayLike) -> Count:
     """Binomial draws, right in law for any number of trials up to 2**53.
 
     Pr[X = k] = C(n, k) p^k (1 - p)^(n - k), by transformed rejection (Hörmann's BTRS) where
@@ -73,7 +74,7 @@ def _binomial(key, n, p):
     return Count.from_float(draw_binomial(jax.random.key_data(key), index, trials, p))
 
 
-def count_operand(name: str, value: Any) -> Count:
+def count_operand(name: str, value: ArrayLike | Count) -> Count:
     """A Count, or integers, as a Count; concrete values are checked."""
     count = Count.of(value)
     if not isinstance(count.lo, Tracer):
@@ -86,7 +87,7 @@ def count_operand(name: str, value: Any) -> Count:
     return count
 
 
-def float_operand(name: str, value: Any, *, high: float) -> jax.Array | np.ndarray:
+def float_operand(name: str, value: ArrayLike, *, high: float) -> jax.Array | np.ndarray:
     """An array of floats; a concrete one is checked to be in [0, high], and becomes float64."""
     if isinstance(value, Tracer):
         return value

@@ -3,15 +3,18 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from types import EllipsisType
+from typing import Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._bits import mul_32x32
 from .._x64 import one_program
 
+Index = int | slice | EllipsisType | jax.Array | np.ndarray | None
 T = TypeVar("T")  # a tally: a pytree of Counts
 
 _LOW = 0xFFFFFFFF
@@ -40,7 +43,7 @@ class Count:
     lo: jax.Array
 
     @classmethod
-    def of(cls, value: Any) -> "Count":
+    def of(cls, value: "ArrayLike | Count") -> "Count":
         """A Count of a Python int, an int32 or uint32 array, a NumPy integer array, or a Count."""
         if isinstance(value, Count):
             return cls(value.hi, value.lo)
@@ -79,22 +82,22 @@ class Count:
         """The number of axes."""
         return self.lo.ndim
 
-    def __add__(self, other: Any) -> "Count":
+    def __add__(self, other: "ArrayLike | Count") -> "Count":
         return _add(self, Count.of(other))
 
     def __neg__(self) -> "Count":
         return _negative(self)
 
-    def __sub__(self, other: Any) -> "Count":
+    def __sub__(self, other: "ArrayLike | Count") -> "Count":
         return _difference(self, Count.of(other))
 
-    def __lt__(self, other: Any) -> jax.Array:
+    def __lt__(self, other: "ArrayLike | Count") -> jax.Array:
         return _less(self, Count.of(other))
 
-    def __ge__(self, other: Any) -> jax.Array:
+    def __ge__(self, other: "ArrayLike | Count") -> jax.Array:
         return ~(self < other)
 
-    def __getitem__(self, index: Any) -> "Count":
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> "Count":
         return jax.tree.map(lambda limb: limb[index], self)
 
     def __rshift__(self, bits: int) -> "Count":
@@ -102,11 +105,11 @@ class Count:
         up = self.hi.astype(jnp.uint32) << np.uint32(32 - bits)
         return Count(self.hi >> np.int32(bits), (self.lo >> np.uint32(bits)) | up)
 
-    def times(self, factor: Any) -> "Count":
+    def times(self, factor: ArrayLike) -> "Count":
         """The product with a uint32 array or an int in [0, 2**32), modulo 2**64."""
         return _times(self, jnp.asarray(factor, jnp.uint32))
 
-    def reshape(self, *shape: Any) -> "Count":
+    def reshape(self, *shape: int | tuple[int, ...]) -> "Count":
         """The same numbers in another shape."""
         return jax.tree.map(lambda limb: limb.reshape(*shape), self)
 

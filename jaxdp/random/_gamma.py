@@ -1,23 +1,24 @@
 """Exact gamma draws, and normal draws in float64."""
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
+from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64, one_program
 from ._binomial import count_operand
+from ._count import Count
 from ._rejection import uniforms, until_accepted
 
 _NEAR = 0.04  # |y| up to which the series of `log_accept` is summed
 _NUM_TERMS = 12  # the first one left out is below 1e-16 of the sum
 
 
-def gamma(key: jax.Array, shape: Any) -> jax.Array:
+def gamma(key: jax.Array, shape: ArrayLike | Count) -> jax.Array:
     """Gamma draws of whole shape and scale 1: sums of `shape` exponentials, up to 2**53 of them.
 
     The density is `x**(a - 1) e**-x / (a - 1)!`; by Marsaglia and Tsang's rejection from a cubed

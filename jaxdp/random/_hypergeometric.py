@@ -1,11 +1,12 @@
 """Exact hypergeometric draws, of two kinds and of many."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
@@ -16,7 +17,9 @@ from ._rejection import search, uniforms, until_accepted
 from ._splitting import split_binary
 
 
-def hypergeometric(key: jax.Array, good: Any, bad: Any, draws: Any) -> Count:
+def hypergeometric(
+    key: jax.Array, good: ArrayLike | Count, bad: ArrayLike | Count, draws: ArrayLike | Count
+) -> Count:
     """The number of good ones among draws without replacement, right in law up to 2**53.
 
     Pr[X = k] = C(good, k) C(bad, draws - k) / C(good + bad, draws), by the ratio of uniforms (HRUA)
@@ -63,7 +66,9 @@ def _hypergeometric(key, good, bad, draws):
     return Count.from_float(draw_hypergeometric(jax.random.key_data(key), index, good, bad, draws))
 
 
-def multivariate_hypergeometric(key: jax.Array, counts: Any, draws: Any) -> Count:
+def multivariate_hypergeometric(
+    key: jax.Array, counts: ArrayLike | Count, draws: ArrayLike | Count
+) -> Count:
     """How many of each kind are among draws without replacement, right in law up to 2**53.
 
     Pr[X = x] = C(c_1, x_1) ... C(c_k, x_k) / C(c_1 + ... + c_k, draws), by binary splitting: k - 1

@@ -1,11 +1,10 @@
 """Exact multinomial draws by binary splitting."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
@@ -16,7 +15,7 @@ from ._splitting import split_binary
 _MAX_WEIGHT = 1e300  # the reciprocals of larger ones are flushed to 0
 
 
-def multinomial(key: jax.Array, n: Any, weights: Any) -> Count:
+def multinomial(key: jax.Array, n: ArrayLike | Count, weights: ArrayLike) -> Count:
     """Multinomial draws, right in law for totals up to 2**53 and any number of cells.
 
     Pr[X = x] = n! / (x_1! ... x_k!) * w_1^x_1 ... w_k^x_k / (w_1 + ... + w_k)^n. The cells are the

@@ -1,10 +1,9 @@
 """Keyed pseudorandom permutations of [0, n), element by element."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
+from numpy.typing import ArrayLike
 
 from .._spec import check_key
 from .._x64 import compiled_in_float64
@@ -15,7 +14,7 @@ _MIN_DOUBLE_ROUNDS = 4
 _PAIR_BITS = 40  # pairs of images are uniform up to 2**-40 in total variation
 
 
-def permute(key: jax.Array, ids: Any, n: Any) -> Count:
+def permute(key: jax.Array, ids: ArrayLike | Count, n: ArrayLike | Count) -> Count:
     """The images of some ids under a pseudorandom permutation of [0, n) that the key picks.
 
     Writes x < n as (x // b, x mod b) on a grid of a·b >= n cells with a, b about sqrt(n), and runs

@@ -8,7 +8,6 @@ Everything here runs inside a float64 block (`jaxdp._x64`).
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ SEARCH_LIMIT = 64
 """Largest result of `search`: a mean below 10 exceeds it with a probability below 2**-80."""
 
 
-def uniforms(key: jax.Array, index: jax.Array, attempt: Any) -> jax.Array:
+def uniforms(key: jax.Array, index: jax.Array, attempt: jax.Array | np.uint32) -> jax.Array:
     """Two independent uniforms of 53 bits for one attempt of every lane.
 
     They are one array, made by one evaluation of threefry: half the code to compile of two.

@@ -2,12 +2,12 @@
 
 import enum
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import ArrayLike
 
 from jaxdp_kernels.threefry_words import LANES, TILE, UserWords, threefry_words, users_words
 
@@ -113,7 +113,7 @@ def _words_at(key, users, num_words):
     return found.reshape(num_words, *users.shape)
 
 
-def part_of(words: Any, start: int, size: int) -> Any:
+def part_of(words: jax.Array | UserWords, start: int, size: int) -> jax.Array | UserWords:
     """Words `start .. start + size - 1` of a user, for a randomizer within another.
 
     Args:
@@ -129,7 +129,7 @@ def part_of(words: Any, start: int, size: int) -> Any:
     return words[start : start + size]
 
 
-def user_words(key: jax.Array, user: Any, num_words: int) -> UserWords:
+def user_words(key: jax.Array, user: ArrayLike | Count, num_words: int) -> UserWords:
     """The words of one user in a stream, made as they are read.
 
     Args:

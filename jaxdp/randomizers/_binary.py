@@ -2,12 +2,12 @@
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Epsilon
 from .._contract import Population, TallyLaw, Tree, Words, field, params, spec, static
@@ -19,7 +19,7 @@ from ._mean import MeanRandomizer, MeanRound, check_interval
 from ._randomizer import check_word_bits
 
 
-def _check_bound(name: str, value: Any) -> float:
+def _check_bound(name: str, value: object) -> float:
     """A bound rounded to float32, or raises unless float32 can scale it to words."""
     bound = float(np.float32(check_real(name, value, low=0.0)))
     tiny = float(np.finfo(np.float32).tiny)
@@ -128,7 +128,7 @@ class BinaryResponse(MeanRandomizer):
             word_bits,
         )
 
-    def _shift(self, inputs: Any, word_bits: int) -> np.ndarray:
+    def _shift(self, inputs: ArrayLike | None, word_bits: int) -> np.ndarray:
         """The words by which each input moves the threshold, exactly as `from_bits` computes it."""
         edge = self._edge(word_bits)
         with np.errstate(over="ignore"):  # infinite is beyond the edge, as in float32 numbers
@@ -136,7 +136,7 @@ class BinaryResponse(MeanRandomizer):
             moved = np.rint(numbers * self._scale(word_bits))
         return np.clip(moved, -edge, edge).astype(np.int64)
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+    def channel(self, word_bits: int = 32, inputs: ArrayLike | None = None) -> list[list[Fraction]]:
         """The exact probabilities of the reports -1 and 1 for given inputs.
 
         Args:
@@ -176,12 +176,12 @@ class BinaryResponse(MeanRandomizer):
         """B, the absolute value that a report stands for."""
         return 2.0**31 / float(self._scale(32))
 
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean of one report, which is the value up to its rounding, and its variance."""
         mean = self._shift(self.check_value(value), 32) / 2.0**31 * self.magnitude
         return mean, self.magnitude**2 - mean**2
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact mean squared error of the estimated mean, float64[].
 
         Args:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import math
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import betainc, ndtri
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
 from .._contract import Words, Work, field, params, spec, static
@@ -40,7 +40,7 @@ _FAR = 12.0  # where the law of a coordinate ends: a tail of 1e-33
 _PUBLIC_KEY = np.array([0x6A617864, 0x70000001], np.uint32)  # what candidates are made with
 
 
-def _check_candidates(name: str, value: Any) -> int:
+def _check_candidates(name: str, value: object) -> int:
     """A power of two from 4 to 2**16."""
     number = check_int(name, value, low=4, high=2**16)
     if number & (number - 1):
@@ -297,7 +297,7 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
         law = self._law()
         return Tail((self.radius / law.raw[1]) ** 2 * law.proxy_variance, 0.0)
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of the index of reports of a value, given their seeds; exact.
 
         Args:

@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Bool, Float, Float32, Int32
+from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer, Optional, Real
 from .._contract import Population, TallyLaw, Tree, Words, Work, field, params, spec, static
@@ -253,7 +254,7 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
         least, most = self._bounds()
         return log_upper(Fraction(most, least))
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-density of reports of a value, up to the grid.
 
         The base measure is the law of y, N(0, sigma**2 I), for reports that are kept, and one more
@@ -305,7 +306,7 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
         gain = self.gain * self.sigma
         return Tail(gain**2 * square, gain * scale)
 
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one user's estimate, of which a dropped one is 0."""
         x = self.check_value(value)
         norm = float(np.linalg.norm(x))
@@ -318,7 +319,7 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
         along = (square - kept - mean**2) * np.outer(unit, unit)
         return self.sigma * mean * unit, self.sigma**2 * (kept * np.eye(self.dim) + along)
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact mean squared error of each entry of the estimate, float64[dim].
 
         Args:

@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from jaxdp_kernels.fwht import fwht
 
@@ -126,7 +127,9 @@ class HadamardBit(SupportOracle):
         p, q = self.probabilities()
         return p * q, q * q
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact `Pr[report = y | x]`, row x of the inputs, column `y = j + D b`.
 
         Args:

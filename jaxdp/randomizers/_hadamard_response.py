@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from jaxdp_kernels.fwht import fwht
 
@@ -149,7 +150,9 @@ class HadamardResponse(FrequencyOracle):
         other = (1 - moved) / (self._blocks * self.block_size)
         return other + 2 * moved / self.block_size, other
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact `Pr[report = y | x]`, row x of the inputs; y is column y % b of its block.
 
         Args:
@@ -179,7 +182,7 @@ class HadamardResponse(FrequencyOracle):
         moved = Fraction(self._threshold(32), 2**32)
         return float(moved), float((1 - moved) / self._blocks)
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each estimated count, float64[k].
 
         Args:

@@ -2,11 +2,12 @@
 
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer
 from .._contract import Tree, Words, Work, field, params, spec, static
@@ -112,7 +113,9 @@ class KRR(SupportOracle):
         """(0, 0): a report supports one value."""
         return Fraction(0), Fraction(0)
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact `Pr[report = y | x]`, row x of the inputs (of all values if None), column y."""
         p, q = self.probabilities(word_bits)
         k = self.num_values

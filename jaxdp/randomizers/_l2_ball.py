@@ -2,12 +2,12 @@
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, UInt32
+from numpy.typing import ArrayLike
 
 from .._contract import Words, Work, field, params, spec, static
 from ..random import Count, standard_normal
@@ -140,7 +140,7 @@ class L2Ball(VectorRandomizer):
         """
         return self.radius * self.magnitude * math.sqrt(8 / (3 * self.dim))
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-density of reports relative to the uniform law on the unit sphere.
 
         Args:

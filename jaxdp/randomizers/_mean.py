@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, Integer
+from numpy.typing import ArrayLike
 
 from .._contract import Population, Round, TallyLaw, Tree
 from .._spec import check_counts, check_real, is_traced
@@ -71,7 +72,7 @@ class MeanRandomizer(Randomizer[P_co]):
         """The shape of a user's value: () for a number, (dim,) for a vector."""
 
     @abc.abstractmethod
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one decoded report of a value, in float64.
 
         Args:
@@ -144,20 +145,22 @@ class MeanRandomizer(Randomizer[P_co]):
           values: numbers or vectors.
         """
 
-    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The target: the mean of the users' values, float64 of the shape of a value."""
         counts, inputs = self.check_inputs(counts, inputs)
         return np.tensordot(counts, inputs, axes=1) / counts.sum()
 
     def population_truth(
-        self, probabilities: Any, num_users: int, inputs: Tree = None
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> np.ndarray:
         """The mean of the distribution that users are drawn from."""
         del num_users
         p = check_law(probabilities, np.size(probabilities))
         return np.tensordot(p, self._fitting(p, inputs), axes=1)
 
-    def check_inputs(self, counts: Any, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+    def check_inputs(
+        self, counts: ArrayLike, inputs: ArrayLike | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Counts and inputs as float64[k] and float64[k, ...], or raises unless they fit.
 
         Args:
@@ -167,7 +170,7 @@ class MeanRandomizer(Randomizer[P_co]):
         counts = check_counts(counts).ravel()
         return counts.astype(np.float64), self._fitting(counts, inputs)
 
-    def check_value(self, value: Any) -> np.ndarray:
+    def check_value(self, value: ArrayLike) -> np.ndarray:
         """A value as float64, or raises unless it is finite and in the range.
 
         Args:
@@ -185,7 +188,7 @@ class MeanRandomizer(Randomizer[P_co]):
         self.check_range(name, values)
         return values
 
-    def _fitting(self, counts: np.ndarray, inputs: Any) -> np.ndarray:
+    def _fitting(self, counts: np.ndarray, inputs: ArrayLike | None) -> np.ndarray:
         """The inputs of as many bins, checked."""
         if inputs is None:
             raise ValueError(
@@ -309,7 +312,7 @@ def check_norms(name: str, values: np.ndarray, field: str, most: float, order: i
         )
 
 
-def check_scale(name: str, value: Any) -> float:
+def check_scale(name: str, value: object) -> float:
     """Returns a bound on values rounded to float32, or raises unless float32 can scale by it."""
     scale = float(np.float32(check_real(name, value, low=0.0)))
     if not _SMALLEST <= scale <= _LARGEST:

@@ -1,13 +1,13 @@
 """ProjUnit: PrivUnit on a random projection."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc
 from jaxtyping import Array, Float, Float32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import Integer
 from .._contract import Words, Work, field, params, spec, static
@@ -121,7 +121,7 @@ class ProjUnit(CapRandomizer):
         along = square * (1 + (self.num_projected - 1) * inner) / (self.dim + 1)
         return along, (square - along) / self.dim
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-density of the vectors V relative to the uniform law on the unit sphere in R^D.
 
         Given V with `T = <V, u>`, `|Q u|**2 = T**2 + (1 - T**2) b` with

@@ -3,13 +3,14 @@
 import functools
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._bits import mul_32x32
 from .._checks import Epsilon, Integer, Optional
@@ -187,7 +188,9 @@ class ProjectiveGeometryResponse(SupportOracle):
         other = shared * high + (inside - shared) * low
         return Fraction(inside * high, 4**word_bits), Fraction(other, 4**word_bits)
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact `Pr[report = y | x]`, row x of the inputs, column y.
 
         Args:

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._contract import Population, Round, Spec, Tree
 from .._spec import check_counts, check_int
@@ -36,7 +37,7 @@ class Randomizer(Spec[P_co]):
         """The realised privacy parameter, computed from the built thresholds and rounded up."""
 
     @abc.abstractmethod
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The mean squared error of the estimate for users with the given histogram."""
 
     @abc.abstractmethod
@@ -44,7 +45,7 @@ class Randomizer(Spec[P_co]):
         """The largest mean squared error over all data sets of a size."""
 
     @abc.abstractmethod
-    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """What the estimate estimates, for users with the given histogram."""
 
     @abc.abstractmethod
@@ -64,7 +65,9 @@ class Randomizer(Spec[P_co]):
     def one_user(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """(counts, inputs) of a data set of one user, for `truth` and `variance`."""
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact probabilities of the reports; None where they are too many to list.
 
         Args:
@@ -81,7 +84,7 @@ class Randomizer(Spec[P_co]):
         """The reports that the columns of `channel` are of, a row each; None for 0, 1, 2, ..."""
         return None
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray | None:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray | None:
         """The log-density of reports of a value, for a continuous law; else None.
 
         Args:
@@ -122,18 +125,18 @@ class BinRandomizer(Randomizer[P_co]):
         return (np.arange(self.num_values) == value).astype(np.int64), None
 
 
-def listed_rows(num_values: int, num_reports: int, inputs: Any) -> list[int] | None:
+def listed_rows(num_values: int, num_reports: int, inputs: ArrayLike | None) -> list[int] | None:
     """The values of the rows of a channel: the inputs, or all values; None if it is too large."""
     values = list(range(num_values)) if inputs is None else np.asarray(inputs).tolist()
     return values if len(values) * num_reports <= _MAX_ENTRIES else None
 
 
-def check_word_bits(word_bits: Any) -> int:
+def check_word_bits(word_bits: object) -> int:
     """Returns the number of bits of a word, or raises unless it is an integer from 1 to 32."""
     return check_int("word_bits", word_bits, low=1, high=32)
 
 
-def check_law(probabilities: Any, size: int) -> np.ndarray:
+def check_law(probabilities: ArrayLike, size: int) -> np.ndarray:
     """Returns a distribution as float64[size], or raises unless it is one on `size` bins."""
     law = np.asarray(probabilities, np.float64).ravel()
     if law.size != size:
@@ -148,7 +151,7 @@ def check_law(probabilities: Any, size: int) -> np.ndarray:
     return law
 
 
-def check_bins(counts: Any, num_values: int) -> np.ndarray:
+def check_bins(counts: ArrayLike, num_values: int) -> np.ndarray:
     """Returns a flat int64 histogram, or raises unless it has `num_values` bins."""
     flat = check_counts(counts).ravel()
     if flat.size != num_values:

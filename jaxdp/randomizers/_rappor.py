@@ -6,12 +6,13 @@ import itertools
 import math
 import struct
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Epsilon, Integer, Real
 from .._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec, static
@@ -39,7 +40,7 @@ class _Thresholds(NamedTuple):
     q: int
 
 
-def _check_cohorts(name: str, value: Any) -> int:
+def _check_cohorts(name: str, value: object) -> int:
     """A number of cohorts, or raises unless it is a power of two in range."""
     cohorts = check_int(name, value, low=1, high=MAX_COHORTS)
     if cohorts & (cohorts - 1):
@@ -235,7 +236,9 @@ class Rappor(LinearOracle):
         bits = itertools.product((0, 1), repeat=length)
         return np.array([(c, *b) for c, b in itertools.product(cohorts, bits)], np.uint8)
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact probabilities of the reports, a row for each input, columns as in `reports`.
 
         Args:
@@ -251,12 +254,13 @@ class Rappor(LinearOracle):
         ]
         share = Fraction(1, self.num_cohorts)
         filters = bloom_filters(self.design).astype(int).tolist()
+        values = range(self.num_values) if inputs is None else np.asarray(inputs).tolist()
         return [
             [
                 share * math.prod(law[b][m] for b, m in zip(filters[c][x], column, strict=True))
                 for c, column in zip(reports[:, 0].tolist(), ones, strict=True)
             ]
-            for x in (range(self.num_values) if inputs is None else inputs)
+            for x in values
         ]
 
     def _bit_variances(self) -> tuple[float, float]:

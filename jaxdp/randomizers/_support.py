@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._contract import Round, Tree
 from .._spec import check_int
@@ -39,13 +40,13 @@ class FrequencyOracle(BinRandomizer[P_co]):
           value: the user's value, an int in [0, k).
         """
 
-    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The target: the counts themselves, float64[k]."""
         del inputs
         return check_bins(counts, self.num_values).astype(np.float64)
 
     def population_truth(
-        self, probabilities: Any, num_users: int, inputs: Tree = None
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> np.ndarray:
         """The expected counts of independent users, float64[k]."""
         del inputs
@@ -109,7 +110,7 @@ class LinearOracle(FrequencyOracle[P_co]):
     def _user_variances(self) -> np.ndarray:
         """The variances of the estimate from one user, float64[k, k], a column for each value."""
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each estimated count, float64[k].
 
         Args:
@@ -148,7 +149,7 @@ class SupportOracle(FrequencyOracle[P_co]):
         """
         return None
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each estimated count, float64[k].
 
         Args:

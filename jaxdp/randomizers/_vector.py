@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Integer
 from .._contract import Population, TallyLaw, Tree, Words, Work
@@ -23,7 +24,7 @@ GRID = 2**10
 """Steps of the grid of reports for the root mean square of an entry; see `VectorRound`."""
 
 
-def _check_epsilon(name: str, value: Any) -> float:
+def _check_epsilon(name: str, value: object) -> float:
     """A privacy parameter for which 32 bits of a word are enough."""
     epsilon = check_epsilon(value, name)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
@@ -83,7 +84,7 @@ class VectorRandomizer(MeanRandomizer[P_co]):
         along, across = self.second_moments()
         return across * self.radius**2, along - across - 1
 
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The exact mean float64[dim] and covariance float64[dim, dim] of one decoded report.
 
         Args:
@@ -94,7 +95,7 @@ class VectorRandomizer(MeanRandomizer[P_co]):
         covariance = across * self.radius**2 * np.eye(self.dim)
         return value, covariance + (along - across - 1) * np.outer(value, value)
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each entry of the estimated mean, float64[dim].
 
         Args:
@@ -153,7 +154,7 @@ class PaddedCapRandomizer(CapRandomizer[V_co]):
         solution = self._solution()
         return solution.threshold / WORDS, solution.cap.mass
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-density of reports relative to the law without a cap, which has two values.
 
         Args:
