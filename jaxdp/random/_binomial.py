@@ -144,6 +144,7 @@ class _Hat(NamedTuple):
         center = jnp.floor(n * p)
         fraction = n * p - center
         deviation = jnp.sqrt(n * p * (1 - p))
+        # Hörmann's constants for BTRS.
         width = 1.15 + 2.53 * deviation
         slope = -0.0873 + 0.0248 * width + 0.01 * p
         scale = (2.83 + 5.1 / width) * deviation
@@ -156,6 +157,7 @@ class _Hat(NamedTuple):
         draw = self.center + offset
         inside = (draw >= 0) & (draw <= self.n)
         log_pmf = self._log_pmf(jnp.where(inside, offset, 0.0), deviance)
+        # v alpha / (a / us**2 + b) <= pmf(draw) / pmf(mode), the exact test of BTRS.
         height = height * self.scale / (self.slope / (edge * edge) + self.width)
         return draw, inside & (jnp.log(height) <= log_pmf - self.mode)
 

@@ -151,6 +151,7 @@ def _widened(value: jax.Array) -> Count:
 
 @one_program
 def _from_float(value: jax.Array) -> Count:
+    # By the magnitude: no uint32 stands for a negative float.
     scale = jnp.array(2.0**32, value.dtype)
     magnitude = jnp.abs(value)
     high = jnp.floor(magnitude / scale)
@@ -165,6 +166,7 @@ def _from_float(value: jax.Array) -> Count:
 
 @one_program
 def _add(a: Count, b: Count) -> Count:
+    # The lower halves wrapped where their sum is smaller than a term.
     lo = a.lo + b.lo
     return Count(a.hi + b.hi + (lo < a.lo).astype(jnp.int32), lo)
 
@@ -186,6 +188,7 @@ def _less(a: Count, b: Count) -> jax.Array:
 
 @one_program
 def _times(a: Count, factor: jax.Array) -> Count:
+    # The upper half may wrap: the product is taken modulo 2**64.
     high, lo = mul_32x32(a.lo, factor)
     hi = a.hi.astype(jnp.uint32) * factor + high
     return Count(hi.astype(jnp.int32), lo)

@@ -210,9 +210,11 @@ class _Hat(NamedTuple):
         mean = rarer * share
         center = jnp.floor(mean)
         variance = mean * (1 - share) * ((total - rarer) / (total - 1))
+        # Stadlober's width of the rectangle, 2 sqrt(2 / e) s + 3 - 2 sqrt(3 / e), s**2 = Var + 1/2.
         width = 2 * np.sqrt(2 / np.e) * jnp.sqrt(variance + 0.5) + (3 - 2 * np.sqrt(3 / np.e))
         zero = jnp.zeros_like(total)
         hat = cls(total, rarer, sample, share, center, mean - center, width, zero)
+        # The mode of the law.
         top = jnp.floor((sample + 1) * ((rarer + 1) / (total + 2)))
         return hat._replace(mode=hat._log_pmf(top - center, near_deviance))
 
@@ -223,6 +225,7 @@ class _Hat(NamedTuple):
         draw = self.center + offset
         inside = (draw >= 0) & (draw <= jnp.minimum(self.rarer, self.sample))
         log_pmf = self._log_pmf(jnp.where(inside, offset, 0.0), deviance)
+        # A ratio of uniforms y / x is accepted where x**2 <= pmf(draw) / pmf(mode).
         return draw, inside & (2 * jnp.log(x) <= log_pmf - self.mode)
 
     def _log_pmf(self, offset, deviance):

@@ -68,6 +68,7 @@ def _multinomial(key, n, weights):
 
 @jax.jit
 def _draw(key, total, weights):
+    # Over the largest, lest sums of weights up to 1e300 overflow.
     largest = jnp.max(weights, axis=-1, keepdims=True)
 
     def split(index, total, left, right):

@@ -26,6 +26,7 @@ def truncated_normal(word, high, tail):
     Returns:
       float32[].
     """
+    # v is 1 - u, without losing the digits of a u near 1.
     u, v = unit(word), unit(~word)
     above = u * tail + jnp.where(high, np.float32(0), v)
     below = jnp.where(high, np.float32(1), u * (np.float32(1) - tail))

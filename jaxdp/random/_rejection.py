@@ -44,6 +44,7 @@ def uniforms(key: jax.Array, index: jax.Array, attempt: jax.Array | np.uint32) -
 
 def fraction(high: jax.Array, low: jax.Array) -> jax.Array:
     """The uniform of 53 bits, float64[...], that two words uint32[...] stand for."""
+    # 27 and 26 bits: what float64 holds exactly.
     whole = (high >> np.uint32(5)).astype(jnp.float64) * 2.0**26
     return (whole + (low >> np.uint32(6)).astype(jnp.float64)) * 2.0**-53
 

@@ -241,6 +241,7 @@ class BinaryResponseParams(MeanRound):
         """The number of words that lead to the report 1, for each value."""
         moved = jnp.rint(jnp.nan_to_num(values.astype(jnp.float32)) * self.scale)
         edge = jnp.asarray(self.limit).astype(jnp.float32)
+        # After the rounding: whatever floats do, no threshold lies beyond the edge.
         moved = jnp.clip(moved, -edge, edge).astype(jnp.int32)
         return np.uint32(2 ** (self.word_bits - 1)) + moved.astype(jnp.uint32)
 

@@ -22,6 +22,7 @@ def thin(key: jax.Array, counts: Count, p: Float[Array, ""]) -> Count:
     size = counts.shape[0]
     if size <= _CHUNK:
         return binomial(key, counts, p)
+    # A loop of rejection ends with its slowest lane: in small chunks fewer lanes wait for it.
     rows = -(-size // _CHUNK)
     padded = jnp.pad(counts.f64(), (0, rows * _CHUNK - size)).reshape(rows, _CHUNK)
     number = jnp.arange(rows, dtype=jnp.int32)

@@ -69,6 +69,7 @@ class Ranks:
     def of(cls, epsilon: float, num_candidates: int, num_high: int) -> "Ranks":
         """The largest threshold whose realised epsilon is at most `epsilon`."""
         ratio = exp_lower(epsilon)
+        # threshold * high <= (WORDS - threshold) * low, solved for the threshold.
         high = -(-WORDS // num_high)  # the most words of a near candidate
         low = ratio * (WORDS // (num_candidates - num_high))
         return cls(num_candidates, num_high, math.floor(WORDS * low / (high + low)))
@@ -88,6 +89,8 @@ class Ranks:
 
     def words_of(self, place: np.ndarray, size: int) -> np.ndarray:
         """How many second words choose each place among `size`."""
+        # Those with floor(word size / 2**32) = place: from ceil(place 2**32 / size) up to where the
+        # next place begins. See `_part`.
         place = place.astype(np.int64)
         return -(-(place + 1) * WORDS // size) + (-place * WORDS // size)
 
@@ -125,6 +128,7 @@ class CoordinateLaw:
         tails = np.array([math.erfc((_FAR - x) / math.sqrt(2)) / 2 for x in t])
         far = tails * self._ranks.num_candidates / self._ranks.num_high
         grown = np.log(1 - self._ranks.signal + self._ranks.signal * (shift @ density + far))
+        # Each t asks for s >= 1 + excess, which is the variance as t -> 0, and 1 as |t| grows.
         excess = 2 * (grown - self.raw[1] * t) / t**2
         variance = self.raw[2] - self.raw[1] ** 2
         return max(1.0, variance, 1 + float(np.max(excess))) + 1e-3
@@ -149,6 +153,7 @@ def _near_density(num_candidates: int, num_high: int) -> np.ndarray:
     if num_high < pairs:
         outside = np.array([math.erf(x / math.sqrt(2)) for x in nodes])  # 1 - 2 Q(x)
         with jax.enable_x64(True):
+            # Pr[Bin(n, p) < k] = I_{1-p}(n - k + 1, k), here for n = M / 2 - 1 and p = 2 Q(x).
             nearer = betainc(float(pairs - num_high), float(num_high), jnp.asarray(outside))
         normal = normal * np.asarray(nearer)
     return normal * (num_candidates / num_high)
@@ -314,6 +319,7 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
         others = ranks.num_candidates - ranks.num_high
         high = ranks.threshold * ranks.words_of(place, ranks.num_high).astype(np.float64)
         low = (WORDS - ranks.threshold) * ranks.words_of(place, others).astype(np.float64)
+        # Of 2**64 pairs of second and third words.
         return np.log(np.where(near, high, low)) - 64 * math.log(2)
 
 
@@ -448,6 +454,7 @@ class CandidateResponseParams(VectorRound):
 
 def _part(word: UInt32[Array, ""], size: int) -> Int32[Array, ""]:
     """`floor(word size / 2**32)` for a static size up to 2**16."""
+    # By halves of the word: no product reaches 2**32.
     high, low = word >> np.uint32(16), word & np.uint32(2**16 - 1)
     whole = high * np.uint32(size) + (low * np.uint32(size) >> np.uint32(16))
     return (whole >> np.uint32(16)).astype(jnp.int32)

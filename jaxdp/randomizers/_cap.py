@@ -62,6 +62,7 @@ def cap_coordinate(
         return jnp.where(words[first] >> np.uint32(31) == 0, np.float32(1), np.float32(-1)), (
             jnp.float32(0)
         )
+    # a(t) falls: within the cap it is largest at the edge, elsewhere at t = 0.
     high, tail = jnp.asarray(high), jnp.float32(tail)
     level = jnp.asarray(level, jnp.float32)
     scale = np.float32(dim - 1.5)
@@ -80,6 +81,7 @@ def cap_coordinate(
     start = propose((jnp.int32(0), jnp.float32(0), jnp.asarray(False)))
     _, z, kept = lax.while_loop(refused, propose, start)
     t = z * z / scale
+    # Not 1 - e**-t, which would cancel near the equator.
     x = jnp.sign(z) * jnp.sqrt(-jnp.expm1(-t))
     return jnp.where(kept, x, np.float32(0)), jnp.where(kept, jnp.exp(-t / 2), np.float32(0))
 
@@ -116,6 +118,7 @@ def direction(
     """
     entries, scale, square = _scaled(value, radius)
     head = entries * scale
+    # Over its largest entry, lest the squares of small ones underflow.
     largest = jnp.max(jnp.abs(head))
     first = (jnp.arange(head.shape[0]) == 0).astype(jnp.float32)
     tilted = jnp.where(largest > 0, head / jnp.where(largest > 0, largest, np.float32(1)), first)

@@ -37,6 +37,7 @@ def chi_square(words: Words, first: int, degrees: int) -> Float32[Array, ""]:
     """
     if degrees == 1:
         return jnp.square(standard_normal(words[first]))
+    # Marsaglia and Tsang's d = a - 1/3 for the shape a.
     d = np.float32(degrees / 2 - 1 / 3)
 
     def propose(state):

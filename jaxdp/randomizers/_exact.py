@@ -21,6 +21,7 @@ def log_upper(ratio: Fraction) -> float:
     """
     with decimal.localcontext(_CONTEXT):  # plain operators would round to 28 digits outside of it
         exact = (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
+        # A ratio may be e**nearest but for the error of 60 digits: then no step up is due.
         nearest = float(exact)
         if decimal.Decimal(nearest) < exact - abs(exact) * decimal.Decimal(10) ** -55:
             return math.nextafter(nearest, math.inf)

@@ -193,6 +193,7 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
     def _bounds(self) -> tuple[int, int]:
         """The least and the most words that keep a report, both float32 numbers."""
         least = math.ceil(MOST / exp_lower(self.epsilon))
+        # Rounded up, never down: the ratio of the bounds must stay at most e**epsilon.
         as_float = np.float32(least)
         if int(as_float) < least:
             as_float = np.nextafter(as_float, np.float32(np.inf))
@@ -431,6 +432,7 @@ class GaussianRejectionParams(MeanRound):
         along = jnp.sum(z * unit, axis=-1)
         square = jnp.minimum(jnp.sum(unit * unit, axis=-1), np.float32(1))
         if self._pure:
+            # The coordinate along the padded vector: y has one entry more, which is not sent.
             along = along + jnp.sqrt(1 - square) * standard_normal(words[self.dim + 1])
             log_ratio = jnp.minimum(self.level + self.slope * along, np.float32(0))
             threshold = jnp.exp(log_ratio) * np.float32(WORDS)
@@ -483,6 +485,8 @@ class GaussianRejectionParams(MeanRound):
             unit = unit / jnp.maximum(norm, 1e-30)[:, None]
             epsilon = jnp.asarray(self.epsilon).astype(jnp.float64)
             pieces = truncated_pieces(jnp, slope * norm, epsilon)
+        # A kept y is t u + g, t from a piece and g normal across u: the sum over the kept ones is a
+        # normal vector whose part along u is replaced by the sum of the t.
         masses = pieces.masses(jnp, ndtr)
         kept = binomial(jax.random.fold_in(key, 0), counts, jnp.sum(masses, axis=1))
         drawn = multinomial(jax.random.fold_in(key, 1), kept, masses)

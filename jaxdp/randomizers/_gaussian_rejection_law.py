@@ -33,6 +33,7 @@ class Pieces(NamedTuple):
         a, b = self.low - self.mean, self.high - self.mean
         at_a, at_b = (np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         mass = interval_mass(np, _cdf, a, b)
+        # Moments of a normal on [a, b], by parts: int x phi = phi(a) - phi(b), and so on.
         first = at_a - at_b
         second = mass + a * at_a - b * at_b
         t1 = self.mean * mass + first
@@ -50,6 +51,8 @@ def interval_mass(xp, cdf, a, b):
 
 def clipped_pieces(xp, level, slope, least, most) -> Pieces:
     """Pieces of `a(t) = clip(exp(level + slope t), least, most)`, slope > 0; last axis of 3."""
+    # Where e**(level + slope t) enters and leaves [least, most]. In between a(t) phi(t) is
+    # e**(level + slope**2 / 2) phi(t - slope).
     low = xp.clip((xp.log(least) - level) / slope, -FAR, FAR)
     high = xp.clip((xp.log(most) - level) / slope, -FAR, FAR)
     zero = xp.zeros_like(low)
@@ -90,6 +93,7 @@ def marginal_acceptance(level, slope, least, most, seen, hidden) -> np.ndarray:
     if hidden < 1e-6:
         return np.clip(np.exp(np.minimum(level + slope * seen, 0.0)), least, most)
     low, high = ((math.log(a) - level) / slope - seen for a in (least, most))
+    # Under the factor e**(slope hidden g) the normal g has the mean slope hidden.
     shift = slope * hidden**2
     scale = np.exp(level + slope * seen + slope * shift / 2)
     middle = interval_mass(np, _cdf, (low - shift) / hidden, (high - shift) / hidden)
@@ -111,6 +115,7 @@ def best_level(slope: float, least: float, most: float) -> float:
     costs = [cost(level) for level in grid]
     middle = grid[int(np.argmin(costs))]
     low, high, golden = middle - step, middle + step, (math.sqrt(5) - 1) / 2
+    # Golden section between the neighbours of the best point of the grid.
     for _ in range(60):
         left, right = high - golden * (high - low), low + golden * (high - low)
         if cost(left) < cost(right):
@@ -143,11 +148,13 @@ def ratio_error(
     log_s = np.arange(-math.log(counts.sum()) - 25, 5.0, 1 / 16)
     total = np.zeros_like(target)
     for s in np.exp(log_s):
+        # E e**(-s N) is a product over users: each gives 1 - kept + kept e**-s = 1 + lost.
         lost = kept * math.expm1(-s)
         generating = math.exp(float(np.sum(counts * np.log1p(lost))))
         share = (kept + lost) / (1 + lost)  # the probability of being kept, tilted by e**(-s N)
         mean = counts * share
         second = (mean @ gap) ** 2 + (mean * (1 - share)) @ gap**2 + mean @ spread
+        # ds = s d(log s), hence s twice.
         total += s * s * generating * second
     nobody = math.exp(float(np.sum(counts * np.log1p(-kept))))
     return total / 16 + nobody * target**2

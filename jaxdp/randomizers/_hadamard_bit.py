@@ -141,6 +141,7 @@ class HadamardBit(SupportOracle):
         if rows is None:
             return None
         p, _ = self.probabilities(word_bits)
+        # Each row j has probability 1 / D, whatever the value is.
         truth, lie = p / size, (1 - p) / size
         return [
             [truth if (j & x).bit_count() % 2 == b else lie for b in (0, 1) for j in range(size)]

@@ -81,6 +81,7 @@ def _count_coins(
     count = n.astype(jnp.uint32)
 
     def ones(word, used):
+        # A shift by 32 is not defined, so no bits at all are a case of their own.
         mask = jnp.where(used == 0, np.uint32(0), np.uint32(0xFFFFFFFF) >> (np.uint32(32) - used))
         return lax.population_count(word & mask)
 
@@ -94,6 +95,7 @@ def _propose(
     """A rounded normal, as the offset from floor(n/2), and the square of its z."""
     # Both 2u - 1 and its half step are multiples of 2**-53: the sum is exact and never 1 or -1.
     normal = np.sqrt(2.0) * lax.erf_inv((2 * u - 1) + 2.0**-53)
+    # Rounding to whole numbers adds about 1/12, which makes n/4 again.
     variance = n / 4 - 1 / 12
     fraction = n / 2 - jnp.floor(n / 2)
     offset = jnp.floor(jnp.sqrt(variance) * normal + (fraction + 0.5))

@@ -231,6 +231,9 @@ class HadamardResponse(FrequencyOracle):
         row = row + 1
         same = (block[:, None] == block) & (block == value % self._blocks)
         moved, _ = self._shares()
+        # In a report y of the block the estimates of q and q' have the product
+        # (-1)**<r_q ^ r_q', y> / a**2, which is 0 on average for a uniform y, and for a moved one
+        # unless r_q ^ r_q' is the row of the value.
         mixed = (same & ((row[:, None] ^ row) == row[value])) / moved
         return mixed + np.diag(self.variance(np.eye(self.num_values, dtype=np.int64)[value]))
 
@@ -268,6 +271,7 @@ def _best_blocks(num_values: int, epsilon: float) -> int:
 
     def total(blocks):
         fullest = -(-num_values // blocks)
+        # The sum of `variance` over all values, up to a factor and a term without B.
         return (e + 2 * blocks - 1) * (2 * num_values + fullest * (e - 1))
 
     return min((2**i for i in range(num_values.bit_length())), key=total)

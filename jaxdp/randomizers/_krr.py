@@ -90,6 +90,7 @@ class KRR(SupportOracle):
                 f"{self.epsilon!r}: a word of {word_bits} bits has no smaller probability than "
                 f"2**-{word_bits}."
             )
+        # (2**w - (k - 1) m) / m <= e**epsilon, solved for m; a lower bound on e**epsilon is safe.
         other = math.ceil(space / (exp_lower(self.epsilon) + k - 1))
         if other * k >= space:
             raise ValueError(
@@ -162,6 +163,7 @@ class KRRParams(DrawnCountsRound):
         """One user's report, int32[] in [0, k); a value outside the domain is clamped into it."""
         k = self.num_values
         value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
+        # How far round the domain from the value; below the threshold it is not used.
         step = (words[0] - self.threshold) % np.uint32(k - 1)  # 2**32 - threshold is a multiple
         other = value + 1 + step.astype(jnp.int32)
         other = jnp.where(other >= k, other - k, other)

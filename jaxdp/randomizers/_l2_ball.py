@@ -97,6 +97,7 @@ class L2Ball(VectorRandomizer):
         """The words by which an input on the sphere moves the threshold: a float32."""
         e = exp_lower(self.epsilon)
         limit = math.floor(_HALF * (e - 1) / (e + 1))
+        # Down to the 24 bits of a float32, so that params hold it exactly.
         excess = max(limit.bit_length() - 24, 0)
         return (limit >> excess) << excess
 
@@ -187,6 +188,7 @@ class L2BallParams(FloatVectorRound):
         axis, norm = direction(value, self.radius)
         normals = standard_normal(words[1 : 1 + self.dim])
         side = words[0] < self._threshold(norm)
+        # Turned unless it lies on the chosen side already.
         turn = (jnp.sum(axis * normals) >= 0) == side
         length = jnp.sqrt(jnp.sum(normals * normals))
         return normals * (jnp.where(turn, np.float32(1), np.float32(-1)) / length)

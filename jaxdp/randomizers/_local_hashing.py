@@ -188,6 +188,7 @@ class LocalHashingParams(SupportRound):
         top, mask = np.uint32(word_bits - 1), np.uint32(2**word_bits - 1)
 
         def times_x(z):
+            # x**word_bits is the polynomial without its leading term: what leaves at the top comes back.
             reduced = (z >> top) * np.uint32(_POLYNOMIALS[word_bits])
             return ((z << np.uint32(1)) & mask) ^ reduced
 
@@ -226,6 +227,7 @@ class LocalHashingParams(SupportRound):
         width = jnp.where(counted, width, np.uint32(0))
 
         def visit(point, lowest):
+            # Below the bucket the difference wraps to at least 2**32 - low, which no width exceeds.
             support = jnp.sum(point - low < width, dtype=jnp.int32)
             return point ^ flips[lowest], support
 

@@ -183,6 +183,7 @@ class MeanRandomizer(Randomizer[P_co]):
         return self._checked("value", value)
 
     def _checked(self, name: str, values: np.ndarray) -> np.ndarray:
+        # First, for NaN would pass any comparison of `check_range`.
         if not np.all(np.isfinite(values)):
             raise ValueError(f"{name} must be finite, got NaN or inf.")
         self.check_range(name, values)
@@ -303,6 +304,7 @@ def check_norms(name: str, values: np.ndarray, field: str, most: float, order: i
       most: the largest norm.
       order: 1 or 2.
     """
+    # An infinite norm is refused as any other that is too large.
     with np.errstate(over="ignore"):
         worst = np.max(np.linalg.norm(values, order, axis=-1))
     if worst > most * _SLACK:
@@ -330,6 +332,7 @@ def into_unit_ball(
 
     Entries beyond 1e15 radii count as that many.
     """
+    # The squares of 2**20 such entries sum to 1e36: float32 can hold the norm.
     far = np.float32(1e15)
     scaled = jnp.nan_to_num(values.astype(jnp.float32)) * (np.float32(1) / jnp.asarray(radius))
     scaled = jnp.clip(scaled, -far, far)

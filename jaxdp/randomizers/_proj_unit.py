@@ -97,6 +97,7 @@ class ProjUnit(CapRandomizer):
 
     def _length(self) -> float:
         """The length 1 / (m R) of a decoded report for the unit ball."""
+        # R = E |Q u|, a ratio of mean norms of Gaussian vectors of R^l and R^D.
         projected = half_ratio(self.num_projected) / half_ratio(self.dim + 1)
         return 1 / (self._solution().cap.gamma * projected)
 
@@ -183,6 +184,7 @@ class ProjUnitParams(FloatVectorRound):
         along, across = cap_coordinate(
             words, first, self.num_projected, in_cap, self.cap_mass, self.level
         )
+        # 1 - T**2 = 1 - X**2 + X**2 (1 - |Q u|**2), a sum that does not cancel.
         across = jnp.sqrt(across**2 + along**2 * (lost / (kept + lost)))
         return along * jnp.sqrt(kept / (kept + lost)), across
 

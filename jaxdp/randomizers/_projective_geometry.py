@@ -226,6 +226,7 @@ class ProjectiveGeometryResponse(SupportOracle):
         member[hyperplane] = 1
         # Column q: which points of S_v, v the user's value, are in S_q as well.
         common = member[(hyperplane[:, None] - value + np.arange(k)) % points]
+        # Any two hyperplanes share the same number of points.
         both = np.where(np.eye(k, dtype=bool), hyperplane.size, shared)
         p, q = map(float, self.probabilities())
         mean = np.where(np.arange(k) == value, p, q)

@@ -118,6 +118,7 @@ class BinRandomizer(Randomizer[P_co]):
     def extreme_inputs(self) -> np.ndarray:
         """The first two bins, the middle one and the last."""
         k = self.num_values
+        # For k < 4 some of these are one bin.
         return np.unique(np.array([0, 1, k // 2, k - 1], np.int32))
 
     def one_user(self, value: np.ndarray) -> tuple[np.ndarray, None]:

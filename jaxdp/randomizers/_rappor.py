@@ -152,6 +152,7 @@ class Rappor(LinearOracle):
                 f"2**-{word_bits}."
             )
         flip = math.ceil(space / (exp_lower(self.epsilon / share) + 1))
+        # The share of epsilon was rounded: the condition itself decides.
         while Fraction(space - flip, flip) ** share > exp_lower(self.epsilon):
             flip += 1
         if 2 * flip >= space:

@@ -159,6 +159,7 @@ class SupportOracle(FrequencyOracle[P_co]):
         del inputs
         counts = check_bins(counts, self.num_values)
         user, other, gap = self._spreads()
+        # N_v is a sum of independent bits: p for users of value v, q for all others.
         return (counts * user + (counts.sum() - counts) * other) / gap**2
 
     def worst_case_variance(self, num_users: int) -> float:
@@ -222,6 +223,8 @@ def symmetric_noise(
     """
     p, q = probabilities
     with_user, others = joint
+    # Variances and covariances of the support bits of the user's value and of others; dividing the
+    # bits by p - q makes an estimate of them.
     each = p * (1 - p), with_user - p * q, q * (1 - q), others - q * q
     return SymmetricNoise.of(*(float(c / (p - q) ** 2) for c in each))
 
@@ -251,6 +254,7 @@ def table_noise(params: DrawnCountsRound, num_values: int) -> TableNoise:
         reports = Count.of(np.eye(params.num_reports, dtype=np.int64))
         values = jnp.eye(num_values, dtype=float)
         decoder, law = (np.asarray(x) for x in _decoder_and_law(params, reports, values))
+    # `report_law` is known up to a constant.
     return TableNoise(law / law.sum(axis=1, keepdims=True), decoder.T)
 
 

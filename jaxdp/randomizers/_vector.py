@@ -112,6 +112,7 @@ class VectorRandomizer(MeanRandomizer[P_co]):
         """The largest variance of an entry of the estimated mean over all data sets; exact."""
         n = check_int("num_users", num_users, low=1)
         along, across = self.second_moments()
+        # Linear in the mean square of an entry, so largest at an end of its range [0, radius**2].
         return self.radius**2 * max(across, along - 1) / n
 
     def check_population(self, population: Population) -> None:
@@ -221,6 +222,8 @@ def padded_self_moments(
         across, skew = (1 - m2) / d, -(m3 - m * m2) / d
         both = (square - (m4 - 2 * m * m3 + m**2 * m2)) / d
         quartic = (1 - 2 * m2 + m4) / (d * (d + 2))
+    # Odd powers of V have mean 0, and E (V^T D V)**2 = w4 (2 tr D**2 + (tr D)**2), with D across u,
+    # whose tr D**2 is size - 2 bent + axial**2.
     turned = units @ weights
     axial, bent = np.sum(turned * units, axis=1), np.sum(turned**2, axis=1)
     size, trace = np.sum(weights**2), np.trace(weights) - axial  # trace of D across u
@@ -334,11 +337,13 @@ class FloatVectorRound(VectorRound):
 
 def sphere_grid(dim: int) -> int:
     """Steps of the grid for 1 in a unit vector, whose entries have mean squares of 1 / dim."""
+    # A power of two, so that scaling by it is exact.
     return GRID * 2 ** math.ceil(math.log2(dim + 1) / 2)
 
 
 def to_grid(steps: Float[Array, " m"], word: jax.Array, largest: int) -> Int32[Array, " m"]:
     """Numbers rounded up or down at random, without bias; one word decides for all of them."""
+    # 24 bits, which float32 holds exactly.
     dither = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
     rounded = jnp.floor(steps + dither)
     return jnp.clip(rounded, -np.float32(largest), np.float32(largest)).astype(jnp.int32)

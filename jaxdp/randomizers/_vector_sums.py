@@ -47,6 +47,7 @@ def sum_parts(
     users = counts.f64()
     num_values = users.shape[0]
     spread = max(_LANES, num_values)
+    # As many are enough: the sum of ceil(users / share) is at most spread + num_values.
     num_lanes = spread + num_values
     share = jnp.maximum(jnp.ceil(jnp.sum(users) / spread), 1.0)
     lanes_of = jnp.ceil(users / share)

@@ -132,4 +132,5 @@ def _extreme_population(spec: Randomizer[Any]) -> Population:
     if of_kind(MeanRandomizer, spec) is not None:
         return Population.from_histogram(USERS // 6 * np.arange(1, len(inputs) + 1), inputs)
     number = int(np.max(inputs)) + 1
+    # Different numbers, so that an estimate of the wrong bin is seen.
     return Population.from_histogram(50 + 50 * (np.arange(number) % 7))

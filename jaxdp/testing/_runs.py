@@ -248,6 +248,7 @@ def _same_reports(subject: Subject, actual: Tree, expected: Tree) -> None:
         elif jnp.issubdtype(other.dtype, jnp.floating):
             np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6 * np.abs(other).max())
         else:
+            # In 64 bits, where differences of words do not wrap.
             apart = np.abs(np.asarray(mine, np.int64) - np.asarray(other, np.int64))
             assert apart.max() <= 1, f"reports differ by {apart.max()}"
             assert (apart > 0).mean() <= 0.01, f"{(apart > 0).mean():.1%} of the entries differ"
