@@ -104,6 +104,7 @@ class TableNoise(CountNoise):
         return self._own(weights) if self.counted else None
 
     def forms(self, queries: np.ndarray) -> np.ndarray:
+        # E (w^T y)**2 - w_v**2: the estimate from a user of value v has the mean e_v.
         return np.square(queries @ self.decoder) @ self.law.T - queries**2
 
     def times(self, rows: np.ndarray) -> np.ndarray:

@@ -3,13 +3,14 @@
 import functools
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer
 from .._contract import Population, Tree, Words, Work, field, params, spec, static
@@ -18,7 +19,7 @@ from .._x64 import compiled_in_float64
 from ..random import Count, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import DrawnCountsRound
-from ._randomizer import BinRandomizer, check_bins, check_law, check_word_bits
+from ._randomizer import BinRandomizer, check_bins, check_law, check_word_bits, values_of
 
 MAX_VALUES = 2**11
 _FARTHEST = 2**52  # from 0, of the smallest integer
@@ -104,7 +105,7 @@ class DiscreteLaplace(BinRandomizer):
     def _tails(self, word_bits: int) -> np.ndarray:
         return _tails(self._reach, self.epsilon, check_word_bits(word_bits))
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+    def channel(self, word_bits: int = 32, inputs: ArrayLike | None = None) -> list[list[Fraction]]:
         """The exact `Pr[report = y | x]`, row x of the inputs, column y.
 
         Args:
@@ -117,7 +118,7 @@ class DiscreteLaplace(BinRandomizer):
         def words(x, y):
             return beyond[x] if y == 0 else beyond[d - x] if y == d else point[abs(y - x)]
 
-        rows = range(d + 1) if inputs is None else inputs
+        rows = values_of(inputs, d + 1)
         return [[Fraction(words(x, y), space) for y in range(d + 1)] for x in rows]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
@@ -140,7 +141,7 @@ class DiscreteLaplace(BinRandomizer):
         x = np.arange(self.num_values) - middle
         return _expected(scores**2, *_words(self._tails(32), 32)) / 2.0**32 - x**2
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of the mean, float64[].
 
         Args:
@@ -156,14 +157,14 @@ class DiscreteLaplace(BinRandomizer):
         n = check_int("num_users", num_users, low=1)
         return float(self.report_variances().max()) / n
 
-    def truth(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The target: the mean of the users' integers, float64[]."""
         del inputs
         counts = check_bins(counts, self.num_values).astype(np.float64)
         return np.asarray(self.low + np.sum(counts * np.arange(counts.size)) / counts.sum())
 
     def population_truth(
-        self, probabilities: Any, num_users: int, inputs: Tree = None
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> np.ndarray:
         """The mean of the distribution that users are drawn from, float64[]."""
         del num_users, inputs

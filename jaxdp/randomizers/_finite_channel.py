@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Epsilon, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
@@ -165,7 +166,7 @@ class FiniteChannel(LinearOracle):
         halves = None if decoder is None else split(decoder)
         return FiniteChannelParams(thresholds(self, word_bits), halves, word_bits)
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+    def channel(self, word_bits: int = 32, inputs: ArrayLike | None = None) -> list[list[Fraction]]:
         """The exact `Pr[report = y | x]`, row x of the inputs (of all values if None), column y."""
         weights, space = self.weights(word_bits), 2**word_bits
         rows = weights if inputs is None else weights[np.asarray(inputs)]

@@ -3,12 +3,12 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Epsilon, Optional, Real
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
@@ -32,7 +32,7 @@ _STEPS = (2**8, 2**10, 2**12, 2**15, 2**17, 2**19)  # in sigma; from 2**13 on tw
 _LARGEST_INPUT = 2**14  # in grid steps, so that the parts of a step fit an int32
 
 
-def check_steps(name: str, value: Any) -> int:
+def check_steps(name: str, value: object) -> int:
     """A power of two from 2**6 to 2**19."""
     steps = check_int(name, value, low=2**6, high=_STEPS[-1])
     if steps & (steps - 1):
@@ -242,7 +242,7 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
         bound = rounded_delta(self.epsilon, self.sigma, self.radius, self.noise, self.dim)
         return min(bound, 1.0)
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of reports of a value.
 
         Args:
@@ -280,11 +280,11 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
         fourth = np.full(len(means), 2 * self._variance**2 * np.sum(weights**2))
         return SelfMoments(np.zeros(means.shape), fourth)
 
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one report: the value, and a multiple of I."""
         return self.check_value(value), self._variance * np.eye(self.dim)
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The variance of each entry of the mean, float64[dim].
 
         Args:

@@ -6,12 +6,12 @@ import functools
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
@@ -26,7 +26,7 @@ MIN_EPSILON, MAX_EPSILON = 2e-10, 30.0
 _DIGITS = decimal.Context(prec=60, Emin=-99999, Emax=99999)
 
 
-def _check_epsilon(name: str, value: Any) -> float:
+def _check_epsilon(name: str, value: object) -> float:
     """A privacy parameter for which 64 bits of a mass are enough."""
     epsilon = check_epsilon(value, name)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
@@ -234,7 +234,9 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
             return log_upper(masses.worst_ratio())
         return log_upper(masses.worst_step() ** (2 * self.num_levels))
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact probabilities of the reports of numbers; None for vectors.
 
         Args:
@@ -268,7 +270,7 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         size = self.num_levels
         return None if self.dim is not None else np.arange(-size, size + 1, dtype=np.int32)
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of reports of a value.
 
         Args:
@@ -278,7 +280,8 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         Returns:
           float64[n].
         """
-        reports = np.asarray(reports).reshape(len(reports), -1)
+        reports = np.asarray(reports)
+        reports = reports.reshape(len(reports), -1)
         value = np.asarray(self.check_value(value), np.float32).reshape(-1)
         levels, weights = _pieces(self._steps(value))
         with np.errstate(divide="ignore"):
@@ -312,7 +315,7 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         each = (1 - share) * noise[low + size] + share * noise[other + size] + share * (1 - share)
         return each * self._unit**2
 
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the covariance of one report; of numbers, for each of an array."""
         value = self.check_value(value)
         if self.dim is None:
@@ -323,7 +326,7 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         covariance = np.diag(noise) + centred.T @ (weights[:, None] * centred)
         return value, self._unit**2 * covariance
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of each entry of the mean, float64 of the shape of a value.
 
         Args:
@@ -389,6 +392,7 @@ class _Facts:
 
     def __init__(self, masses: LaplaceMasses, size: int):
         tails, half = masses.tails(), masses.half
+        # At the input J: J = mean inside + (J + excess) (Pr[report J] - Pr[report -J]).
         mean = sum(r * (half[size - r] - half[size + r]) for r in range(1, size))
         ends = tails[0] - tails[-1]  # of J less of -J, at the input J
         self.excess = float(Fraction(size * 2**64 - mean, ends) - size)

@@ -68,6 +68,7 @@ class Steps(NamedTuple):
 
     def levels(self, dither: jax.Array) -> jax.Array:
         """The integer levels for dithers in [0, 2**16), uniform; unbiased, of L1 norm at most J."""
+        # One dither rounds all cumulative sums: their differences cannot add up to more than J.
         last, first = ((at + dither) >> np.int32(16) for at in (self.ends, self.before()))
         return self.signs * (last - first)
 

@@ -188,7 +188,7 @@ class LocalHashingParams(SupportRound):
         top, mask = np.uint32(word_bits - 1), np.uint32(2**word_bits - 1)
 
         def times_x(z):
-            # x**word_bits is the polynomial without its leading term: what leaves at the top comes back.
+            # x**word_bits is the polynomial without its leading term.
             reduced = (z >> top) * np.uint32(_POLYNOMIALS[word_bits])
             return ((z << np.uint32(1)) & mask) ^ reduced
 

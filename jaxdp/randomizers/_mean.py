@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -223,7 +223,7 @@ class MeanRound(Round[dict[str, Count]]):
     A subclass has the leaf `unit`, what 1 in a report stands for.
     """
 
-    unit: Any  # float64[]
+    unit: Float[Array | np.ndarray, ""]
 
     @property
     @abc.abstractmethod

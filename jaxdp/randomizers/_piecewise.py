@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
@@ -21,7 +22,7 @@ from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_scale
 _MOST_LEVELS = 2**13
 
 
-def _check_epsilon(name: str, value: Any) -> float:
+def _check_epsilon(name: str, value: object) -> float:
     epsilon = check_epsilon(value, name)
     if not 1e-6 <= epsilon <= 40:
         raise ValueError(
@@ -175,7 +176,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         masses = self.window().masses()
         return log_upper(Fraction(max(masses), min(masses)))
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]]:
+    def channel(self, word_bits: int = 32, inputs: ArrayLike | None = None) -> list[list[Fraction]]:
         """The exact probabilities of the reports.
 
         Args:
@@ -206,7 +207,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         cells = self.window().cells
         return np.arange(1 - cells, cells, 2, dtype=np.int32)
 
-    def log_density(self, reports: Any, value: Any) -> np.ndarray:
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of reports of a value.
 
         Args:
@@ -243,12 +244,12 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         mixed = (1 - share) * each[low + size] + share * each[np.minimum(low + 1, size) + size]
         return mixed + share * (1 - share) * self._level**2
 
-    def moments(self, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the variance of one report, float64[] each."""
         value = self.check_value(value)
         return value, self._spread(value)
 
-    def variance(self, counts: Any, inputs: Tree = None) -> np.ndarray:
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of the mean, float64[].
 
         Args:

@@ -126,9 +126,14 @@ class BinRandomizer(Randomizer[P_co]):
         return (np.arange(self.num_values) == value).astype(np.int64), None
 
 
+def values_of(inputs: ArrayLike | None, num_values: int) -> list[int]:
+    """The values of the rows of a channel: the inputs, or all values if there are none given."""
+    return list(range(num_values)) if inputs is None else np.asarray(inputs).tolist()
+
+
 def listed_rows(num_values: int, num_reports: int, inputs: ArrayLike | None) -> list[int] | None:
-    """The values of the rows of a channel: the inputs, or all values; None if it is too large."""
-    values = list(range(num_values)) if inputs is None else np.asarray(inputs).tolist()
+    """The values of the rows of a channel; None if it is too large to list."""
+    values = values_of(inputs, num_values)
     return values if len(values) * num_reports <= _MAX_ENTRIES else None
 
 

@@ -20,7 +20,7 @@ from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial, everyone, multinomial
 from ._exact import exp_lower, log_upper
-from ._randomizer import check_word_bits
+from ._randomizer import check_word_bits, values_of
 from ._support import LinearOracle
 
 MAX_VALUES = 2**11
@@ -255,13 +255,12 @@ class Rappor(LinearOracle):
         ]
         share = Fraction(1, self.num_cohorts)
         filters = bloom_filters(self.design).astype(int).tolist()
-        values = range(self.num_values) if inputs is None else np.asarray(inputs).tolist()
         return [
             [
                 share * math.prod(law[b][m] for b, m in zip(filters[c][x], column, strict=True))
                 for c, column in zip(reports[:, 0].tolist(), ones, strict=True)
             ]
-            for x in values
+            for x in values_of(inputs, self.num_values)
         ]
 
     def _bit_variances(self) -> tuple[float, float]:

@@ -4,13 +4,13 @@ import functools
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer, Optional
 from .._contract import TallyLaw, Tree, Words, Work, field, params, spec, static
@@ -19,7 +19,7 @@ from .._x64 import compiled_in_float64
 from ..random import Count, binomial, everyone, multinomial, multivariate_hypergeometric
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
-from ._randomizer import check_word_bits
+from ._randomizer import check_word_bits, values_of
 from ._support import SupportOracle, SupportRound, symmetric_noise
 
 MAX_VALUES = 2**20
@@ -182,7 +182,9 @@ class SubsetSelection(SupportOracle):
                 row[v // 32] |= np.uint32(1 << v % 32)
         return packed
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact probabilities of the sets, a row for each input, columns as in `reports`.
 
         Args:
@@ -197,7 +199,7 @@ class SubsetSelection(SupportOracle):
         outside = (1 - empty) * (1 - inclusion) / math.comb(k - 1, d)
         return [
             [empty if not s else inside if x in s else outside for s in sets]
-            for x in (range(k) if inputs is None else inputs)
+            for x in values_of(inputs, k)
         ]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:

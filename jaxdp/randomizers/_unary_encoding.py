@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, UInt32
+from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer
 from .._contract import TallyLaw, Tree, Words, field, params, spec, static
@@ -15,7 +16,7 @@ from .._x64 import compiled_in_float64
 from ..random import Count, binomial, everyone, sum_integers
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
-from ._randomizer import check_word_bits
+from ._randomizer import check_word_bits, values_of
 from ._support import SupportOracle, SupportRound, symmetric_noise
 
 MAX_VALUES = 2**20
@@ -125,7 +126,9 @@ class UnaryEncoding(SupportOracle):
         p, q = self.probabilities()
         return p * q, q * q
 
-    def channel(self, word_bits: int = 32, inputs: Any = None) -> list[list[Fraction]] | None:
+    def channel(
+        self, word_bits: int = 32, inputs: ArrayLike | None = None
+    ) -> list[list[Fraction]] | None:
         """The exact probabilities of all reports, row x, column as in `reports`; None for k > 16.
 
         Args:
@@ -139,13 +142,12 @@ class UnaryEncoding(SupportOracle):
         k = self.num_values
         others = [q**ones * (1 - q) ** (k - 1 - ones) for ones in range(k)]
         ones = reports.sum(axis=1).tolist()
-        rows = range(k) if inputs is None else inputs
         return [
             [
                 p * others[m - 1] if bit else (1 - p) * others[m]
                 for m, bit in zip(ones, reports[:, x].tolist(), strict=True)
             ]
-            for x in rows
+            for x in values_of(inputs, k)
         ]
 
     def exact_epsilon(self, word_bits: int = 32) -> float:

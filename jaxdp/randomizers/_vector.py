@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -247,7 +247,7 @@ class VectorRound(MeanRound):
       dim: static.
     """
 
-    radius: Any  # Float32[Array, ""]
+    radius: Float32[Array | np.ndarray, ""]
     dim: int
 
     @abc.abstractmethod
