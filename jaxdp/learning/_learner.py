@@ -89,7 +89,7 @@ class Learner(AdditiveProtocol[Params[Any]]):
 
     def labelled_histogram(
         self, positive: ArrayLike, negative: ArrayLike
-    ) -> Int64[np.ndarray, " 2k"]:
+    ) -> Int64[np.ndarray, " bins"]:
         """The histogram of labelled examples, for `Population.from_histogram`.
 
         Args:
@@ -116,7 +116,7 @@ class Learner(AdditiveProtocol[Params[Any]]):
         return self._check_size(both, "positive and negative")
 
     @staticmethod
-    def select(losses: ArrayLike) -> Int64[np.ndarray, "*n"]:
+    def select(losses: ArrayLike) -> Int64[np.ndarray | np.int64, "*n"]:
         """The concept of the least estimated loss; the first of several.
 
         Args:

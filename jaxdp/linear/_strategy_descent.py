@@ -144,7 +144,7 @@ def _sizes(free: dict[str, jax.Array], scale: Float[Array, ""] | float) -> Float
 
 
 def _project(
-    share: Float[Array, "m k"],
+    share: Float[Array | np.ndarray, "m k"],
     sizes: Float[Array | np.ndarray, " m"],
     scale: Float[Array, ""] | float,
     *,
@@ -157,7 +157,7 @@ def _project(
     """
     need = (1 - jnp.sum(sizes)) / (scale - 1)  # sum_y z_y u_yv of a column of Q that sums to 1
 
-    def step(_: int, bracket: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def step(_: jax.Array, bracket: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         shift, low, high = bracket
         moved = share + shift[None, :]
         have = _PRECISION(sizes, jnp.clip(moved, 0, 1))
@@ -226,7 +226,7 @@ def _descend(
 
     optimizer = optax.scale_by_adam(0.9, 0.99)
 
-    def step(_: int, state: _State) -> _State:
+    def step(_: jax.Array, state: _State) -> _State:
         free, share = state.free, state.free["share"]
         prior = jax.nn.softmax(state.log_prior) if fixed is None else fixed
         sizes, pull = jax.vjp(
