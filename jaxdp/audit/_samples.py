@@ -163,7 +163,7 @@ def _decode_one(params: Round[Any], report: Tree) -> jax.Array:
 
 
 @jax.jit
-def _decoded(params: Round[Any], reports: Tree, directions: np.ndarray) -> jax.Array:
+def _decoded(params: Round[Any], reports: Tree, directions: jax.Array | np.ndarray) -> jax.Array:
     """Each report alone, decoded, along each direction; float32[n, m]."""
 
     def one(report):

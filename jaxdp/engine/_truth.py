@@ -74,7 +74,7 @@ def known_histogram(population: Population, kind: str) -> np.ndarray | None:
 def find_truth(
     protocol: Described,
     population: Population,
-    given: np.ndarray | None,
+    given: np.ndarray | str | None,
     kind: str,
     counts: Count | None,
 ) -> np.ndarray | None:
@@ -82,7 +82,7 @@ def find_truth(
     if kind == "none":
         return None
     if kind == "given":
-        return given
+        return np.asarray(given)
     inputs = jax.tree.map(np.asarray, population.inputs)
     if kind == "population":
         p = population.probabilities()

@@ -12,7 +12,7 @@ import dataclasses
 import math
 
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from .._spec import check_epsilon
 from ._approx import gamma2_approx

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._spec import check_int
 
