@@ -79,6 +79,7 @@ class StrangerParams(Through):
     def estimate(self, outcome, /):
         k = self.inner.num_values
         p, q = self.inner.probabilities()
+        # The sums are 2 N_v - N_{v-1} of the numbers N of reports.
         matrix = jnp.asarray(np.linalg.inv(2 * np.eye(k) - np.roll(np.eye(k), 1, axis=0)))
         reports = jnp.sum(matrix * outcome["entries"].f64()[None], axis=-1)
         return (reports - outcome["users"].f64() * q) / (p - q)
@@ -127,6 +128,7 @@ class OneCoordinateParams(MeanRound):
 
     def from_bits(self, words, value, /):
         j = (words[0] % np.uint32(self.dim)).astype(jnp.int32)
+        # 24 bits, which float32 holds exactly.
         threshold = (0.5 + self.scale * value[j]) * np.float32(2**24)
         sign = jnp.where((words[1] >> 8).astype(jnp.float32) < threshold, 1, -1)
         return sign * (jnp.arange(self.dim, dtype=jnp.int32) == j).astype(jnp.int32)

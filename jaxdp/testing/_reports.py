@@ -92,6 +92,7 @@ def density_is_that_of_the_sampler(subject: Subject) -> None:
             bounds = (np.exp(-epsilon) * 0.999, np.exp(epsilon) * 1.001)
             check_mean(ratio[:, None], 1.0, bounds=bounds)
         back = np.exp(_log_ratios(subject, samples[j], values[i], values[j]))
+        # Independent draws, one from each law: the difference has mean 0 where the overlaps agree.
         difference = np.minimum(ratio, 1.0)[:half] - np.minimum(back, 1.0)[:half]
         check_mean(difference[:, None], 0.0, bounds=(-1.0, 1.0))
     distinct = np.exp(_log_ratios(subject, samples[0], values[-1], values[0]))

@@ -78,6 +78,7 @@ def outcome_is_the_tally_of_the_reports(subject: Subject) -> None:
 
     def report(user: jax.Array, value: Tree) -> Tree:
         words = user_words(stream, Count.of(user), params.num_words)
+        # As the engine hands them over.
         return params.from_bits(words if params.lazy_words else words[:], value)
 
     values = population.at(np.arange(population.num_users))
@@ -204,6 +205,7 @@ def runs_agree_inside_jit_and_vmap(subject: Subject) -> None:
 
         alone = np.stack([run(spec, population, k, method=method) for k in keys])
         inside = jax.jit(jax.vmap(once, in_axes=(None, 0)))(population, keys)
+        # A 32-bit program of the caller has no float64 to return.
         assert inside.dtype == np.float32
         subject.close(inside, alone, 1e-6, method)
 
