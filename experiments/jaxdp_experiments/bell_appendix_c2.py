@@ -7,8 +7,8 @@ analyst learns the result. Circuits of both kernels, with noise inside:
 
   * x < y, of which AUC is made, with randomized response: one word against a public threshold.
   * `|x - y|`, Gini's mean difference, with discrete Laplace noise clamped to the range: one word
-    against 2**k - 1 thresholds, for small k. Given the same words the result is, bit for bit, that
-    of the simulated `PairSampling(..., noise="discrete_laplace")`.
+    against 2**k - 1 thresholds, for small k. Its law is, exactly, that of the simulated
+    `PairSampling(..., noise="discrete_laplace")`, which reads the same numbers from a table.
   * `|x - y|` with two-sided geometric noise for any k: a geometric number has independent bits, the
     j-th being 1 with probability a**(2**j) / (1 + a**(2**j)); two such numbers are subtracted. They
     are cut at a probability of 2**-40, and the bits' probabilities rounded to words: the law is
@@ -159,7 +159,7 @@ class Gates:
             return comparison(k, int(KRR(2, self.epsilon).build().threshold) if noisy else None)
         if self.noise == "discrete Laplace":
             params = DiscreteLaplace(0, largest, self.epsilon).build()
-            return difference(k, tuple(int(t) for t in np.asarray(params.thresholds)))
+            return difference(k, tuple(int(t) for t in np.asarray(params.tails)[::-1]))
         if self.noise == "geometric":
             decay = self.epsilon / largest
             # Pr[G >= 2**size] = e**(-decay 2**size), which is at most 2**-CUT_BITS.

@@ -49,7 +49,9 @@ class EncodedRound(Through[T]):
         draft = self.inner.draft
         if draft is None:
             return None
-        return Draft(draft.num_words, lambda words, held: draft.reports(words, self.encode(held)))
+        return dataclasses.replace(
+            draft, reports=lambda words, held: draft.reports(words, self.encode(held))
+        )
 
     @property
     def law(self) -> TallyLaw[T] | None:

@@ -5,11 +5,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from .._spec import Tree
 from .._x64 import compiled_in_float64
-from ..random import Count, Stream, multinomial, stream, words, words_at
+from ..random import AliasTable, Count, Stream, alias_table, multinomial, stream, words, words_at
 from ._source import Reader, Source, values_of
 
 _BITS = 32
@@ -20,21 +19,18 @@ _BITS = 32
 class DistributionSource(Source):
     """Independent users; user i's value is a function of its word in the population's stream.
 
-    Probabilities are realised as multiples of 2**-32 that sum to exactly 1, by an alias table: the
-    upper bits of a word choose a cell, the lower bits one of the cell's two values.
+    Probabilities are realised as multiples of 2**-32 that sum to exactly 1, by an alias table.
 
     Attributes:
       weights: Count[k], the realised probabilities times 2**32.
-      edge: uint32[2**b], words below it in the lower bits mean the cell's own value.
-      alias: int32[2**b], the other value of each cell.
+      table: draws a user's bin from a word.
       size: Count[].
       values: what the bins stand for, a pytree of arrays with k rows; None for the bins.
       key: the trial's key; None while unbound.
     """
 
     weights: Count
-    edge: jax.Array
-    alias: jax.Array
+    table: AliasTable
     size: Count
     values: Tree = None
     key: jax.Array | None = None
@@ -45,10 +41,8 @@ class DistributionSource(Source):
     def make(cls, probabilities: np.ndarray, num_users: int, values: Tree) -> "DistributionSource":
         """The source of float64 probabilities that sum to 1."""
         weights = _integer_weights(probabilities)
-        edge, alias = _alias_table(weights)
-        return cls(
-            Count.of(weights), jnp.asarray(edge), jnp.asarray(alias), Count.of(num_users), values
-        )
+        table = jax.tree.map(jnp.asarray, alias_table(weights, _BITS))
+        return cls(Count.of(weights), table, Count.of(num_users), values)
 
     @property
     def num_values(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -81,11 +75,7 @@ class DistributionSource(Source):
         return read
 
     def _value(self, word: jax.Array) -> Tree:
-        low = _BITS - (self.edge.shape[0].bit_length() - 1)
-        cell = lax.shift_right_logical(word, np.uint32(low)).astype(jnp.int32)
-        rest = word & np.uint32(2**low - 1)
-        index = jnp.where(rest < self.edge[cell], cell, self.alias[cell])
-        return values_of(self.values, index)
+        return values_of(self.values, self.table.draw(word))
 
     @property
     def inputs(self) -> Tree:
@@ -111,26 +101,3 @@ def _integer_weights(probabilities: np.ndarray) -> np.ndarray:
     order = np.argsort(weights - exact, kind="stable")
     weights[order[:missing]] += 1
     return weights
-
-
-def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vose's alias table in integers: every cell holds 2**32 / cells words of at most two values.
-
-    One cell at least is more than needed (`edge` must stay below 2**32), so a value that has the
-    whole of a cell is its alias as well and the edge does not matter.
-    """
-    cells = max(2, 1 << (len(weights) - 1).bit_length())
-    capacity = 2**_BITS // cells
-    left = [*map(int, weights), *[0] * (cells - len(weights))]
-    edge, alias = np.zeros(cells, np.uint32), np.arange(cells, dtype=np.int32)
-    small = [v for v, w in enumerate(left) if w < capacity]
-    large = [v for v, w in enumerate(left) if w >= capacity]
-    # What is left is a capacity for each cell that is not full yet, in integers: while one is
-    # short, another value has too much, and `large` cannot run out.
-    while small:
-        cell, donor = small.pop(), large[-1]
-        edge[cell], alias[cell] = left[cell], donor
-        left[donor] -= capacity - left[cell]
-        if left[donor] < capacity:
-            small.append(large.pop())
-    return edge, alias

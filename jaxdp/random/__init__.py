@@ -3,6 +3,8 @@
 from jaxdp_kernels.threefry_words import TILE as TILE
 from jaxdp_kernels.threefry_words import UserWords as UserWords
 
+from ._alias import AliasTable as AliasTable
+from ._alias import alias_table as alias_table
 from ._binomial import binomial as binomial
 from ._count import Count as Count
 from ._count import merge as merge
@@ -11,9 +13,7 @@ from ._gamma import normal as normal
 from ._hypergeometric import hypergeometric as hypergeometric
 from ._hypergeometric import multivariate_hypergeometric as multivariate_hypergeometric
 from ._multinomial import multinomial as multinomial
-from ._noise import AliasTable as AliasTable
 from ._noise import NormalNoise as NormalNoise
-from ._noise import alias_table as alias_table
 from ._normal import standard_normal as standard_normal
 from ._permutation import permute as permute
 from ._tally import everyone as everyone

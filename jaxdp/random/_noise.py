@@ -1,4 +1,4 @@
-"""Integer noise from tables: alias tables of exact masses, and rounded normals.
+"""Integer noise from tables of exact masses: rounded normals.
 
 A table holds masses that are integers and add up to a power of two, so that what a user adds has a
 law of rational numbers, whatever the processor: there are no last bits of floats that could tell
@@ -15,90 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from ._alias import AliasTable, alias_table
+
 REACH = 9.25
 """Standard deviations at which normal noise ends: more have a probability of 2.3e-20."""
 
 _GUARD = 160  # fractional bits of the numbers that masses are computed with
 _COARSE = 2**8  # standard deviation of the multiples of two-level noise
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class AliasTable:
-    """Draws an index from one word, and from a second one where the first leaves a tie.
-
-    The low bits of a word choose a column; the others are compared with the column's threshold,
-    below which the index is the column itself, and otherwise its alias (Walker 1977). A threshold
-    has 32 bits more than they: where they are equal to its upper bits a second word decides.
-
-    Attributes:
-      packed: uint32[2**a], the upper bits of each threshold above the a bits of the alias.
-      lower: uint32[2**a], the lower 32 bits of each threshold.
-    """
-
-    packed: UInt32[Array | np.ndarray, " columns"]
-    lower: UInt32[Array | np.ndarray, " columns"]
-
-    @property
-    def column_bits(self) -> int:
-        """The bits of a word that choose the column, a."""
-        return self.packed.shape[-1].bit_length() - 1
-
-    def draw(
-        self, word: UInt32[Array, "*s"], second: UInt32[Array, "*s"], spare: int = 0
-    ) -> Int32[Array, "*s"]:
-        """The index that each pair of words leads to, in [0, 2**a).
-
-        Args:
-          word: the first words.
-          second: the second words.
-          spare: upper bits of the first words that are not used, static.
-        """
-        column, rest, limit, alias = self._read(word, spare)
-        tie = (rest == limit) & (second < jnp.asarray(self.lower)[column])
-        return jnp.where((rest < limit) | tie, column, alias).astype(jnp.int32)
-
-    def draft(
-        self, word: UInt32[Array, "*s"], spare: int = 0
-    ) -> tuple[Int32[Array, "*s"], Bool[Array, "*s"]]:
-        """The index that each first word leads to, and whether no second one is needed."""
-        column, rest, limit, alias = self._read(word, spare)
-        return jnp.where(rest < limit, column, alias).astype(jnp.int32), rest != limit
-
-    def _read(
-        self, word: UInt32[Array, "*s"], spare: int
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """The column of a word, its other bits, and the column's threshold and alias."""
-        a = np.uint32(self.column_bits)
-        low = np.uint32(2 ** int(a) - 1)
-        entry = jnp.asarray(self.packed)[word & low]
-        rest = (word >> a) & np.uint32(2 ** (32 - spare - int(a)) - 1)
-        return word & low, rest, entry >> a, entry & low
-
-
-def alias_table(masses: tuple[int, ...], bits: int) -> AliasTable:
-    """The table of masses that add up to 2**bits; exact, by Vose's construction in integers.
-
-    Args:
-      masses: of the indices 0, 1, ...
-      bits: 64, or fewer where upper bits of the first word are spared.
-    """
-    a = max((len(masses) - 1).bit_length(), 1)
-    columns, capacity = 1 << a, 1 << (bits - a)
-    left = [*masses, *[0] * (columns - len(masses))]
-    threshold, alias = [0] * columns, list(range(columns))
-    small = [i for i, mass in enumerate(left) if mass < capacity]
-    large = [i for i, mass in enumerate(left) if mass >= capacity]
-    while small:
-        column, donor = small.pop(), large[-1]
-        threshold[column], alias[column] = left[column], donor
-        left[donor] -= capacity - left[column]
-        if left[donor] < capacity:
-            small.append(large.pop())
-    # What is left are full columns, whose alias is the column itself: their threshold is 0.
-    packed = [(t >> 32) << a | j for t, j in zip(threshold, alias, strict=True)]
-    lower = [t & (2**32 - 1) for t in threshold]
-    return AliasTable(np.array(packed, np.uint32), np.array(lower, np.uint32))
 
 
 @jax.tree_util.register_dataclass
@@ -166,21 +89,21 @@ class NormalNoise:
         self, words: UInt32[Array, "levels *s"], seconds: UInt32[Array, "levels *s"]
     ) -> Int32[Array, "*s"]:
         """Noise from words, and from second ones where there is a tie."""
-        noise = _signed(self.fine.draw(words[0], seconds[0], 1), words[0])
+        noise = _signed(self.fine.draw(words[0], seconds[0], spare=1), words[0])
         if self.coarse is None:
             return noise
-        coarse = _signed(self.coarse.draw(words[1], seconds[1], 1), words[1])
+        coarse = _signed(self.coarse.draw(words[1], seconds[1], spare=1), words[1])
         return noise + np.int32(self.spacing) * coarse
 
     def draft(
         self, words: UInt32[Array, "levels *s"]
     ) -> tuple[Int32[Array, "*s"], Bool[Array, "*s"]]:
         """Noise from first words alone, and whether there is no tie."""
-        size, sure = self.fine.draft(words[0], 1)
+        size, sure = self.fine.draft(words[0], spare=1)
         noise = _signed(size, words[0])
         if self.coarse is None:
             return noise, sure
-        size, also = self.coarse.draft(words[1], 1)
+        size, also = self.coarse.draft(words[1], spare=1)
         return noise + np.int32(self.spacing) * _signed(size, words[1]), sure & also
 
     def log_mass(self, noise: np.ndarray) -> np.ndarray:

@@ -39,7 +39,11 @@ def histogram(
 
 
 def sum_integers(
-    numbers: Shaped[Array, "n ..."], bound: int, mask: Bool[Array, " n"] | None = None
+    numbers: Shaped[Array, "n ..."],
+    bound: int,
+    mask: Bool[Array, " n"] | None = None,
+    *,
+    users_last: bool = True,
 ) -> Count:
     """The exact sum of integers or bools over users; it never wraps.
 
@@ -47,6 +51,8 @@ def sum_integers(
       numbers: of absolute value at most `bound`.
       bound: below 2**31, static.
       mask: which of them count; None for all.
+      users_last: whether they lie in memory with the users along the last axis, as the engine makes
+        reports but for `lazy_words`; static. The sum is the same: it reads what it adds in order.
 
     Returns:
       Count[...].
@@ -56,18 +62,23 @@ def sum_integers(
       >>> int(sum_integers(jnp.full(3, 2**30), 2**30))
       3221225472
     """
-    kept = everyone(numbers, mask)
-    if numbers.shape[0] * bound < 2**31:
-        # Users last: where reports were made so, they are added up as they are made.
-        terms = jnp.where(kept, jnp.moveaxis(numbers, 0, -1).astype(jnp.int32), 0)
-        return Count.of(jnp.sum(terms, axis=-1, dtype=jnp.int32))
-    if numbers.shape[0] > 2**15:  # so many 16-bit limbs add up below 2**31
-        half = numbers.shape[0] // 2
-        first = sum_integers(numbers[:half], bound, kept[:half])
-        return first + sum_integers(numbers[half:], bound, kept[half:])
-    terms = jnp.where(kept, jnp.moveaxis(numbers, 0, -1).astype(jnp.int32), 0)
-    high = jnp.sum(terms >> np.int32(16), axis=-1, dtype=jnp.int32)
-    low = jnp.sum(terms & np.int32(0xFFFF), axis=-1, dtype=jnp.int32)
+    counted = everyone(numbers, mask)
+    if numbers.shape[0] * bound >= 2**31 and numbers.shape[0] > 2**15:
+        half = numbers.shape[0] // 2  # 2**15 limbs of 16 bits add up below 2**31
+        parts = (slice(None, half), slice(half, None))
+        first, second = (
+            sum_integers(numbers[p], bound, counted[p], users_last=users_last) for p in parts
+        )
+        return first + second
+    if users_last:
+        numbers, axis = jnp.moveaxis(numbers, 0, -1), -1
+    else:
+        counted, axis = counted.reshape(-1, *[1] * (numbers.ndim - 1)), 0
+    terms = jnp.where(counted, numbers.astype(jnp.int32), 0)
+    if terms.shape[axis] * bound < 2**31:
+        return Count.of(jnp.sum(terms, axis=axis, dtype=jnp.int32))
+    high = jnp.sum(terms >> np.int32(16), axis=axis, dtype=jnp.int32)
+    low = jnp.sum(terms & np.int32(0xFFFF), axis=axis, dtype=jnp.int32)
     return Count.of(high).times(2**16) + Count.of(low)
 
 

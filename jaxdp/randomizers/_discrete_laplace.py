@@ -16,7 +16,7 @@ from .._checks import Epsilon, Integer
 from .._contract import Population, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count, merge, multinomial
+from ..random import AliasTable, Count, alias_table, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import DrawnCountsRound
 from ._randomizer import BinRandomizer, check_bins, check_law, check_word_bits, values_of
@@ -35,11 +35,12 @@ class DiscreteLaplace(BinRandomizer):
     x and a report is y, both in {0, .., D}: bins of the range. The estimate is the mean of the
     integers.
 
-    One word is compared with D thresholds `C_j = 2**32 Pr[N >= j]`, the same for both signs. The
-    builder shrinks epsilon until the probabilities that these whole numbers realise are private,
-    by a share of about `2 D**2 e**epsilon / (epsilon 2**32)`. A report y is decoded as
-    `low + f(y)`, where f solves `E[f(y) | x] = x` for the realised channel: it is about y, and at
-    the ends y plus or minus the mean `1 / (e**(epsilon / D) - 1)` of what clamping cut off.
+    One word draws N from an alias table of the whole numbers `2**32 Pr[N = j]`, made of the tails
+    `C_j = 2**32 Pr[N >= j]`, j = 1 .. D, the same for both signs. The builder shrinks epsilon until
+    the probabilities that these numbers realise are private, by a share of about
+    `2 D**2 e**epsilon / (epsilon 2**32)`. A report y is decoded as `low + f(y)`, where f solves
+    `E[f(y) | x] = x` for the realised channel: it is about y, and at the ends y plus or minus the
+    mean `1 / (e**(epsilon / D) - 1)` of what clamping cut off.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly, for the bits of the report: every ratio of the realised
@@ -52,7 +53,7 @@ class DiscreteLaplace(BinRandomizer):
     Edge cases:
       ==================================  =======================================================
       more than 2**11 integers            ValueError: group them
-      epsilon so small or so large that   ValueError: thresholds of 32 bits cannot tell the
+      epsilon so small or so large that   ValueError: words of 32 bits cannot tell the
       rounding takes a tenth of it         probabilities apart
       value outside the range             ValueError from a Population; the params clamp it
       ==================================  =======================================================
@@ -84,7 +85,7 @@ class DiscreteLaplace(BinRandomizer):
     epsilon: float = field(Epsilon())
 
     def validate(self) -> None:
-        """Raises ValueError where thresholds of 32 bits cannot realise the noise."""
+        """Raises ValueError where words of 32 bits cannot realise the noise."""
         check_int("high", self.high, low=self.low + 1, high=self.low + MAX_VALUES - 1)
         _scores(self._reach, self.epsilon, 32)
 
@@ -131,8 +132,12 @@ class DiscreteLaplace(BinRandomizer):
         scores = _scores(self._reach, self.epsilon, word_bits)
         first = scores.astype(np.float32)
         rest = (scores - first).astype(np.float32)
-        thresholds = tails[::-1].astype(np.uint32)
-        return DiscreteLaplaceParams(thresholds, np.stack([first, rest]), self.low, word_bits)
+        point, beyond = _words(tails, word_bits)
+        # -D, .., D; what is farther out is clamped to an end of the range from anywhere in it.
+        side = np.append(point[1:-1], beyond[-1])
+        noise = alias_table(np.concatenate([side[::-1], point[:1], side]), word_bits)
+        halves = np.stack([first, rest])
+        return DiscreteLaplaceParams(noise, tails.astype(np.uint32), halves, self.low, word_bits)
 
     def report_variances(self) -> np.ndarray:
         """The exact variance of one decoded report `low + f(y)` of each bin, float64[D + 1]."""
@@ -217,7 +222,7 @@ def _unrealisable(reach: int, epsilon: float, word_bits: int) -> ValueError:
     ends = _ends(reach, word_bits)
     allowed = "no epsilon" if ends is None else "about {:.2g} to {:.2g}".format(*ends)
     return ValueError(
-        f"epsilon must be one that thresholds of {word_bits} bits can realise for a range of "
+        f"epsilon must be one that words of {word_bits} bits can realise for a range of "
         f"{reach + 1} integers, {allowed}, got {epsilon!r}; change epsilon, or group the integers."
     )
 
@@ -288,13 +293,15 @@ class DiscreteLaplaceParams(DrawnCountsRound):
     """The params of `DiscreteLaplace`: a pytree.
 
     Attributes:
-      thresholds: uint32[D], the words with noise of at least D, .., 1; ascending.
+      noise: draws N + D.
+      tails: uint32[D], the numbers of words with noise of at least 1, .., D.
       scores: float32[2, D + 1], f in two pieces whose sum is it.
       low: the integer that bin 0 stands for; static.
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    thresholds: UInt32[Array | np.ndarray, " D"]
+    noise: AliasTable
+    tails: UInt32[Array | np.ndarray, " D"]
     scores: Float32[Array | np.ndarray, "2 reports"]
     low: int = static()
     word_bits: int = static(default=32)
@@ -308,7 +315,7 @@ class DiscreteLaplaceParams(DrawnCountsRound):
 
     @property
     def _reach(self) -> int:
-        return self.thresholds.shape[-1]
+        return self.tails.shape[-1]
 
     @property
     def num_reports(self) -> int:
@@ -317,12 +324,8 @@ class DiscreteLaplaceParams(DrawnCountsRound):
 
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
         """One user's report, in [0, D]; a value outside the range is clamped into it."""
-        d, word = self._reach, words[0]
-        # The lower half of the words has noise >= 0, the upper half mirrors it with noise <= 0.
-        end = jnp.minimum(word, np.uint32(2**self.word_bits - 1) - word)
-        farther = jnp.searchsorted(jnp.asarray(self.thresholds), end, side="right")
-        size = np.int32(d) - farther.astype(jnp.int32)
-        noise = jnp.where(word < np.uint32(2 ** (self.word_bits - 1)), size, -size)
+        d = self._reach
+        noise = self.noise.draw(words[0]) - np.int32(d)
         return jnp.clip(jnp.clip(value.astype(jnp.int32), 0, d) + noise, 0, d)
 
     @compiled_in_float64
@@ -334,7 +337,7 @@ class DiscreteLaplaceParams(DrawnCountsRound):
 
     def _probabilities(self) -> tuple[Float[Array, " reports"], Float[Array, " reports"]]:
         """`Pr[N = j]` and `Pr[N >= j]` for j = 0 .. D; only in an x64 block."""
-        tails = jnp.asarray(self.thresholds).astype(jnp.float64)[::-1] / 2.0**self.word_bits
+        tails = jnp.asarray(self.tails).astype(jnp.float64) / 2.0**self.word_bits
         one, zero = jnp.ones(1), jnp.zeros(1)
         point = jnp.concatenate([one - 2 * tails[:1], tails - jnp.append(tails[1:], zero)])
         return point, jnp.concatenate([one - tails[:1], tails])

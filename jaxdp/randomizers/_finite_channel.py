@@ -16,7 +16,7 @@ from .._checks import By, Epsilon, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
 from .._spec import FrozenArray, check_int
 from .._x64 import compiled_in_float64, dot
-from ..random import Count, multinomial
+from ..random import AliasTable, Count, alias_table, multinomial
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._params import DrawnCountsRound
@@ -80,8 +80,8 @@ def _check_table(name: str, value: object) -> FrozenArray:
 class FiniteChannel(LinearOracle):
     """The randomizer with a given table of probabilities: `Pr[report = y | x] = table[x, y]`.
 
-    One word decides: the report is the number of cumulative probabilities of the user's row that
-    are at most the word, found by bisection. The builder rounds the rows to integers `n_xy` that
+    One word decides, by the alias table of the user's row: a look-up, however many reports there
+    are. The builder rounds the rows to integers `n_xy` that
     add up to `2**32` exactly. Where `epsilon` is given it takes for each report y an
     integer `l` next to the column's least probability, and keeps every `n_xy` of the column
     in [l, floor(e**epsilon l)]; no entry moves by more than a few units of 2**-32.
@@ -164,7 +164,9 @@ class FiniteChannel(LinearOracle):
         """The params; `word_bits=8` makes a twin whose 256 words can be enumerated."""
         decoder = self.decoder()
         halves = None if decoder is None else split(decoder)
-        return FiniteChannelParams(thresholds(self, word_bits), halves, word_bits)
+        weights = self.weights(word_bits)
+        table = alias_table(weights, word_bits)
+        return FiniteChannelParams(table, weights.astype(np.uint32), halves, word_bits)
 
     def channel(self, word_bits: int = 32, inputs: ArrayLike | None = None) -> list[list[Fraction]]:
         """The exact `Pr[report = y | x]`, row x of the inputs (of all values if None), column y."""
@@ -314,11 +316,6 @@ def left_inverse(law: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return decoder
 
 
-def thresholds(spec: FiniteChannel, word_bits: int) -> np.ndarray:
-    """The cumulative weights of each row but for the last, uint32[k, m - 1]."""
-    return np.cumsum(spec.weights(word_bits)[:, :-1], axis=1).astype(np.uint32)
-
-
 def split(matrix: Float[np.ndarray, "*s"]) -> Float32[np.ndarray, "2 *s"]:
     """A float64 array as the sum of two float32 ones: params hold no float64."""
     high = matrix.astype(np.float32)
@@ -336,12 +333,14 @@ class FiniteChannelParams(DrawnCountsRound):
     """The params of `FiniteChannel`: a pytree.
 
     Attributes:
-      thresholds: uint32[k, m - 1], the cumulative weights of each row but for the last.
+      alias: a table for each value, which draws its report.
+      weights: uint32[k, m], the probabilities of the reports in units of 2**-word_bits.
       decoder: float32[2, k, m], the sum of which makes counts of reports; None if there is none.
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
-    thresholds: UInt32[Array | np.ndarray, "k last"]
+    alias: AliasTable
+    weights: UInt32[Array | np.ndarray, "k m"]
     decoder: Float32[Array | np.ndarray, "2 k m"] | None
     word_bits: int = static(default=32)
 
@@ -355,28 +354,16 @@ class FiniteChannelParams(DrawnCountsRound):
     @property
     def num_reports(self) -> int:
         """Number of distinct reports: the table's columns."""
-        return self.thresholds.shape[-1] + 1
+        return self.weights.shape[-1]
 
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
         """One user's report, in [0, m); a value outside the domain is clamped into it."""
-        k, last = self.thresholds.shape
-        value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
-        flat = jnp.asarray(self.thresholds).reshape(-1)
-        # Bisection: the bits of the number of thresholds at most the word, from the top down.
-        report = jnp.int32(0)
-        for step in (2**i for i in reversed(range(last.bit_length()))):
-            next_report = report + step
-            inside = jnp.minimum(next_report, last)
-            passed = words[0] >= flat[value * last + inside - 1]
-            report = jnp.where((next_report <= last) & passed, next_report, report)
-        return report
+        value = jnp.clip(value.astype(jnp.int32), 0, self.weights.shape[0] - 1)
+        return self.alias.draw(words[0], row=value)
 
     def table(self) -> Float[Array, "k m"]:
         """The realised channel as float64, exact; only inside an x64 block."""
-        cumulative = jnp.asarray(self.thresholds).astype(jnp.float64)
-        padded = jnp.pad(cumulative, ((0, 0), (1, 0)))
-        following = jnp.pad(cumulative, ((0, 0), (0, 1)), constant_values=2.0**self.word_bits)
-        return (following - padded) / 2.0**self.word_bits
+        return jnp.asarray(self.weights).astype(jnp.float64) / 2.0**self.word_bits
 
     @compiled_in_float64
     def estimate(self, outcome: Count, /) -> Float[Array, " k"]:

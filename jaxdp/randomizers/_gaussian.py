@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Epsilon, Optional, Real
@@ -415,10 +415,11 @@ class GaussianParams(MeanRound):
 
     def _draft(
         self, words: UInt32[Array, "w n"], values: Float[Array, "n d"]
-    ) -> tuple[Int32[Array, "d n"], Bool[Array, " n"]]:
+    ) -> Int32[Array, "d n"]:
         size, users = self.dim * self.noise.levels, words.shape[1]
         noise, sure = self.noise.draft(words[0:size].reshape(-1, self.dim, users))
-        return self._rounded(words[size:], self._parts(values).T) + noise, jnp.all(sure, axis=0)
+        reports = self._rounded(words[size:], self._parts(values).T) + noise
+        return jnp.where(sure, reports, Draft.UNSURE)
 
     def _rounded(self, pairs: jax.Array, parts: jax.Array) -> jax.Array:
         """Values in grid steps, rounded by independent dithers: two of each word."""

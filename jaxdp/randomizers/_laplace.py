@@ -19,7 +19,16 @@ from .._spec import check_epsilon, check_int, is_traced
 from .._x64 import compiled_in_float64
 from ..random import Count, sum_integers
 from ._exact import exp_lower, log_upper
-from ._levels import FRACTION, NoiseTable, Steps, count_levels, dither_of, steps_of, sum_reports
+from ._levels import (
+    FRACTION,
+    NoiseTable,
+    Steps,
+    count_levels,
+    dither_of,
+    reports_by_entry,
+    steps_of,
+    sum_reports,
+)
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_norms, check_scale
 
 MIN_EPSILON, MAX_EPSILON = 2e-10, 30.0
@@ -478,11 +487,15 @@ class LaplaceParams(MeanRound):
 
     def _draft(
         self, words: UInt32[Array, "w n"], values: Float[Array, "n ..."]
-    ) -> tuple[Int32[Array, "... n"], Bool[Array, " n"]]:
-        noise, sure = self.noise.alias.draft(words[0 : self._entries])
-        levels = self._levels(words[self._entries][:, None], values)
-        reports = self._noisy(levels.T, noise)
-        return reports.reshape(*self.value_shape, -1), jnp.all(sure, axis=0)
+    ) -> Int32[Array, "... n"]:
+        def report(levels: jax.Array, words: jax.Array) -> jax.Array:
+            noise, sure = self.noise.alias.draft(words)
+            return jnp.where(sure, self._noisy(levels, noise), Draft.UNSURE)
+
+        entries = values[:, None] if self.dim is None else values
+        d, scale = self._entries, jnp.asarray(self.scale)
+        reports = reports_by_entry(entries, scale, self.num_levels, words[d], words[0:d], report)
+        return reports.reshape(*self.value_shape, -1)
 
     def _levels(self, words: jax.Array, values: jax.Array) -> jax.Array:
         """The levels of values, rounded by the lower halves of words."""

@@ -8,7 +8,7 @@ that given an input is a mixture of rows: privacy holds for whatever the floats 
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ from jaxtyping import Array, Float, Float32, Int32, UInt32
 
 from .._contract import params
 from ..random import AliasTable, Count, alias_table, multinomial
+
+T = TypeVar("T")
 
 FRACTION = 2**16
 """Parts of a level that inputs are resolved to, and values of the dither that rounds them away."""
@@ -88,28 +90,68 @@ def steps_of(
       scale: float32[], 2**16 J over the largest norm.
       num_levels: J.
     """
+    made = _by_entry(values, scale, num_levels, lambda _, end, sign, __: (end, sign), ())
+    return Steps(*(jnp.moveaxis(x, 0, -1) for x in made))
+
+
+def reports_by_entry(
+    values: Float[Array, "n d"],
+    scale: Float32[Array, ""],
+    num_levels: int,
+    words: UInt32[Array, " n"],
+    others: UInt32[Array, "d n"],
+    report: Callable[[jax.Array, jax.Array], jax.Array],
+) -> Int32[Array, "d n"]:
+    """The drafts of the reports of many vectors, an entry of all of them after the other.
+
+    Args:
+      values: see `steps_of`.
+      scale: see `steps_of`.
+      num_levels: J.
+      words: their lower halves round.
+      others: words for the noise of each entry.
+      report: from the levels of an entry, int32[n], and its words, to reports, int32[n].
+    """
+    dither = dither_of(words)
+
+    def visit(before: jax.Array, end: jax.Array, sign: jax.Array, words: jax.Array) -> jax.Array:
+        last, first = ((at + dither) >> np.int32(16) for at in (end, before))
+        return report(sign * (last - first), words)
+
+    return _by_entry(values, scale, num_levels, visit, others)
+
+
+def _by_entry(
+    values: Float[Array | np.ndarray, "*k d"],
+    scale: Float32[Array, ""],
+    num_levels: int,
+    visit: Callable[[jax.Array, jax.Array, jax.Array, Any], T],
+    others: Any,
+) -> T:
+    """Visits the entries of all vectors one by one, with the cumulative sums before and after.
+
+    All that is made of an entry stays in the cache. (And `jnp.cumsum` takes 10 times as long on
+    CPU.)
+    """
     most = np.float32(num_levels * FRACTION)
-    scaled = jnp.nan_to_num(jnp.asarray(values, jnp.float32)) * scale
-    sizes = jnp.minimum(jnp.abs(scaled), _FAR)
-    norm = jnp.sum(sizes, axis=-1, keepdims=True)
-    sizes = jnp.rint(sizes * (most / jnp.maximum(norm, most)))
-    ends = _running_sums(sizes.astype(jnp.int32))
-    # Floats may leave the sum a little above the bound: what is beyond is cut.
-    ends = jnp.minimum(ends, np.int32(num_levels * FRACTION))
-    return Steps(ends, jnp.where(scaled < 0, np.int32(-1), np.int32(1)))
+    entries = jnp.moveaxis(jnp.nan_to_num(jnp.asarray(values, jnp.float32)) * scale, -1, 0)
+    factor = np.float32(1)
+    if len(entries) > 1:
+        norm = jnp.sum(jnp.minimum(jnp.abs(entries), _FAR), axis=0)
+        factor = most / jnp.maximum(norm, most)
 
+    def step(before: jax.Array, each: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        entry, other = each
+        size = jnp.rint(jnp.minimum(jnp.minimum(jnp.abs(entry), _FAR) * factor, most))
+        # Floats may leave the sum a little above the bound: what is beyond is cut.
+        end = jnp.minimum(before + size.astype(jnp.int32), np.int32(most))
+        return end, visit(before, end, jnp.where(entry < 0, np.int32(-1), np.int32(1)), other)
 
-def _running_sums(numbers: Int32[Array, "*k d"]) -> Int32[Array, "*k d"]:
-    """Cumulative sums, an entry after the other: on CPU 10 times as fast as `jnp.cumsum`."""
-    if numbers.shape[-1] == 1:
-        return numbers
-
-    def step(total: jax.Array, entry: jax.Array) -> tuple[jax.Array, jax.Array]:
-        total = total + entry
-        return total, total
-
-    start = jnp.zeros(numbers.shape[:-1], numbers.dtype)
-    return jnp.moveaxis(jax.lax.scan(step, start, jnp.moveaxis(numbers, -1, 0))[1], 0, -1)
+    start = jnp.zeros(entries.shape[1:], jnp.int32)
+    if len(entries) == 1:  # no loop
+        _, made = step(start, jax.tree.map(lambda x: x[0], (entries, others)))
+        return jax.tree.map(lambda x: x[None], made)
+    return jax.lax.scan(step, start, (entries, others))[1]
 
 
 def count_levels(

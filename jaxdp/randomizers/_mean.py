@@ -248,7 +248,8 @@ class MeanRound(Round[dict[str, Count]]):
         self, reports: Integer[Array, "n ..."], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Count]:
         """{"sum": Count[...] in units, "users": Count[]}."""
-        total = sum_integers(self.summands(reports), self.largest_report, mask)
+        numbers, users_last = self.summands(reports), not self.lazy_words
+        total = sum_integers(numbers, self.largest_report, mask, users_last=users_last)
         return {"sum": total, "users": count_users(reports, mask)}
 
     def squares(self, reports: Int32[Array, "n d"], mask: Bool[Array, " n"] | None = None) -> Count:

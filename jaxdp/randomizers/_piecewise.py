@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
@@ -16,7 +16,16 @@ from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ._exact import exp_lower, log_upper
-from ._levels import FRACTION, NoiseTable, Steps, count_levels, dither_of, steps_of, sum_reports
+from ._levels import (
+    FRACTION,
+    NoiseTable,
+    Steps,
+    count_levels,
+    dither_of,
+    reports_by_entry,
+    steps_of,
+    sum_reports,
+)
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_scale
 
 _MOST_LEVELS = 2**13
@@ -330,11 +339,15 @@ class PiecewiseParams(MeanRound):
         """Without the word for ties."""
         return Draft(2, self._draft)
 
-    def _draft(
-        self, words: UInt32[Array, "2 n"], values: Float[Array, " n"]
-    ) -> tuple[Int32[Array, " n"], Bool[Array, " n"]]:
-        place, sure = self.noise.alias.draft(words[0])
-        return self._report(jax.vmap(self._level)(words[1], values), place), sure
+    def _draft(self, words: UInt32[Array, "2 n"], values: Float[Array, " n"]) -> Int32[Array, " n"]:
+        def report(levels: jax.Array, words: jax.Array) -> jax.Array:
+            place, sure = self.noise.alias.draft(words)
+            return jnp.where(sure, self._report(levels, place), Draft.UNSURE)
+
+        scale = jnp.asarray(self.scale)
+        return reports_by_entry(
+            values[:, None], scale, self.num_levels, words[1], words[0:1], report
+        )[0]
 
     def _level(self, word: jax.Array, value: jax.Array) -> jax.Array:
         return self._inside(value).levels(dither_of(word))[0]

@@ -433,6 +433,11 @@ class RapporParams(Round[dict[str, Count]]):
         return 1 + (1 + self.num_rounds) * self.num_bits
 
     @property
+    def lazy_words(self) -> bool:
+        """True: a tally adds rows of bits to their cohorts', so each user's words lie together."""
+        return True
+
+    @property
     def _num_cohorts(self) -> int:
         return self.positions.shape[-3]
 

@@ -12,8 +12,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
+from .._bits import mul_32x32
 from .._checks import Epsilon, Integer, Optional
-from .._contract import TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._contract import Draft, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial, everyone, multinomial, multivariate_hypergeometric
@@ -25,6 +26,7 @@ from ._support import SupportOracle, SupportRound, symmetric_noise
 MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
 _MAX_EMPTY = Fraction(1, 100)
+_FEW_LANES = 16  # of which one is read by comparing them all
 
 
 @spec
@@ -252,41 +254,19 @@ def _nonempty(num_values: int, size: int, word_bits: int) -> Fraction:
     return Fraction(math.prod(below), space ** (size - 1))
 
 
-@functools.partial(jax.jit, static_argnames=("num_values", "word_bits"))
-def _draw_set(
-    holds_value: Bool[Array, ""],
-    first: UInt32[Array, ""],
-    words: UInt32[Array, " picks"],
-    value: Int32[Array, ""],
-    num_values: int,
-    word_bits: int,
-) -> UInt32[Array, " lanes"]:
-    """The packed set of one user: its value or a first other one, and one for each word."""
-
-    def other(label):
-        """The values other than the user's, as 0 .. k - 2."""
-        label = label.astype(jnp.int32)
-        return label + (label >= value).astype(jnp.int32)
-
-    def add(chosen, xs):
-        # Floyd: a pick that is in the set already is replaced by the last label allowed.
-        pick, last = xs
-        taken = (chosen[pick >> 5] & _bit(pick)) != 0
-        pick = jnp.where(taken, last, pick)
-        return chosen.at[pick >> 5].add(_bit(pick), mode="promise_in_bounds"), None
-
-    moduli = _moduli(num_values, words.shape[0] + 1)
-    start = jnp.where(holds_value, value, other(first))
-    chosen = jnp.zeros(_num_lanes(num_values), jnp.uint32).at[start >> 5].set(_bit(start))
-    lasts = other(jnp.asarray(moduli - np.uint32(1)))
-    chosen, _ = lax.scan(add, chosen, (other(words % moduli), lasts))
-    limits = 2**word_bits - 2**word_bits % moduli.astype(np.int64)
-    nonempty = jnp.all(words <= (limits - 1).astype(np.uint32))
-    return jnp.where(nonempty, chosen, np.uint32(0))
-
-
-def _bit(value: Int32[Array, ""]) -> UInt32[Array, ""]:
+def _bit(value: Int32[Array, "*s"]) -> UInt32[Array, "*s"]:
     return np.uint32(1) << (value & 31).astype(jnp.uint32)
+
+
+def _remainder(
+    word: UInt32[Array, " n"], modulus: UInt32[Array, ""], inverse: UInt32[Array, ""]
+) -> UInt32[Array, " n"]:
+    """`word % modulus`, by a product with `inverse = floor(2**32 / modulus)`.
+
+    Its upper half is the quotient, or one less: `word (2**32 / modulus - inverse) < 2**32`.
+    """
+    rest = word - mul_32x32(word, inverse)[0] * modulus
+    return jnp.minimum(rest, rest - modulus)  # below 0 it wraps to a large number
 
 
 @params
@@ -338,12 +318,57 @@ class SubsetSelectionParams(SupportRound):
 
         A value outside the domain is clamped into it.
         """
-        k = self.num_values
-        value = jnp.clip(value.astype(jnp.int32), 0, k - 1)
+        return self._sets(words[0 : self.num_words][:, None], value[None])[:, 0]
+
+    @property
+    def draft(self) -> Draft:
+        """All words: the sets of many users, a pick of each after the other."""
+        return Draft(self.num_words, self._sets, complete=True)
+
+    def _sets(
+        self, words: UInt32[Array, "w n"], values: Int32[Array, " n"]
+    ) -> UInt32[Array, "lanes n"]:
+        k, d = self.num_values, self.subset_size
+        values = jnp.clip(values.astype(jnp.int32), 0, k - 1)
+        lanes = jnp.arange(_num_lanes(k), dtype=jnp.int32)[:, None]
+
+        def other(label: jax.Array) -> jax.Array:
+            """The values other than the user's, as 0 .. k - 2."""
+            label = label.astype(jnp.int32)
+            return label + (label >= values).astype(jnp.int32)
+
+        def with_bit(chosen: jax.Array, value: jax.Array) -> jax.Array:
+            # A comparison with each lane: on CPU a scatter takes several times as long.
+            return chosen | jnp.where(lanes == (value >> 5)[None], _bit(value)[None], np.uint32(0))
+
+        def add(state: tuple[jax.Array, jax.Array], each: tuple[jax.Array, ...]):
+            # Floyd: a pick that is in the set already is replaced by the last label allowed.
+            chosen, nonempty = state
+            word, modulus, inverse, limit = each
+            pick = other(_remainder(word, modulus, inverse))
+            held = jnp.take_along_axis(chosen, pick[None] >> 5, axis=0, mode="promise_in_bounds")
+            if lanes.size <= _FEW_LANES:
+                held = jnp.sum(
+                    jnp.where(lanes == (pick >> 5)[None], chosen, 0), axis=0, dtype=jnp.uint32
+                )
+            taken = (held.reshape(-1) & _bit(pick)) != 0
+            pick = jnp.where(taken, other(modulus - np.uint32(1)), pick)
+            return (with_bit(chosen, pick), nonempty & (word <= limit)), None
+
         holds_value = words[0] < self.threshold
-        first = (words[0] - self.threshold) % np.uint32(k - self.subset_size)
-        picks = words[1 : self.subset_size]
-        return _draw_set(holds_value, first, picks, value, k, self.word_bits)
+        first = (words[0] - self.threshold) % np.uint32(k - d)
+        start = jnp.where(holds_value, values, other(first))
+        moduli = _moduli(k, d)
+        space = 2**self.word_bits
+        inverses = (2**32 // moduli.astype(np.int64)).astype(np.uint32)
+        limits = (space - space % moduli.astype(np.int64) - 1).astype(np.uint32)
+        state = (
+            with_bit(jnp.zeros((lanes.size, 1), jnp.uint32), start),
+            jnp.ones(values.shape, bool),
+        )
+        rows = words[1:d], jnp.asarray(moduli), jnp.asarray(inverses), jnp.asarray(limits)
+        (chosen, nonempty), _ = lax.scan(add, state, rows)
+        return jnp.where(nonempty, chosen, np.uint32(0))
 
     def tally(
         self, reports: UInt32[Array, "n lanes"], mask: Bool[Array, " n"] | None = None, /

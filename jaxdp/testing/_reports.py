@@ -170,11 +170,14 @@ def drafts_are_reports(subject: Subject) -> None:
         held = jax.tree.map(jnp.asarray, value)
         reports = whole(jnp.asarray(words), held)
         everyone = jax.tree.map(lambda x: jnp.broadcast_to(x, (DRAFTS, *x.shape)), held)
-        drafts, sure = quick(jnp.asarray(words[:, : draft.num_words].T), everyone)
-        sure = np.asarray(sure)
-        for mine, other in zip(jax.tree.leaves(drafts), jax.tree.leaves(reports), strict=True):
-            first = np.moveaxis(np.asarray(mine), -1, 0)  # users are along the last axis
-            np.testing.assert_array_equal(first[sure], np.asarray(other)[sure])
+        drafts = quick(jnp.asarray(words[:, : draft.num_words].T), everyone)
+        # Users are along the last axis of a draft.
+        leaves = [np.moveaxis(np.asarray(leaf), -1, 0) for leaf in jax.tree.leaves(drafts)]
+        sure = np.ones(DRAFTS, bool)
+        for leaf in leaves if not draft.complete else []:
+            sure &= np.all(leaf != draft.UNSURE, axis=tuple(range(1, leaf.ndim)))
+        for mine, other in zip(leaves, jax.tree.leaves(reports), strict=True):
+            np.testing.assert_array_equal(mine[sure], np.asarray(other)[sure])
         assert sure[~touched].mean() > 0.999, f"sure of {sure[~touched].mean():.4f} of the reports"
 
 

@@ -86,4 +86,4 @@ class Tied(Response):
     def _draft(self, words, values):
         upper, limit = words[0] >> np.uint32(24), self.threshold >> np.uint32(24)
         reports = jnp.where(upper < limit, values, self._other(words[0], values))
-        return reports, upper != limit
+        return jnp.where(upper != limit, reports, Draft.UNSURE)

@@ -74,8 +74,8 @@ def sure_at_ties(self) -> Draft:
     draft = laplace.draft.fget(self)
 
     def reports(words, values):
-        drafted, sure = draft.reports(words, values)
-        return drafted, jnp.ones_like(sure)
+        drafted = draft.reports(words, values)
+        return jnp.where(drafted == Draft.UNSURE, 0, drafted)
 
     return Draft(draft.num_words, reports)
 

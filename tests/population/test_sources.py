@@ -7,11 +7,12 @@ import pytest
 
 import jaxdp
 from jaxdp import Population
-from jaxdp.population._distribution import _alias_table, _integer_weights
+from jaxdp.population._distribution import _integer_weights
 from jaxdp.population._source import _running_sum
-from jaxdp.random import Count, Stream, stream
+from jaxdp.random import Count, Stream, alias_table, stream
 from tests import stats
 from tests.marks import slow
+from tests.tables import drawn_at_thresholds, rebuilt
 
 HISTOGRAMS = [
     [5],
@@ -181,44 +182,26 @@ def test_alias_table_realises_the_weights_exactly(p):
     assert weights.sum() == 2**32
     assert np.all(np.abs(weights - np.asarray(p) * 2**32) <= 1)
     assert np.all(weights[np.asarray(p) == 0] == 0)
-    edge, alias = _alias_table(weights)
-    capacity = 2**32 // len(edge)
-    assert capacity * len(edge) == 2**32
-    assert np.all(edge < capacity) or len(edge) == 1
-    words = np.zeros(len(edge), np.int64)
-    np.add.at(words, np.arange(len(edge)), edge.astype(np.int64))
-    np.add.at(words, alias, capacity - edge.astype(np.int64))
-    np.testing.assert_array_equal(words[: len(p)], weights)
-    assert np.all(words[len(p) :] == 0)
+    words = rebuilt(alias_table(weights, 32), 32)
+    assert words[: len(p)] == weights.tolist()
+    assert not any(words[len(p) :])
     population = Population.from_distribution(p, 10)
     np.testing.assert_array_equal(population.probabilities() * 2.0**32, weights)
 
 
 @pytest.mark.parametrize("p", [WEIGHTS[2], WEIGHTS[3], WEIGHTS[6]], ids=["3", "point", "100"])
 def test_word_of_a_user_is_looked_up_in_the_table(p):
-    """Words on both sides of every edge of the table, decoded here with Python's integers."""
-    edge, alias = _alias_table(_integer_weights(np.asarray(p)))
-    capacity = 2**32 // len(edge)
-    words = np.unique(
-        [
-            word
-            for cell, border in enumerate(edge)
-            for rest in (0, int(border) - 1, int(border), capacity - 1)
-            if 0 <= rest < capacity
-            for word in [cell * capacity + rest]
-        ]
-    )
-    cells, rest = words // capacity, words % capacity
-    expected = np.where(rest < edge[cells], cells, alias[cells])
+    """Words on both sides of every threshold of the table, read here with Python's integers."""
     source = Population.from_distribution(p, 10).source
-    np.testing.assert_array_equal(source._value(jnp.asarray(words.astype(np.uint32))), expected)
+    words, expected = drawn_at_thresholds(source.table, 32)
+    np.testing.assert_array_equal(source._value(jnp.asarray(words)), expected)
 
 
 def test_drawn_users_are_a_function_of_their_words(key):
     population = Population.from_distribution([0.25, 0.25, 0.5], 1000).bind(key)
     words = np.asarray(jaxdp.random.words(stream(key, Stream.POPULATION), Count.of(0), 1000, 1)[0])
     users = np.asarray(population.at(range(1000)))
-    np.testing.assert_array_equal(users, np.searchsorted([2**30, 2**31], words, side="right"))
+    np.testing.assert_array_equal(users, population.source.table.draw(jnp.asarray(words)))
     block, members = population.block(Count.of(100), 50)
     np.testing.assert_array_equal(block, users[100:150])
     assert np.all(members)

@@ -129,5 +129,5 @@ def test_values_outside_are_clamped():
 
 @pytest.mark.parametrize(("high", "epsilon"), [(3, 1e-5), (3, 1e-4), (4, 25.0), (2000, 30.0)])
 def test_what_32_bits_cannot_tell_apart(high, epsilon):
-    with pytest.raises(ValueError, match=r"thresholds of 32 bits.* about [\d.e-]+ to [\d.]+, got"):
+    with pytest.raises(ValueError, match=r"words of 32 bits.* about [\d.e-]+ to [\d.]+, got"):
         DiscreteLaplace(0, high, epsilon)

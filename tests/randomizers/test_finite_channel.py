@@ -10,10 +10,12 @@ import pytest
 from hypothesis import strategies as st
 
 import jaxdp
+from jaxdp.random import AliasTable
 from jaxdp.randomizers import KRR, SubsetSelection
 from jaxdp.randomizers._exact import exp_lower, log_upper
 from jaxdp.randomizers._finite_channel import FiniteChannel
 from tests.marks import slow
+from tests.tables import drawn_at_thresholds, rebuilt
 
 
 def private_table(rng, k, m, epsilon):
@@ -99,16 +101,16 @@ def test_the_decoder_is_optimal(rng):
 
 
 @pytest.mark.parametrize("m", [slow(2), 8, slow(513)])
-def test_bisection_is_the_inverse_of_the_cumulative_weights(m, rng):
-    """At both ends of every report's words, and at random words."""
-    table = private_table(rng, 3, m, 2.0)
-    params = FiniteChannel(table, 2.0).build()
-    thresholds = np.asarray(params.thresholds)
-    words = np.concatenate([thresholds, thresholds - 1, rng.integers(0, 2**32, (3, 50))], axis=1)
-    words = words.astype(np.uint32)
-    found = jax.vmap(jax.vmap(params.from_bits, (0, None)))(words[..., None], jnp.arange(3))
-    expected = [np.searchsorted(t, w, side="right") for t, w in zip(thresholds, words, strict=True)]
-    np.testing.assert_array_equal(found, expected)
+def test_each_report_has_its_words(m, rng):
+    """Each row's table holds the row's weights, and draws at both ends of every column's words."""
+    spec = FiniteChannel(private_table(rng, 3, m, 2.0), 2.0)
+    params = spec.build()
+    for value, weights in enumerate(spec.weights()):
+        table = AliasTable(params.alias.packed[value], None)
+        assert rebuilt(table, 32)[:m] == weights.tolist()
+        words, expected = drawn_at_thresholds(table, 32)
+        found = jax.vmap(params.from_bits, (0, None))(words[:, None], jnp.int32(value))
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_channel_without_inverse_samples_but_does_not_estimate():

@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..threefry_words import UserWords, users_words
@@ -20,15 +21,20 @@ class Draft:
     """A quick way to the reports of nearly all users.
 
     Attributes:
+      UNSURE: what stands in an entry of a report that needs other words.
       num_words: how many of a user's words it reads, the first ones; static.
-      reports: from these words, uint32[num_words, n], and n values to n reports, with the users
-        along the last axis, and bool[n], which of them are those of `Randomizer.from_bits`; the
-        others are made by that. (Over all users at once: `jax.vmap` of a table look-up would
-        transpose its indices.)
+      reports: from these words, uint32[num_words, n], and n values to n reports of int32, with the
+        users along the last axis: those of `Randomizer.from_bits`, or with UNSURE in them, and then
+        that makes them. (Over all users at once: `jax.vmap` of a table look-up would transpose its
+        indices.)
+      complete: whether no report is ever unsure, so that UNSURE may be a report; static.
     """
 
+    UNSURE: ClassVar[np.int32] = np.int32(-(2**31))
+
     num_words: int
-    reports: Callable[[jax.Array, Tree], tuple[Tree, jax.Array]]
+    reports: Callable[[jax.Array, Tree], Tree]
+    complete: bool = False
 
 
 class Randomizer(Protocol):

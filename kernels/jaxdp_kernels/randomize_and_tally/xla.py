@@ -6,7 +6,7 @@ from jax import lax
 
 from ..threefry_words import LANES, TILE, threefry_words, users_words
 from ..threefry_words.ref import first_words
-from ..threefry_words.xla import threefry_tiles
+from ..threefry_words.xla import FEW_WORDS, stored, threefry_tiles
 from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
 
 _AGAIN = 64  # users whose reports are made anew at a time, where a draft is not sure
@@ -21,42 +21,37 @@ def randomize_and_tally_xla(
     mask: jax.Array,
 ) -> Tree:
     """The tally of the reports of consecutive users; see `randomize_and_tally`."""
-    if randomizer.draft is not None:
-        return _by_draft(randomizer, randomizer.draft, key_data, start, first, values, mask)
-    if randomizer.lazy_words or first is not None:
+    draft = randomizer.draft
+    if draft is None and (randomizer.lazy_words or first is not None):
         return randomize_and_tally_ref(randomizer, key_data, start, first, values, mask)
-    words = threefry_words(key_data, start, mask.shape[0], randomizer.num_words)
-    reports = jax.vmap(randomizer.from_bits, in_axes=(-1, 0), out_axes=-1)(words, values)
-    return randomizer.tally(_users_first(reports), mask)
-
-
-def _by_draft(
-    randomizer: Randomizer,
-    draft: Draft,
-    key_data: jax.Array,
-    start: jax.Array,
-    first: jax.Array | None,
-    values: Tree,
-    mask: jax.Array,
-) -> Tree:
-    """The tally of the drafts that are sure, and then of the other reports, a few at a time."""
     size, num_words = mask.shape[0], randomizer.num_words
+    made = num_words if draft is None else draft.num_words
     users = lax.iota(jnp.uint32, size)
     users = users if first is None else users + first
-    if first is None and size > LANES:  # tile by tile, as the words lie in memory
-        tiles = -(-size // TILE)
-        words = threefry_tiles(key_data, start, tiles, num_words, draft.num_words)
-    else:
-        words = first_words(users_words(key_data, start, users, num_words), draft.num_words)[None]
+    if first is not None:
+        words = first_words(users_words(key_data, start, users, num_words), made)[None]
+    elif size <= LANES or num_words == 1 or (draft is None and num_words <= FEW_WORDS):
+        words = threefry_words(key_data, start, size, num_words)[None, :made]
+    else:  # tile by tile, as the words lie in memory
+        tiles, kept = -(-size // TILE), draft is not None
+        words = threefry_tiles(key_data, start, tiles, num_words, made, kept)
     tiles, _, width = words.shape
 
     def by_tile(leaf: jax.Array) -> jax.Array:
         padded = jnp.pad(leaf, [(0, tiles * width - size)] + [(0, 0)] * (leaf.ndim - 1))
         return padded.reshape(tiles, width, *leaf.shape[1:])
 
-    reports, sure = jax.vmap(draft.reports)(words, jax.tree.map(by_tile, values))
-    drafted = jax.vmap(lambda r, m: randomizer.tally(_users_first(r), m))
-    total = _merged(randomizer, drafted(reports, by_tile(mask) & sure), tiles)
+    held, members = jax.tree.map(by_tile, values), by_tile(mask)
+    if draft is None:
+        report = jax.vmap(randomizer.from_bits, in_axes=(-1, 0), out_axes=-1)
+        return _tally(randomizer, jax.vmap(report)(words, held), members)
+    reports = _drafted(draft, words, held, start)
+    if draft.complete:
+        return _tally(randomizer, reports, members)
+    sure = jnp.ones(members.shape, bool)
+    for leaf in jax.tree.leaves(reports):
+        sure &= jnp.all(leaf != Draft.UNSURE, axis=range(1, leaf.ndim - 1))
+    total = _tally(randomizer, reports, members & sure)
 
     def again(state: tuple[Tree, jax.Array]) -> tuple[Tree, jax.Array]:
         total, unsure = state
@@ -69,6 +64,25 @@ def _by_draft(
 
     unsure = mask & ~sure.ravel()[:size]
     return lax.while_loop(lambda state: jnp.any(state[1]), again, (total, unsure))[0]
+
+
+def _drafted(draft: Draft, words: jax.Array, held: Tree, start: jax.Array) -> Tree:
+    """The drafts of all tiles: a number for each user is stored, since several sums read it."""
+
+    def make() -> Tree:
+        return jax.vmap(draft.reports)(words, held)
+
+    if any(leaf.ndim > 2 for leaf in jax.tree.leaves(jax.eval_shape(make))):
+        return make()
+    return lax.platform_dependent(cpu=lambda: stored(make, start), default=make)
+
+
+def _tally(randomizer: Randomizer, reports: Tree, mask: jax.Array) -> Tree:
+    """The tally of the reports of all tiles, whose axes are tiles, .., users."""
+    if all(leaf.ndim == 2 for leaf in jax.tree.leaves(reports)):
+        return randomizer.tally(jax.tree.map(jnp.ravel, reports), jnp.ravel(mask))
+    tallies = jax.vmap(lambda r, m: randomizer.tally(_users_first(r), m))(reports, mask)
+    return _merged(randomizer, tallies, mask.shape[0])
 
 
 def _merged(randomizer: Randomizer, tallies: Tree, number: int) -> Tree:

@@ -1,11 +1,19 @@
 """`threefry_words` on any platform: both words of every block."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .ref import LANES, TILE, threefry2x32
+
+T = TypeVar("T")
+
+FEW_WORDS = 2
+"""Words of a user up to which both halves of their blocks are made and one of them is taken."""
 
 
 def threefry_words_xla(
@@ -17,18 +25,19 @@ def threefry_words_xla(
         row = lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 0) * np.uint32(LANES)
         offset = row + lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 1)
         return _blocks(key_data, start, offset)[0]
-    if num_words == 1:  # a choice, since a sum over two concatenated halves is not vectorised
-        user = lax.iota(jnp.uint32, tiles * TILE)
-        offset = ((user >> np.uint32(11)) << np.uint32(10)) | (user & np.uint32(LANES - 1))
+    if num_words <= FEW_WORDS:  # a choice: what reads concatenated halves is not vectorised
+        user = lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 1)
+        row = (user >> np.uint32(11)) * np.uint32(num_words)
+        row += lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 0)
+        offset = (row << np.uint32(10)) | (user & np.uint32(LANES - 1))
         first, second = _blocks(key_data, start, offset)
-        words = jnp.where((user & np.uint32(LANES)) == 0, first, second)
-        return words[None, :num_users]
-    words = jnp.moveaxis(threefry_tiles(key_data, start, tiles, num_words, num_words), 1, 0)
+        return jnp.where((user & np.uint32(LANES)) == 0, first, second)
+    words = jnp.moveaxis(threefry_tiles(key_data, start, tiles, num_words, num_words, False), 1, 0)
     return words.reshape(num_words, tiles * TILE)[:, :num_users]
 
 
 def threefry_tiles(
-    key_data: jax.Array, start: jax.Array, tiles: int, num_words: int, num_first: int
+    key_data: jax.Array, start: jax.Array, tiles: int, num_words: int, num_first: int, keep: bool
 ) -> jax.Array:
     """The first words of the users of consecutive tiles, as they lie in memory.
 
@@ -43,6 +52,7 @@ def threefry_tiles(
       tiles: static.
       num_words: words per user, static.
       num_first: how many of them are made, the first ones; static.
+      keep: whether they are stored on CPU: where words are read several times; static.
 
     Returns:
       uint32[tiles, num_first, 2048].
@@ -52,9 +62,45 @@ def threefry_tiles(
         left_out = lax.iota(jnp.uint32, tiles) * np.uint32((num_words - num_first) * LANES)
         # Stored: fused with the blocks, these would be three indices again.
         offset += lax.optimization_barrier(jnp.repeat(left_out, num_first * LANES))
-    halves = _blocks(key_data, start, offset)
+    halves = lax.platform_dependent(key_data, start, offset, cpu=_stored_blocks, default=_blocks)
     rows = jnp.stack([half.reshape(tiles, num_first, LANES) for half in halves], axis=2)
     return rows.reshape(tiles, num_first, TILE)
+
+
+def _stored_blocks(
+    key_data: jax.Array, start: jax.Array, offset: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`_blocks`, made once: XLA for CPU has no loop with two results, and would make each alone.
+
+    The halves are the parts of one array of complex numbers, whose bits nothing computes with.
+    """
+
+    def make() -> jax.Array:
+        halves = _blocks(key_data, start, offset)
+        return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in halves))
+
+    both = stored(make, start)
+    parts = lax.real(both), lax.imag(both)
+    first, second = (lax.bitcast_convert_type(part, jnp.uint32) for part in parts)
+    return first, second
+
+
+def stored(make: Callable[[], T], start: jax.Array) -> T:
+    """What `make` returns, in memory; for CPU alone.
+
+    XLA fuses what makes an array into each of its readers, and so makes it once for each; it drops
+    optimization barriers early. A branch that is taken at run time is what it does not fuse across.
+
+    Args:
+      make: makes a pytree of arrays.
+      start: the counter of a tile's first block, of which XLA does not know that it is a multiple
+        of 1,024.
+    """
+
+    def zeros() -> T:
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(make))
+
+    return lax.cond((start[1] & np.uint32(LANES - 1)) == 0, make, zeros)
 
 
 def _blocks(
