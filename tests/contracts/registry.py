@@ -1,7 +1,8 @@
 """Every randomizer and protocol that the contract suites run over.
 
-A new member joins by one entry in the `CASES` of its family, and `python -m
-tests.contracts.test_checks`.
+A new member joins by one entry in the `CASES` of its family; an oracle joins by its line in
+`FREQUENCY_ORACLES`. Until `python -m tests.contracts.test_checks` and `python -m
+tests.contracts.test_digests` store what it is tested by and its results, both are found anew.
 """
 
 import json
@@ -9,6 +10,8 @@ import pathlib
 
 import pytest
 
+from jaxdp.randomizers import FREQUENCY_ORACLES
+from jaxdp.testing._run_checks import applicable
 from tests.contracts.case import Case as Case
 from tests.contracts.case import ids as ids
 from tests.contracts.cases import (
@@ -37,7 +40,7 @@ from tests.contracts.cases import (
     vectors,
 )
 
-RANDOMIZERS = (
+_LISTED = (
     basic.CASES
     + hadamard.CASES
     + subsets.CASES
@@ -46,6 +49,12 @@ RANDOMIZERS = (
     + gaussian.CASES
     + vectors.CASES
     + finite_channel.CASES
+)
+_KINDS = {type(case.make(1.0)) for case in _LISTED}
+RANDOMIZERS = _LISTED + tuple(
+    Case(name, lambda e, make=make: make(5, e), counts=(400, 0, 100, 300, 200))
+    for name, make in FREQUENCY_ORACLES.items()
+    if type(make(5, 1.0)) not in _KINDS
 )
 PROTOCOLS = (
     RANDOMIZERS
@@ -67,8 +76,10 @@ PROTOCOLS = (
 )
 
 STORED = pathlib.Path(__file__).with_name("applicable.json")
+_STORED = {name: tuple(checks.split()) for name, checks in json.loads(STORED.read_text()).items()}
 APPLICABLE: dict[str, tuple[str, ...]] = {
-    name: tuple(checks.split()) for name, checks in json.loads(STORED.read_text()).items()
+    case.name: _STORED[case.name] if case.name in _STORED else applicable(case.subject())
+    for case in PROTOCOLS
 }
 """The checks of `jaxdp.testing` that apply to each member."""
 
@@ -76,7 +87,7 @@ PATHS = [
     pytest.param(case, method, id=f"{method}-{case.name}")
     for case in PROTOCOLS
     for method in ("per_user", "tally")
-    if method == "per_user" or "both_paths_have_one_law" in APPLICABLE.get(case.name, ())
+    if method == "per_user" or "both_paths_have_one_law" in APPLICABLE[case.name]
 ]
 """Every member and simulation path that it has."""
 

@@ -1,7 +1,8 @@
 """Results for a key are part of the interface: those of every member are stored, path by path.
 
 Where a change to them is meant, `python -m tests.contracts.test_digests` writes them anew; the
-CHANGELOG then says what changed for a key, and why.
+CHANGELOG then says what changed for a key, and why. Those of a new member are stored before it is
+released.
 """
 
 import hashlib
@@ -27,6 +28,10 @@ def population_of(case) -> jaxdp.Population:
     return jaxdp.Population.from_histogram(counts * scale, case.inputs)
 
 
+def _values(param) -> tuple:
+    return param.values
+
+
 def digest(case, method) -> dict:
     """The integers of an outcome as a hash, and the first numbers of the estimate."""
     spec, population, key = case.make(1.0), population_of(case), jax.random.key(2026)
@@ -40,9 +45,20 @@ def digest(case, method) -> dict:
     return {"tally": text.hexdigest()[:16] if integers else None, "estimate": shown}
 
 
+def _stored() -> dict:
+    return json.loads(STORED.read_text())
+
+
+@pytest.mark.slow
+def test_all_members_are_stored():
+    assert set(_stored()) == {f"{method}-{case.name}" for case, method in map(_values, PATHS)}
+
+
 @pytest.mark.parametrize(("case", "method"), PATHS)
 def test_results_for_a_key_are_the_stored_ones(case, method):
-    stored, found = json.loads(STORED.read_text())[f"{method}-{case.name}"], digest(case, method)
+    stored, found = _stored().get(f"{method}-{case.name}"), digest(case, method)
+    if stored is None:
+        pytest.skip("the results of a new member are stored before it is released")
     close = 1e-4 if case.floats else 1e-6
     size = close * max(map(abs, stored["estimate"]))
     np.testing.assert_allclose(found["estimate"], stored["estimate"], rtol=close, atol=size)
@@ -51,7 +67,7 @@ def test_results_for_a_key_are_the_stored_ones(case, method):
 
 
 if __name__ == "__main__":
-    cases = [param.values for param in PATHS]
+    cases = [_values(param) for param in PATHS]
     table = {f"{method}-{case.name}": digest(case, method) for case, method in cases}
     lines = [f"  {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
