@@ -17,7 +17,7 @@ import numpy as np
 from jaxdp.bounds import u_statistic_variance
 from jaxdp.data import load_flights
 from jaxdp.pairwise import KendallTau, QuantizedRR
-from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation, rmse_stderr
+from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,9 +90,9 @@ def figure(results: "pa.Table") -> "Figure":
         predicted = [math.sqrt(spec.variance(merged_table(grid))) for spec in specs]
         bounds = [bound_rmse(spec, rows[0]["num_users"]) for spec in specs]
         measured = [row for row in rows if row["grid"] == label]
-        points, rmse, stderr, expected = np.array(
-            [(r["epsilon"], r["rmse"], rmse_stderr(r), r["predicted_rmse"]) for r in measured]
-        ).T
+        columns = "epsilon", "rmse", "mse_stderr", "predicted_rmse"
+        points, rmse, stderr, expected = np.array([[r[c] for c in columns] for r in measured]).T
+        stderr /= 2 * rmse  # of a root: the square's over twice the root (delta method)
         upper.plot(dense, bounds, "--", color=color, linewidth=0.8, alpha=0.6)
         upper.plot(dense, predicted, color=color, linewidth=1.3)
         dots = dict(fmt="o", color=color, markersize=4, elinewidth=1)

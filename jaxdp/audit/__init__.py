@@ -4,5 +4,3 @@ from ._estimate import estimate_epsilon as estimate_epsilon
 from ._exact import AuditError as AuditError
 from ._exact import exact_epsilon as exact_epsilon
 from ._report import AuditReport as AuditReport
-from ._report import DecodingFinding as DecodingFinding
-from ._report import PairFinding as PairFinding

@@ -6,7 +6,6 @@ from ..factorization import local_lower_bound as local_lower_bound
 from ..factorization import local_upper_bound as local_upper_bound
 from ._adaptive import adaptive_max_error as adaptive_max_error
 from ._auc import HierarchicalAUCBounds as HierarchicalAUCBounds
-from ._interactive import Separation as Separation
 from ._interactive import hard_queries_mse as hard_queries_mse
 from ._interactive import linear_queries_lower_mse as linear_queries_lower_mse
 from ._interactive import quadratic_form_lower_mse as quadratic_form_lower_mse
@@ -23,7 +22,6 @@ from ._pairs import all_pairs_mse as all_pairs_mse
 from ._pairs import one_round_auc_mse as one_round_auc_mse
 from ._pairs import optimal_num_permutations as optimal_num_permutations
 from ._pairs import pair_sampling_mse as pair_sampling_mse
-from ._perturb import GaussianComplexity as GaussianComplexity
 from ._perturb import cosine_similarity_mse as cosine_similarity_mse
 from ._perturb import gaussian_complexity as gaussian_complexity
 from ._perturb import perturb_and_project_mse as perturb_and_project_mse

@@ -29,7 +29,6 @@ from ._simulate import run as run
 from ._simulate import simulate as simulate
 from ._simulate import stack as stack
 from ._stream import Census as Census
-from ._stream import stream_tally as stream_tally
 from ._trials import Trials as Trials
 
 __all__ = ["checks"]

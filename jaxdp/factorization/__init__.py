@@ -6,7 +6,6 @@ from ._approx import zeta as zeta
 from ._certify import Certificate as Certificate
 from ._certify import CertificateError as CertificateError
 from ._certify import certify as certify
-from ._dual import DualNorm as DualNorm
 from ._dual import gamma2_dual as gamma2_dual
 from ._gamma2 import gamma2 as gamma2
 from ._gamma2 import gamma_f as gamma_f

@@ -5,7 +5,6 @@ from ._balls import column_norm_ball as column_norm_ball
 from ._balls import frobenius_ball as frobenius_ball
 from ._balls import l2_ball as l2_ball
 from ._bounded_diagonal import bounded_diagonal as bounded_diagonal
-from ._correlation import CorrelationProjection as CorrelationProjection
 from ._correlation import correlation as correlation
 from ._intersection import IntersectionProjection as IntersectionProjection
 from ._intersection import alternating_average as alternating_average

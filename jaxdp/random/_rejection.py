@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdp_kernels.threefry_words import threefry2x32
+from jaxdp_kernels.threefry_words.ref import threefry2x32
 
 SEARCH_LIMIT = 64
 """Largest result of `search`: a mean below 10 exceeds it with a probability below 2**-80."""

@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from jaxdp_kernels.threefry_words import LANES, TILE, UserWords, threefry_words, users_words
+from jaxdp_kernels.threefry_words import TILE, UserWords, threefry_words
+from jaxdp_kernels.threefry_words.ref import LANES, users_words
 
 from .._spec import check_key
 from .._x64 import one_program

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, UInt32
 
-from jaxdp_kernels.threefry_words import threefry2x32
+from jaxdp_kernels.threefry_words.ref import threefry2x32
 
 from ..random._log_pmf import correction, deviance
 from ..random._rejection import uniforms, until_accepted

@@ -10,7 +10,5 @@ from ._cell import Simulation as Simulation
 from ._experiment import Experiment as Experiment
 from ._experiment import Settings as Settings
 from ._experiment import experiments as experiments
-from ._report import rmse_stderr as rmse_stderr
-from ._run import Outcome as Outcome
 from ._run import run as run
 from ._store import collect as collect

@@ -5,7 +5,6 @@ each by its name, and its `description` says what it proves, and with what power
 """
 
 from . import _channels, _laws, _refusals, _reports, _runs  # noqa: F401  # they fill CHECKS
-from ._run_checks import applicable as applicable
 from ._run_checks import check_protocol as check_protocol
 from ._run_checks import check_randomizer as check_randomizer
 from ._statistics import CheckFailed as CheckFailed

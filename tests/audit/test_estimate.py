@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from jaxdp.audit import AuditReport, PairFinding, estimate_epsilon
+from jaxdp.audit import AuditReport, estimate_epsilon
 from jaxdp.audit._events import Statistic, learn
 from jaxdp.audit._inputs import check_inputs
 from jaxdp.audit._intervals import lower_limit, mean_is_off, upper_limit
+from jaxdp.audit._report import PairFinding
 from jaxdp.audit._samples import finite
 from jaxdp.randomizers import KRR, BinaryResponse, PrivUnit
 from tests import stats

@@ -14,7 +14,7 @@ from typing import Any
 
 import jaxtyping
 import numpy as np
-from beartype import BeartypeConf, BeartypeHintOverrides, beartype
+from beartype import BeartypeConf, FrozenDict, beartype
 from beartype.door import is_bearable
 from beartype.roar import BeartypeDecorHintException
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from tests import conftest  # jax's strict modes  # noqa: F401
 
 CONF = BeartypeConf(
     is_pep484_tower=True,  # an int is a float, as pyright has it
-    hint_overrides=BeartypeHintOverrides(
+    hint_overrides=FrozenDict(
         {
             np.ndarray: np.ndarray | np.generic,  # numpy makes scalars of arrays without axes
             ArrayLike: ArrayLike | tuple,  # its protocol of sequences overlooks tuples

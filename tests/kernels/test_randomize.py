@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.engine import stream_tally
+from jaxdp.engine._stream import stream_tally
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, Gaussian, Laplace, PrivUnitG, UnaryEncoding
 from jaxdp_kernels.randomize_and_tally import arg_specs, randomize_and_tally

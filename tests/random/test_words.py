@@ -8,9 +8,9 @@ from jax.extend.random import threefry_2x32
 
 from jaxdp import random as jr
 from jaxdp.random import Count
-from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, threefry2x32, threefry_words
+from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, threefry_words
 from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
-from jaxdp_kernels.threefry_words.ref import threefry_words_ref
+from jaxdp_kernels.threefry_words.ref import threefry2x32, threefry_words_ref
 from tests.marks import slow
 
 SMALL_SPECS = [spec for spec in ARG_SPECS if spec.num_users * spec.num_words <= 2**16]

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..threefry_words import UserWords, users_words
-from ..threefry_words.ref import user_axes
+from ..threefry_words.ref import UserWords, user_axes, users_words
 
 Tree = Any
 """A pytree of arrays: of users' values, of their reports, of the sums of reports."""

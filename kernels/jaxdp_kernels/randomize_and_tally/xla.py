@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..threefry_words import LANES, TILE, threefry_words, users_words
-from ..threefry_words.ref import first_words
+from ..threefry_words import TILE, threefry_words
+from ..threefry_words.ref import LANES, first_words, users_words
 from ..threefry_words.xla import FEW_WORDS, stored, threefry_tiles
 from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
 
