@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real, frozen
+from ._spec import FrozenArray, as_array, check_choice, check_epsilon, check_int, check_real, frozen
 
 
 class Check(abc.ABC):
@@ -181,7 +181,7 @@ class Numbers(Check):
     ndim: int | None = None
 
     def __call__(self, name: str, value: object) -> FrozenArray:
-        array = np.asarray(value)
+        array = as_array(name, value)  # pyright: ignore[reportArgumentType]
         if array.dtype.kind not in "biuf":
             raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
         if self.ndim is not None and array.ndim != self.ndim:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ._spec import as_array
+
 
 def check_rows(inputs, num_features: int) -> np.ndarray:
     """Rows as an array of shape [rows, n], or raises ValueError."""
@@ -10,7 +12,7 @@ def check_rows(inputs, num_features: int) -> np.ndarray:
             f"inputs must have shape [rows, {num_features}], a row of features each, got "
             f"{None if inputs is None else np.shape(inputs)}."
         )
-    return np.asarray(inputs)
+    return as_array("inputs", inputs)
 
 
 def check_binary_rows(inputs, num_features: int, sparsity: int | None) -> np.ndarray:

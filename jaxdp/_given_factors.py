@@ -1,10 +1,11 @@
 """Factors of a matrix that a caller gives instead of having them computed."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from ._spec import as_float64
 from .factorization import Factorization
 
 
@@ -45,7 +46,8 @@ def given_factors(given: object, second: Literal["right", "signs"] = "right") ->
             f"factorization must be a Factorization or a tuple (left, {second}) or (left, "
             f"{second}, shift), got {type(given).__name__}."
         )
-    left, other, shift = (np.asarray(x, np.float64) for x in (*given, 0.0)[:3])
+    parts: Any = (*given, 0.0)[:3]
+    left, other, shift = (as_float64("factorization", x) for x in parts)
     return GivenFactors(left, other, shift, alpha)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ._checks import By, Instance
 from ._contract import Params, Round, Spec, Tree
-from ._spec import FrozenArray, check_counts, check_int, check_probabilities, frozen
+from ._spec import FrozenArray, as_array, check_counts, check_int, check_probabilities, frozen
 from .population import Population
 from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
 from .workloads import Operator
@@ -303,7 +303,7 @@ def check_workload(workload: ArrayLike | Operator | FrozenArray) -> FrozenArray:
     Args:
       workload: anything that NumPy makes a matrix of, or an `Operator`.
     """
-    array = np.asarray(workload)
+    array = as_array("workload", workload)  # pyright: ignore[reportArgumentType]
     if array.dtype.kind not in "biuf":
         raise TypeError(f"workload must be a matrix of real numbers, got dtype {array.dtype}.")
     if array.ndim != 2:

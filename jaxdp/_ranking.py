@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._spec import check_counts, check_probabilities
+from ._spec import as_array, check_counts, check_probabilities
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def build_all(
 
 def whole_users(histogram: ArrayLike, num_users: int, num_values: int) -> np.ndarray:
     """Whole numbers of users in these proportions, int64[k]; largest remainders round up."""
-    shares = np.asarray(histogram)
+    shares = as_array("histogram", histogram)
     if shares.dtype.kind not in "biuf":
         raise TypeError(f"histogram must be of numbers, got dtype {shares.dtype}.")
     if shares.size != num_values:

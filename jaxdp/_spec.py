@@ -69,6 +69,65 @@ def frozen(array: np.ndarray, given: object) -> FrozenArray:
     return FrozenArray(array)
 
 
+def as_array(name: str, value: ArrayLike) -> np.ndarray:
+    """Returns `value` as a NumPy array, or raises where entries are masked: NumPy would keep them.
+
+    Args:
+      name: the argument's name in messages.
+      value: anything `numpy.asarray` accepts, not traced.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must be a plain array, got a masked one, whose masked entries would count as "
+            f"any others; drop them with {name}.compressed(), or set them with {name}.filled(...)."
+        )
+    try:
+        return np.asarray(value)
+    except (ValueError, OverflowError) as error:  # ragged lists
+        raise TypeError(f"{name} must be an array of numbers: {error}.") from error
+
+
+def as_float64(name: str, value: ArrayLike) -> np.ndarray:
+    """Returns `value` as float64, or raises unless it is an array of real numbers."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
+    return array.astype(np.float64)
+
+
+def as_float32(name: str, value: ArrayLike) -> np.ndarray:
+    """Returns `value` as float32, or raises unless it is an array of reals, finite in float32."""
+    array = as_array(name, value)
+    if not jax.dtypes.issubdtype(array.dtype, np.floating):  # bfloat16 too
+        raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
+    with np.errstate(over="ignore"):  # refused below
+        array = array.astype(np.float32)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite in float32, got NaN, inf or beyond.")
+    return array
+
+
+def as_int32(name: str, value: ArrayLike) -> np.ndarray:
+    """Returns integers as int32, or raises where one is beyond its range, and would wrap."""
+    array = as_array(name, value)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must be an array of integers, got dtype {array.dtype}.")
+    limits = np.iinfo(np.int32)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        bad = array.min() if array.min() < limits.min else array.max()
+        raise ValueError(
+            f"{name} must be in [-2**31, 2**31), the range of int32, got {bad}; recode the values."
+        )
+    return array.astype(np.int32)
+
+
+def exact_sum(counts: np.ndarray) -> int:
+    """The sum of integers in [0, 2**53], as a Python integer: sums in int64 may wrap."""
+    # Halves of at most 27 bits: fewer than 2**36 of them add up in int64.
+    halves = counts.astype(np.int64)
+    return (int((halves >> 26).sum()) << 26) + int((halves & (2**26 - 1)).sum())
+
+
 def is_traced(tree: object) -> bool:
     """Whether any leaf of a pytree is a value that a jax transformation follows."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
@@ -149,7 +208,7 @@ def check_counts(value: ArrayLike, name: str = "counts") -> np.ndarray:
       int64 array of the same shape with 1 <= sum <= 2**53.
     """
     _reject_tracer(name, value)
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype == bool or not (
         np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
     ):
@@ -165,13 +224,11 @@ def check_counts(value: ArrayLike, name: str = "counts") -> np.ndarray:
                 f"{name} must be whole numbers of users, got {bad!r}; for probabilities use "
                 "Population.from_distribution."
             )
-        # Beyond 2**53 floats skip whole numbers, and nobody meant the one that is there.
-        if np.any(np.abs(array) > MAX_USERS):
-            raise ValueError(f"{name} must sum to at most 2**53 users.")
     if np.any(array < 0):
-        raise ValueError(f"{name} must be >= 0, got {array.min()!r}.")
-    # Python's integers where sums in int64 could wrap.
-    total = sum(int(c) for c in array.ravel()) if array.max() > 2**40 else int(array.sum())
+        raise ValueError(f"{name} must be >= 0, got {array.min()}.")
+    if array.max() > MAX_USERS:
+        raise ValueError(f"{name} must sum to at most 2**53 users, got a count of {array.max()}.")
+    total = exact_sum(array)
     if total < 1:
         raise ValueError(f"{name} must hold at least one user, got a sum of {total}.")
     if total > MAX_USERS:
@@ -186,7 +243,7 @@ def check_probabilities(value: ArrayLike, name: str = "probabilities") -> np.nda
       value: finite numbers >= 0, not all 0, any shape.
       name: the argument's name in messages.
     """
-    weights = np.asarray(value, np.float64).ravel()
+    weights = as_float64(name, value).ravel()
     if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and weights.sum() > 0):
         raise ValueError(f"{name} must be finite, >= 0 and not all 0, got {value!r}.")
     return weights / weights.sum()

@@ -10,8 +10,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdp import _spec
+from jaxdp import Population, _spec, factorization, projections
 from jaxdp._spec import FrozenArray, spec_from_json, spec_to_json
+from jaxdp.linear import OracleQueries
+from jaxdp.random import Count
+from jaxdp.randomizers import KRR, BinaryResponse, FiniteChannel
 
 
 def test_arrays_are_values():
@@ -93,6 +96,52 @@ def test_counts():
     for wrong in (["a"], [True], [None], [1j]):
         with pytest.raises(TypeError, match="whole numbers"):
             _spec.check_counts(wrong)
+
+
+def test_sums_of_counts_do_not_wrap():
+    """In int64 these sums are 1000, and 1024."""
+    for counts in (np.append(np.full(2**24, 2**40), 1000), np.append(np.full(2**11, 2**53), 1024)):
+        with pytest.raises(ValueError, match=r"^counts must sum to at most 2\*\*53"):
+            Population.from_histogram(counts)
+    table = np.full((2, 2**11 + 1), 2**53)
+    table[:, -1] = 1024
+    with pytest.raises(ValueError, match=r"^table .* at most 2\*\*53"):
+        FiniteChannel(table)
+
+
+@pytest.mark.parametrize("big", [2**31, 2**40 + 5, -(2**31) - 1, np.uint64(2**63 + 5)])
+def test_values_of_bins_do_not_wrap(big):
+    with pytest.raises(ValueError, match=r"^values must be in \[-2\*\*31, 2\*\*31\)"):
+        Population.from_histogram([1, 2], values=np.full(2, big))
+
+
+def test_counts_of_64_bits_do_not_wrap():
+    assert int(Count.of(np.uint64(2**63 - 1))) == 2**63 - 1
+    with pytest.raises(ValueError, match=r"^value must be below 2\*\*63"):
+        Count.of(np.uint64(2**63))
+
+
+MASKED = np.ma.array([1, 0, 1], mask=[False, True, False])
+TAKE_ARRAYS = {
+    "counts": Population.from_histogram,
+    "x": lambda array: Population.from_values(array, num_values=2),
+    "p": lambda array: Population.from_distribution(array / 2, 10),
+    "values": lambda array: Population.from_histogram([1, 1, 1], values=array),
+    "weights": lambda array: Population.from_histogram([1]).split(jax.random.key(0), array),
+    "value": Count.of,
+    "workload": lambda array: OracleQueries(array[None], KRR(3, 1.0)),
+    "matrix": lambda array: factorization.gamma2(array[None]),
+    "x of a projection": lambda array: projections.simplex(array * 1.0),
+    "table": lambda array: FiniteChannel(array[None]),
+    "inputs": lambda array: BinaryResponse(1.0).variance([1, 1, 1], array),
+}
+
+
+@pytest.mark.parametrize("label", TAKE_ARRAYS)
+def test_masked_arrays_are_refused(label):
+    """NumPy would count masked entries as any others."""
+    with pytest.raises(TypeError, match=f"^{label.split()[0]} must be a plain array"):
+        TAKE_ARRAYS[label](MASKED)
 
 
 def test_traced_values_are_refused():

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._spec import as_array, as_float32, as_int32
 from ..randomizers import Randomizer
 
 MAX_INPUTS = 16
@@ -25,7 +26,7 @@ def check_inputs(inputs: ArrayLike | None, randomizer: Randomizer[Any] | None) -
         if randomizer is None:
             raise ValueError("inputs must be given for params or a function: they name no domain.")
         inputs = randomizer.extreme_inputs()
-    values = np.asarray(inputs)
+    values = as_array("inputs", inputs)
     if values.ndim == 0 or not 2 <= len(values) <= MAX_INPUTS:
         raise ValueError(
             f"inputs must hold 2 to {MAX_INPUTS} inputs along axis 0, got shape {values.shape}."
@@ -37,4 +38,4 @@ def check_inputs(inputs: ArrayLike | None, randomizer: Randomizer[Any] | None) -
         raise ValueError("inputs must be finite, got NaN or inf.")
     if randomizer is not None:
         randomizer.check_values("inputs", values)
-    return values.astype(np.int32 if integers else np.float32)
+    return as_int32("inputs", values) if integers else as_float32("inputs", values)

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
+from .._spec import as_array
 from .._x64 import in_float64
 
 Result = TypeVar("Result")
@@ -25,7 +26,7 @@ def check_matrix(value: ArrayLike, name: str = "matrix", *, square: bool = False
     """Returns a matrix, or a stack of them, as float64; its entries are checked unless traced."""
     matrix: Any = value
     if not is_traced(value):
-        matrix = np.asarray(value)
+        matrix = as_array(name, value)
         if matrix.dtype.kind not in "biuf":
             raise TypeError(f"{name} must be a real array, got dtype {matrix.dtype}.")
         # Four matrices of its size: itself in float64, two factors, and what a step computes.
@@ -83,7 +84,7 @@ def check_level(name: str, value: ArrayLike | None, *, positive: bool = False) -
     """Returns a tolerance or a weight as float64, or raises unless it is finite and >= 0 (> 0)."""
     if is_traced(value):
         return value
-    level = np.asarray(value)
+    level = as_array(name, value)  # pyright: ignore[reportArgumentType]
     if level.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be a real number, got {level!r}.")
     level = level.astype(np.float64)

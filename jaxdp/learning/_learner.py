@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._checks import Check
 from .._contract import Params
 from .._queries import AdditiveProtocol
-from .._spec import FrozenArray, check_counts, check_int, check_real
+from .._spec import FrozenArray, as_array, check_counts, check_int, check_real
 from ..population import Population
 from ..randomizers import Tail
 from ._examples import CONCEPTS, loss_matrix
@@ -71,7 +71,8 @@ class Learner(AdditiveProtocol[Params[Any]]):
           >>> learner.labelled([0, 2, 2], [1, 1, -1]).tolist()
           [0, 2, 5]
         """
-        points, labels, k = np.asarray(points), np.asarray(labels), self.num_points
+        points, labels = as_array("points", points), as_array("labels", labels)
+        k = self.num_points
         if not np.issubdtype(points.dtype, np.integer):
             raise TypeError(f"points must be integers, got dtype {points.dtype}.")
         if points.ndim != 1 or labels.shape != points.shape:

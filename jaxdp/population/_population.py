@@ -10,7 +10,18 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from .._spec import MAX_USERS, Tree, check_counts, check_int, check_key, is_traced
+from .._spec import (
+    MAX_USERS,
+    Tree,
+    as_array,
+    as_float32,
+    as_float64,
+    as_int32,
+    check_counts,
+    check_int,
+    check_key,
+    is_traced,
+)
 from .._x64 import one_program
 from ..random import Count
 from ._derived import GroupSource, PairSource, ShuffledSource
@@ -56,8 +67,8 @@ class Population:
           >>> jaxdp.Population.from_values([0, 2, 2, 1], num_values=3).counts().numpy().tolist()
           [1, 1, 2]
         """
-        if not isinstance(x, (jax.Array, np.ndarray)):
-            x = np.asarray(x)
+        if not isinstance(x, jax.Array):
+            x = as_array("x", x)
         if x.ndim == 0 or x.shape[0] == 0:
             raise ValueError(f"x must hold at least one user, got shape {x.shape}.")
         # Rows are addressed by int32.
@@ -84,7 +95,8 @@ class Population:
                         f"x must be in [0, {num_values}), got a value {bad}; recode the values, or "
                         "raise num_values."
                     )
-            values = jnp.asarray(x if isinstance(x, jax.Array) else x.astype(np.int32), jnp.int32)
+            # On the device where it is there already: an array may be sharded over devices.
+            values = jnp.asarray(x if isinstance(x, jax.Array) else as_int32("x", x), jnp.int32)
         elif jnp.issubdtype(x.dtype, jnp.floating):
             if num_values is not None:
                 raise TypeError(
@@ -93,7 +105,7 @@ class Population:
                 )
             if x.ndim > 2:
                 raise ValueError(f"x must have shape [n] or [n, d], got {x.shape}.")
-            values = jnp.asarray(x, jnp.float32)
+            values = jnp.asarray(x if isinstance(x, jax.Array) else as_float32("x", x), jnp.float32)
             if not is_traced(values) and not bool(jnp.all(jnp.isfinite(values))):
                 raise ValueError("x must be finite in float32, got NaN or inf; drop those rows.")
         else:
@@ -152,7 +164,7 @@ class Population:
           >>> jaxdp.Population.from_distribution([0.25, 0.75], num_users=10**9).probabilities()
           array([0.25, 0.75])
         """
-        flat = np.asarray(p, np.float64).ravel()
+        flat = as_float64("p", p).ravel()
         if flat.size == 0 or not np.all(np.isfinite(flat)) or np.any(flat < 0):
             raise ValueError("p must be a non-empty array of finite probabilities >= 0.")
         if abs(flat.sum() - 1) > 1e-6:
@@ -255,7 +267,7 @@ class Population:
           ValueError: weights are not positive or do not sum to 1.
         """
         check_key(key)
-        share = np.asarray(weights, np.float64)
+        share = as_float64("weights", weights)
         if share.ndim != 1 or share.size == 0 or not np.all(share > 0):
             raise ValueError(f"weights must be a vector of positive numbers, got {weights!r}.")
         if not math.isclose(share.sum(), 1, abs_tol=1e-6):

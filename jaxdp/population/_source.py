@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._spec import Tree, is_traced
+from .._spec import Tree, as_array, as_float32, as_int32, is_traced
 from .._x64 import one_program
 from ..random import Count
 
@@ -275,22 +275,19 @@ def bin_values(values: Tree, num_bins: int, name: str) -> Tree:
     if values is None:
         return None
     if isinstance(values, list):
-        values = np.asarray(values)
+        values = as_array("values", values)
 
     def convert(leaf):
-        array = np.asarray(leaf)
+        array = as_array("values", leaf)
         if array.ndim == 0 or array.shape[0] != num_bins:
             raise ValueError(
                 f"values must have one row for each of the {num_bins} entries of {name}, got shape "
                 f"{array.shape}."
             )
         if np.issubdtype(array.dtype, np.floating):
-            array = array.astype(np.float32)
-            if not np.all(np.isfinite(array)):
-                raise ValueError("values must be finite in float32, got NaN or inf.")
-            return jnp.asarray(array)
+            return jnp.asarray(as_float32("values", array))
         if np.issubdtype(array.dtype, np.integer):
-            return jnp.asarray(array.astype(np.int32))
+            return jnp.asarray(as_int32("values", array))
         raise TypeError(f"values must be of integers or floats, got dtype {array.dtype}.")
 
     return jax.tree.map(convert, values)

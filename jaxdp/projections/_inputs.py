@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from .._spec import is_traced
+from .._spec import as_array, is_traced
 from .._x64 import in_float64, one_program
 
 Result = TypeVar("Result")
@@ -28,7 +28,7 @@ def check_array(name: str, value: ArrayLike, axes: str, ndim: int) -> jax.Array:
     Returns:
       float32 or float64 array. Entries are not checked under a jax transformation.
     """
-    given = value if isinstance(value, jax.Array) else np.asarray(value)
+    given = value if isinstance(value, jax.Array) else as_array(name, value)
     number = given.dtype == bool or jnp.issubdtype(given.dtype, np.number)
     if not number or jnp.issubdtype(given.dtype, jnp.complexfloating):
         raise TypeError(f"{name} must be a real array, got dtype {given.dtype}.")
@@ -74,7 +74,7 @@ def check_radius(name: str, value: ArrayLike, lead: tuple[int, ...], dtype: DTyp
       dtype: of the result.
     """
     if not is_traced(value):
-        numbers = np.asarray(value)
+        numbers = as_array(name, value)
         if numbers.dtype.kind not in "iuf":
             raise TypeError(f"{name} must be a real number, got {value!r}.")
         if not np.all(np.isfinite(numbers) & (numbers > 0)):

@@ -8,7 +8,7 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
-from .._spec import MAX_USERS, check_key
+from .._spec import MAX_USERS, as_float64, check_key
 from .._x64 import compiled_in_float64
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
@@ -91,7 +91,7 @@ def float_operand(name: str, value: ArrayLike, *, high: float) -> jax.Array | np
     """An array of floats; a concrete one is checked to be in [0, high], and becomes float64."""
     if isinstance(value, Tracer):
         return value
-    value = np.asarray(value, np.float64)
+    value = as_float64(name, value)
     if not np.all((value >= 0) & (value <= high)):
         raise ValueError(f"{name} must be in [0, {high:g}], got {value}.")
     return value

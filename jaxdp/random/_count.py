@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._bits import mul_32x32
+from .._spec import as_array
 from .._x64 import one_program
 
 Index = int | slice | EllipsisType | jax.Array | np.ndarray | None
@@ -53,9 +54,11 @@ class Count:
             if value.dtype != jnp.int32:
                 raise TypeError(f"value must be int32 or uint32, got {value.dtype}.")
             return _widened(value)
-        array = np.asarray(value)
+        array = as_array("value", value)
         if not np.issubdtype(array.dtype, np.integer):
             raise TypeError(f"value must be of integers, got dtype {array.dtype}.")
+        if array.size and array.max() >= 2**63:
+            raise ValueError(f"value must be below 2**63, got {array.max()}: a Count would wrap.")
         array = array.astype(np.int64)
         return cls(
             jnp.asarray((array >> 32).astype(np.int32)),

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Epsilon, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
-from .._spec import FrozenArray, check_int
+from .._spec import FrozenArray, as_array, check_int, exact_sum
 from .._x64 import compiled_in_float64, dot
 from ..random import AliasTable, Count, alias_table, multinomial
 from ._count_noise import TableNoise
@@ -40,7 +40,7 @@ def _check_table(name: str, value: object) -> FrozenArray:
             f"{name} must be a concrete array, got a traced value. A spec is built on the host: "
             "build it outside jit and pass its params (spec.build()) into the function."
         )
-    array = np.asarray(value)
+    array = as_array(name, value)  # pyright: ignore[reportArgumentType]
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}.")
     if array.ndim != 2 or min(array.shape) < 2 or array.size > MAX_ENTRIES:
@@ -59,8 +59,13 @@ def _check_table(name: str, value: object) -> FrozenArray:
                 "transpose."
             )
     else:
+        if array.max() > 2**53:
+            raise ValueError(
+                f"{name} of integers must have rows of one sum, at most 2**53, got an entry of "
+                f"{array.max()}."
+            )
         array = array.astype(np.int64)
-        sums = array.sum(axis=1)
+        sums = np.array([exact_sum(row) for row in array], object)  # sums in int64 may wrap
         if np.any(sums != sums[0]) or not 0 < sums[0] <= 2**53:
             raise ValueError(
                 f"{name} of integers must have rows of one sum, at most 2**53, got sums from "

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, Integer
 from numpy.typing import ArrayLike
 
 from .._contract import Population, Round, TallyLaw, Tree
-from .._spec import check_counts, check_real, is_traced
+from .._spec import as_float64, check_counts, check_real, is_traced
 from .._x64 import compiled_in_float64
 from ..random import Count, everyone, sum_integers, sum_squares
 from ._randomizer import Randomizer, check_law
@@ -177,7 +177,7 @@ class MeanRandomizer(Randomizer[P_co]):
           value: float[d] where values are vectors; where they are numbers, float[...], an array of
             values.
         """
-        value = np.asarray(value, np.float64)
+        value = as_float64("value", value)
         if self.value_shape and value.shape != self.value_shape:
             raise ValueError(f"value must have shape {self.value_shape}, got {value.shape}.")
         return self._checked("value", value)
@@ -196,7 +196,7 @@ class MeanRandomizer(Randomizer[P_co]):
                 "inputs must give the value that each bin of counts stands for; make the "
                 "population with Population.from_histogram(counts, values=inputs)."
             )
-        inputs = np.asarray(inputs, np.float64)
+        inputs = as_float64("inputs", inputs)
         if inputs.shape != (counts.size, *self.value_shape):
             raise ValueError(
                 f"inputs must have shape {(counts.size, *self.value_shape)}, one value for each of "

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._contract import Population, Round, Spec, Tree
-from .._spec import check_counts, check_int
+from .._spec import as_float64, check_counts, check_int
 
 _MAX_ENTRIES = 2**22  # of a channel that is listed
 
@@ -144,7 +144,7 @@ def check_word_bits(word_bits: object) -> int:
 
 def check_law(probabilities: ArrayLike, size: int) -> np.ndarray:
     """Returns a distribution as float64[size], or raises unless it is one on `size` bins."""
-    law = np.asarray(probabilities, np.float64).ravel()
+    law = as_float64("probabilities", probabilities).ravel()
     if law.size != size:
         raise ValueError(
             f"probabilities must have {size} entries, one for each value, got {law.size}."

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from .._spec import check_int
+from .._spec import as_float64, check_int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Operator:
           >>> print(workloads.Operator.from_matrix([[1.0, 1.0]]).matvec(jnp.array([1.0, 2.0])))
           [3.]
         """
-        dense = np.asarray(matrix, np.float64)
+        dense = as_float64("matrix", matrix)
         if dense.ndim != 2 or dense.size == 0:
             raise ValueError(f"matrix must have shape [m, k], got {dense.shape}.")
 

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from ..._checks import Choice
+from ..._spec import as_array
 
 Form = Literal["u", "v"]
 FORM = Choice("u", "v")
@@ -41,7 +42,7 @@ def num_pairs(num_users: int, form: str) -> int:
 
 def check_points(values: ArrayLike, num_rows: int, dim: int | None) -> Float[np.ndarray, "m d"]:
     """Returns users' values, a row for each, or raises unless they are finite."""
-    points = np.asarray(values)
+    points = as_array("values", values)
     if not (np.issubdtype(points.dtype, np.integer) or np.issubdtype(points.dtype, np.floating)):
         raise TypeError(f"values must be of integers or floats, got dtype {points.dtype}.")
     points = points.astype(np.float64)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from ..._checked import Checked
-from ..._spec import check_choice, check_counts, check_int
+from ..._spec import as_array, check_choice, check_counts, check_int
 from ._exact import FORM, Form, check_points, grouped, num_pairs
 from ._grid import AnyGrid, bin_indices, boxes, product_rows
 
@@ -326,7 +326,7 @@ def domain_shape(domain: Domain | None) -> tuple[int, ...]:
 
 def check_matrix(matrix: ArrayLike, name: str) -> Float[np.ndarray, "k k"]:
     """Returns a kernel's matrix as float64, made exactly symmetric, or raises unless it is one."""
-    array = np.asarray(matrix)
+    array = as_array(name, matrix)
     if array.dtype == bool or np.issubdtype(array.dtype, np.integer):
         array = array.astype(np.float64)
     if not np.issubdtype(array.dtype, np.floating):
