@@ -64,6 +64,8 @@ def configure(
     check_choice("method", method, ("auto", "per_user", "tally"))
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
         raise TypeError(f"mesh must be a jax.sharding.Mesh or None, got {mesh!r}.")
+    if mesh is not None:  # `shard_map` splits users by itself, whatever kind of axes it is given
+        mesh = jax.sharding.Mesh(mesh.devices, mesh.axis_names)
     work = work_of(population)
     rounds = [step.round for step in params.rounds(work)]
     lawless = [round for round in rounds if round.law is None]

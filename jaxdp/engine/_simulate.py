@@ -2,9 +2,11 @@
 
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -17,6 +19,8 @@ from ._play import play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
 from ._truth import check_given, find_truth, known_histogram, truth_kind
+
+T = TypeVar("T")
 
 _CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at once
 
@@ -72,7 +76,11 @@ def run(
                 "run it outside of jit and vmap, or build it with traceable=True where what it "
                 "calls is written in jax."
             )
-        return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
+
+        def whole(params, population, key):
+            return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
+
+        return _without_varying_types(whole, params, population, key)
     found, _ = _play_once(params, population, key, config)
     finish = _estimate_compiled if params.traceable else _estimate
     with jax.enable_x64(True):
@@ -226,6 +234,26 @@ def stack(specs) -> Any:
 def _inside_transformation(*arguments: Any) -> bool:
     """Whether the caller is inside jit, or has given values that a transformation follows."""
     return is_traced((arguments, jnp.zeros(())))
+
+
+def _without_varying_types(function: Callable[..., T], *arguments: Any) -> T:
+    """`function`, whose loops may begin with constants, inside `shard_map` with its default check.
+
+    The check has every loop begin with values that vary over the mesh as its later ones do. The
+    program is traced on values that do not vary, and only its results are said to.
+    """
+    axes = frozenset[str]().union(
+        *(jax.typeof(x).manual_axis_type.varying for x in jax.tree.leaves(arguments))
+    )
+    if not axes:
+        return function(*arguments)
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), arguments
+    )
+    program, shape = jax.make_jaxpr(function, return_shape=True)(*shapes)
+    found = jax.extend.core.jaxpr_as_fun(program)(*jax.tree.leaves(arguments))
+    found = lax.pcast(found, tuple(axes), to="varying")
+    return jax.tree.unflatten(jax.tree.structure(shape), found)
 
 
 def _play_once(params, population, key, config: Config):

@@ -67,8 +67,7 @@ class Population:
           >>> jaxdp.Population.from_values([0, 2, 2, 1], num_values=3).counts().numpy().tolist()
           [1, 1, 2]
         """
-        if not isinstance(x, jax.Array):
-            x = as_array("x", x)
+        x = _on_auto_axes(x) if isinstance(x, jax.Array) else as_array("x", x)
         if x.ndim == 0 or x.shape[0] == 0:
             raise ValueError(f"x must hold at least one user, got shape {x.shape}.")
         # Rows are addressed by int32.
@@ -147,7 +146,8 @@ class Population:
 
         Args:
           p: probabilities of any shape, bins numbered row by row. They must sum to 1 within 1e-6,
-            and are realised as multiples of 2**-32; `probabilities` tells them.
+            and are realised as multiples of 2**-62; `probabilities` tells them. Of 2**-32 where
+            users are so few that this changes the law of all their values by at most 1e-6.
           num_users: how many users, 1 to 2**53.
           values: as in `from_histogram`.
 
@@ -206,7 +206,7 @@ class Population:
         """The realised distribution of a population made by `from_distribution`, float64[k]."""
         if not isinstance(self.source, DistributionSource):
             raise TypeError("only a population made by from_distribution has probabilities.")
-        return self.source.weights.numpy() / 2.0**32
+        return self.source.probabilities()
 
     def bind(self, key: jax.Array) -> "Population":
         """This population with its random values fixed by a trial's key."""
@@ -273,9 +273,13 @@ class Population:
         if not math.isclose(share.sum(), 1, abs_tol=1e-6):
             raise ValueError(f"weights must sum to 1, got {share.sum():.9g}; divide by the sum.")
         # Rounded once and for all, so that words and drawn counts realise the same probabilities.
-        realised = Count.of(_integer_weights(share))
+        realised = _integer_weights(share)
+        if not np.all(realised > 0):
+            raise ValueError(
+                f"weights must be at least 2**-32, or a group would be empty, got {share.min():g}."
+            )
         return tuple(
-            Population(GroupSource(self.source, key, realised, jnp.asarray(g, jnp.int32)))
+            Population(GroupSource(self.source, key, Count.of(realised), jnp.asarray(g, jnp.int32)))
             for g in range(share.size)
         )
 
@@ -367,6 +371,16 @@ class Population:
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
                 f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
             )
+
+
+def _on_auto_axes(x: jax.Array) -> jax.Array:
+    """The array where it is, but with a type that does not tell how it lies on a mesh."""
+    if is_traced(x) or not isinstance(x.sharding, jax.NamedSharding):
+        return x
+    mesh = x.sharding.mesh
+    assert isinstance(mesh, jax.sharding.Mesh), "an array lies on devices"
+    auto = jax.sharding.Mesh(mesh.devices, mesh.axis_names)
+    return jax.device_put(x, jax.NamedSharding(auto, x.sharding.spec))
 
 
 @one_program
