@@ -1,6 +1,7 @@
 """Users drawn independently from a distribution over bins."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,8 @@ from .._x64 import compiled_in_float64
 from ..random import AliasTable, Count, Stream, alias_table, multinomial, stream, words, words_at
 from ._source import Reader, Source, values_of
 
-_BITS = 32
+_COARSE, _FINE = 32, 62  # bits of the realised probabilities; Counts hold weights of 62 bits
+_UNNOTICED = 1e-6
 
 
 @jax.tree_util.register_dataclass
@@ -19,11 +21,13 @@ _BITS = 32
 class DistributionSource(Source):
     """Independent users; user i's value is a function of its word in the population's stream.
 
-    Probabilities are realised as multiples of 2**-32 that sum to exactly 1, by an alias table.
+    Probabilities are realised as multiples of 2**-62 that sum to exactly 1, by an alias table of
+    two words. Few users get multiples of 2**-32 and one word: their values are then within 1e-6, in
+    total variation, of those of the exact probabilities, all users taken together.
 
     Attributes:
-      weights: Count[k], the realised probabilities times 2**32.
-      table: draws a user's bin from a word.
+      weights: Count[k], the realised probabilities times 2**32 or 2**62.
+      table: draws a user's bin from one word, or from two.
       size: Count[].
       values: what the bins stand for, a pytree of arrays with k rows; None for the bins.
       key: the trial's key; None while unbound.
@@ -40,8 +44,12 @@ class DistributionSource(Source):
     @classmethod
     def make(cls, probabilities: np.ndarray, num_users: int, values: Tree) -> "DistributionSource":
         """The source of float64 probabilities that sum to 1."""
-        weights = _integer_weights(probabilities)
-        table = jax.tree.map(jnp.asarray, alias_table(weights, _BITS))
+        weights, bits = _integer_weights(probabilities), _COARSE
+        error = np.abs(weights * 2.0**-_COARSE - probabilities / probabilities.sum()).sum() / 2
+        if num_users * error > _UNNOTICED:
+            weights, bits = _fine_weights(probabilities), 64
+        masses = weights.astype(object) << (64 - _FINE) if bits == 64 else weights
+        table = jax.tree.map(jnp.asarray, alias_table(masses, bits))
         return cls(Count.of(weights), table, Count.of(num_users), values)
 
     @property
@@ -62,28 +70,34 @@ class DistributionSource(Source):
         return stream(self.key, name)
 
     def at(self, users: Count) -> Tree:
-        return self._value(words_at(self.stream(Stream.POPULATION), users, 1)[0])
+        def word(name: Stream) -> jax.Array:
+            return words_at(self.stream(name), users, 1)[0]
+
+        return self._value(word)
 
     def reader(self, size: int, first: Count, tiled: bool) -> Reader:
         del first
-        key = self.stream(Stream.POPULATION)
 
         def read(start: Count) -> tuple[Tree, jax.Array]:
-            word = words(key, start, size, 1, tiled=tiled)[0]
+            def word(name: Stream) -> jax.Array:
+                return words(self.stream(name), start, size, 1, tiled=tiled)[0]
+
             return self._value(word), jnp.ones(size, bool)
 
         return read
 
-    def _value(self, word: jax.Array) -> Tree:
-        return values_of(self.values, self.table.draw(word))
+    def _value(self, word: Callable[[Stream], jax.Array]) -> Tree:
+        """The values of users, from the function that makes their words in a stream."""
+        second = None if self.table.lower is None else word(Stream.TIES)
+        return values_of(self.values, self.table.draw(word(Stream.POPULATION), second))
 
     @property
     def inputs(self) -> Tree:
         return self.values
 
-    def probabilities(self) -> jax.Array:
-        """The realised probabilities, float64[k]; only inside an x64 block."""
-        return self.weights.f64() / 2.0**_BITS
+    def probabilities(self) -> np.ndarray:
+        """The realised probabilities, float64[k]."""
+        return self.weights.numpy() / 2.0 ** (_COARSE if self.table.lower is None else _FINE)
 
     @compiled_in_float64
     def counts(self) -> Count:
@@ -93,11 +107,19 @@ class DistributionSource(Source):
 
 def _integer_weights(probabilities: np.ndarray) -> np.ndarray:
     """Integers that sum to 2**32, nearest to the probabilities by largest remainders."""
-    exact = probabilities / probabilities.sum() * 2.0**_BITS
+    exact = probabilities / probabilities.sum() * 2.0**_COARSE
     weights = np.floor(exact).astype(np.int64)
-    missing = 2**_BITS - int(weights.sum())
+    missing = 2**_COARSE - int(weights.sum())
     # The most negative differences are the largest remainders; stable, so that equal bins are
     # rounded up in their order on every platform.
     order = np.argsort(weights - exact, kind="stable")
     weights[order[:missing]] += 1
+    return weights
+
+
+def _fine_weights(probabilities: np.ndarray) -> np.ndarray:
+    """Integers that sum to 2**62, next to the probabilities."""
+    weights = np.floor(probabilities / probabilities.sum() * 2.0**_FINE).astype(np.int64)
+    # The largest takes what is missing for the digits that floats lack, a relative 1e-15 or so.
+    weights[np.argmax(weights)] += 2**_FINE - int(weights.sum())
     return weights

@@ -30,6 +30,8 @@ class Stream(enum.IntEnum):
     """Pseudorandom orders of the users."""
     DRAWS = 5
     """The draws of a random population's counts; this key is folded, never turned into words."""
+    TIES = 6
+    """Second words of the users' values, where first ones do not decide."""
     ROUND = 2**16
     """`ROUND + r` is the stream of the users' words in round `r`."""
     TALLY = 2**24

@@ -189,12 +189,46 @@ def test_alias_table_realises_the_weights_exactly(p):
     np.testing.assert_array_equal(population.probabilities() * 2.0**32, weights)
 
 
+@pytest.mark.parametrize("p", WEIGHTS, ids=lambda p: f"{len(p)}-{p[0]:.3g}")
+def test_many_users_are_drawn_by_finer_tables(p):
+    """Exactly from the weights that their counts are drawn with, which are nearer to p."""
+    source = Population.from_distribution(p, 10**15).source
+    weights = source.weights.numpy()
+    exact = np.asarray(p) / np.sum(p)
+    if source.table.lower is None:  # multiples of 2**-32 are exact already
+        np.testing.assert_array_equal(weights * 2.0**-32, exact)
+        return
+    assert sum(weights.tolist()) == 2**62
+    np.testing.assert_allclose(weights * 2.0**-62, exact, rtol=1e-14, atol=2.0**-61)
+    masses = rebuilt(source.table, 64)
+    assert masses[: len(p)] == [4 * int(w) for w in weights]
+    assert not any(masses[len(p) :])
+
+
+def test_coarse_tables_are_for_users_who_cannot_notice():
+    p = WEIGHTS[6]
+    coarse = [Population.from_distribution(p, n).source.table.lower is None for n in (10, 10**6)]
+    assert coarse == [True, False]
+    far = np.abs(Population.from_distribution(p, 10).probabilities() - p).sum() / 2
+    assert 10 * far <= 1e-6 < 10**6 * far
+
+
+def test_rare_values_do_not_vanish(key):
+    """As a multiple of 2**-32 the rare value would have none of 100 expected users."""
+    p, n = 1e-10, 10**12
+    population = Population.from_distribution([1 - p, p], n)
+    stats.check_proportion(int(population.counts(key)[1]), n, p)
+    stats.must_fail(stats.check_proportion, 0, n, p)
+    # One by one too: the lowest pair of words that leads to its column is its own.
+    assert population.source.table.draw(jnp.uint32(1), jnp.uint32(0)) == 1
+
+
 @pytest.mark.parametrize("p", [WEIGHTS[2], WEIGHTS[3], WEIGHTS[6]], ids=["3", "point", "100"])
 def test_word_of_a_user_is_looked_up_in_the_table(p):
     """Words on both sides of every threshold of the table, read here with Python's integers."""
     source = Population.from_distribution(p, 10).source
     words, expected = drawn_at_thresholds(source.table, 32)
-    np.testing.assert_array_equal(source._value(jnp.asarray(words)), expected)
+    np.testing.assert_array_equal(source._value(lambda _: jnp.asarray(words)), expected)
 
 
 def test_drawn_users_are_a_function_of_their_words(key):
