@@ -7,6 +7,7 @@ import abc
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +25,10 @@ from ..random import Count
 from ..randomizers import MeanRandomizer, MeanRound
 
 T = TypeVar("T")
+
+_NO_RADIUS = 1e-9  # of the ball of vectors that are all 0, in the largest entry of what is encoded
+_CENTRE_WORK = 2e9  # multiplications that the search for a centre may take, seconds
+_PAIR_WORK = 1e12  # and the search for the two vectors that are farthest apart
 
 VectorMaker = Callable[..., MeanRandomizer]
 """Makes the spec of a randomizer of vectors in a ball from the keywords dim, epsilon, radius."""
@@ -244,7 +249,7 @@ def column_encoding(
     workload: Float[np.ndarray, "m k"],
     offset: Float[np.ndarray, " m"] | float,
     norm: float,
-    randomizer: Callable[[float], R_co],
+    randomizer: Callable[[Float[np.ndarray, "k m"], float], R_co],
 ) -> Encoding[R_co]:
     """The encoding of a protocol whose users report the column of their value.
 
@@ -252,12 +257,62 @@ def column_encoding(
       workload: W.
       offset: subtracted from the columns.
       norm: the order of the norm of the columns that the randomizer bounds, 1 or 2.
-      randomizer: from that bound to the randomizer.
+      randomizer: from the vectors and the bound on their norms to the randomizer.
     """
     # Users hold float32: the bound is that of the rounded columns.
     offset = np.broadcast_to(np.asarray(offset, np.float64), workload.shape[:1])
     embedding = (workload - offset[:, None]).T.astype(np.float32)
-    return Encoding(embedding, None, offset, randomizer(EmbeddedRound.radius_of(embedding, norm)))
+    if np.any(embedding):
+        radius = EmbeddedRound.radius_of(embedding, norm)
+    else:  # nothing is asked: the noise is far below what float32 tells apart
+        radius = float(np.float32(_NO_RADIUS * max(np.abs(workload).max(), 1.0)))
+    return Encoding(embedding, None, offset, randomizer(embedding, radius))
+
+
+def ball_center(columns: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " m"]:
+    """The centre of nearly the smallest ball that holds all columns.
+
+    The noise of a vector grows with the radius of the ball, and the analyst adds the centre back.
+    The best of 0, the mean and the middle, moved towards whichever column is farthest, by 1 / t in
+    step t: within a factor of `1 + 1 / sqrt(t)` of the smallest ball (Badoiu, Clarkson 2003), and
+    never worse than where it began.
+    """
+
+    def farthest(centre: np.ndarray) -> tuple[float, int]:
+        norms = np.square(columns - centre[:, None]).sum(axis=0)
+        return float(norms.max()), int(norms.argmax())
+
+    middle = (columns.min(axis=1) + columns.max(axis=1)) / 2
+    starts = np.zeros_like(middle), columns.mean(axis=1), middle
+    best = centre = min(starts, key=lambda c: farthest(c)[0])
+    least, far = farthest(centre)
+    for step in range(2, 2 + int(np.clip(_CENTRE_WORK / columns.size, 20, 1000))):
+        centre = centre + (columns[:, far] - centre) / step
+        found, far = farthest(centre)
+        # A centre of long fractions is no better than a plain one that is as good but for rounding.
+        if found < least * (1 - 1e-9):
+            least, best = found, centre
+    return best
+
+
+def largest_distance(vectors: Float[np.ndarray, "k l"], radius: float) -> float:
+    """The largest L2 distance of two vectors of norms of at most a radius, rounded up.
+
+    2 radius where all are 0, and for so many that comparing all pairs would take minutes.
+    """
+    k, dim = vectors.shape
+    if k * k * dim > _PAIR_WORK or not np.any(vectors):
+        return 2 * radius
+    wide = vectors.astype(np.float64)
+    squares = np.square(wide).sum(axis=1)
+    rows = max(2**22 // k, 1)  # the products of so many vectors with all are in memory at once
+    largest = max(
+        float((squares[i : i + rows, None] + squares - 2 * wide[i : i + rows] @ wide.T).max())
+        for i in range(0, k, rows)
+    )
+    # Sums of squares, and the product, are off by a relative (l + 2) 2**-53 each.
+    error = 4 * radius**2 * (dim + 4) * 2.0**-52
+    return min(math.sqrt(max(largest, 0.0) + error) * (1 + 2.0**-50), 2 * radius)
 
 
 def make_randomizer(maker: VectorMaker, dim: int, epsilon: float, radius: float) -> MeanRandomizer:

@@ -3,21 +3,31 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from .._checks import Choice, Epsilon, Real
 from .._contract import field, spec
 from .._queries import WORKLOAD
 from ..randomizers import Gaussian
-from ._encoded import EncodedProtocol, Encoding, column_encoding
+from ._encoded import (
+    EncodedProtocol,
+    Encoding,
+    ball_center,
+    column_encoding,
+    largest_distance,
+)
 
 
 @spec
 class GaussianQueries(EncodedProtocol[Gaussian]):
     """Every user sends its column of the workload with Gaussian noise; reports are averaged.
 
-    A report is `W_v + sigma z`, z ~ N(0, I), on the grid of `Gaussian`. In the local model any two
-    columns are neighbours, so the sensitivity is 2 r, r the largest L2 norm of a column.
-    `calibration="as_printed"` keeps the paper's sigma, which is too small, for study; see
-    `Gaussian`.
+    A report is `W_v - c + sigma z`, z ~ N(0, I), on the grid of `Gaussian`; the analyst adds c
+    back, the centre of a small ball that holds the columns. In the local model any two columns are
+    neighbours, so the sensitivity is their largest L2 distance D: between r and 2 r, where r is the
+    largest norm of a column, or less where the columns have much in common.
+    `calibration="as_printed"` keeps the paper's sigma, which is too small, for study, and c = 0;
+    see `Gaussian`.
 
     The paper projects the estimate onto the polytope of the columns where users are few
     (`projection_threshold`). That never hurts, so wrap the protocol in `Projected` always; or, for
@@ -25,14 +35,15 @@ class GaussianQueries(EncodedProtocol[Gaussian]):
     `Projected(protocol, "polytope", below=protocol.projection_threshold())`.
 
     Formal guarantees:
-      * Privacy: (epsilon, delta)-LDP; as printed it is NOT, see `exact_delta`.
+      * Privacy: (epsilon, delta)-LDP; as printed it is NOT where columns are far apart, see
+        `exact_delta`.
       * Bias: none, up to the rounding of the columns to float32.
       * Variance of each answer, the same for all users: `sigma**2 / n`, and the rounding to the
         grid, up to 1 % of it.
 
     Edge cases:
       ==================================  ====================================================
-      all columns are 0                   noise for r = 1
+      all columns equal                   noise for D = 2e-9 of their largest entry
       population of another domain size   ValueError: both sizes are named
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  ====================================================
@@ -51,15 +62,15 @@ class GaussianQueries(EncodedProtocol[Gaussian]):
       >>> import jax, jaxdp
       >>> from jaxdp.linear import GaussianQueries
       >>> protocol = GaussianQueries(jaxdp.workloads.prefix(4), epsilon=1.0, delta=1e-6)
-      >>> round(protocol.sigma, 3)  # the largest column has norm 2
-      16.913
+      >>> round(protocol.sigma, 3)  # two columns are sqrt(3) apart
+      7.324
       >>> population = jaxdp.Population.from_histogram([10**6] * 4)
       >>> jaxdp.run(protocol, population, jax.random.key(0)).round(1).tolist()
       [0.2, 0.5, 0.7, 1.0]
 
     References:
       Bassily (2019), Linear queries estimation with local differential privacy, Algorithms 1 and 2.
-      Errata: the sensitivity is 2 r; the projection is onto the polytope of the columns.
+      Errata: the sensitivity is D; the projection is onto the polytope of the columns.
     """
 
     workload: Any = field(WORKLOAD)  # stored as a FrozenArray
@@ -72,12 +83,16 @@ class GaussianQueries(EncodedProtocol[Gaussian]):
         self.encoding()
 
     def _encode(self) -> Encoding[Gaussian]:
-        """A value's vector is its column."""
+        """A value's vector is its column, minus the centre."""
+        printed = self.calibration == "as_printed"
 
-        def randomizer(radius: float) -> Gaussian:
-            return Gaussian(self.num_queries, self.epsilon, self.delta, radius, self.calibration)
+        def randomizer(vectors: np.ndarray, radius: float) -> Gaussian:
+            diameter = largest_distance(vectors, radius)
+            budget = self.epsilon, self.delta
+            return Gaussian(self.num_queries, *budget, radius, self.calibration, diameter=diameter)
 
-        return column_encoding(self.workload.values, 0.0, 2, randomizer)
+        columns = self.workload.values
+        return column_encoding(columns, 0.0 if printed else ball_center(columns), 2, randomizer)
 
     @property
     def sigma(self) -> float:

@@ -29,7 +29,7 @@ class LaplaceQueries(EncodedProtocol[Laplace]):
 
     Edge cases:
       ==================================  ====================================================
-      all columns equal                   noise for B = 1
+      all columns equal                   noise for B = 1e-9 of their largest entry
       population of another domain size   ValueError: both sizes are named
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  ====================================================
@@ -71,5 +71,5 @@ class LaplaceQueries(EncodedProtocol[Laplace]):
             key=lambda c: np.abs(workload - c[:, None]).sum(axis=0).max(),
         )
         return column_encoding(
-            workload, offset, 1, lambda bound: Laplace(self.epsilon, bound, self.num_queries)
+            workload, offset, 1, lambda _, bound: Laplace(self.epsilon, bound, self.num_queries)
         )

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from .._checks import Epsilon, Real
 from .._contract import field, spec
@@ -14,12 +13,11 @@ from ._encoded import (
     EncodedProtocol,
     Encoding,
     VectorMaker,
+    ball_center,
     column_encoding,
     make_randomizer,
 )
 from ._projected import ProjectedProtocol
-
-_STEPS = 1000
 
 
 @spec
@@ -125,18 +123,9 @@ class ColumnQueries(EncodedProtocol[MeanRandomizer]):
         """A value's vector is its column, minus the center of a ball around all columns."""
         workload = self.workload.values
 
-        def randomizer(radius: float) -> MeanRandomizer:
+        def randomizer(vectors: np.ndarray, radius: float) -> MeanRandomizer:
+            del vectors
             return make_randomizer(self.randomizer, len(workload), self.epsilon, radius)
 
-        offset = _center(workload) if self.shift else 0.0
+        offset = ball_center(workload) if self.shift else 0.0
         return column_encoding(workload, offset, 2, randomizer)
-
-
-def _center(points: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " m"]:
-    """Nearly the center of the smallest ball around the columns: Badoiu and Clarkson (2003)."""
-    centers = np.mean(points, axis=1), np.zeros(len(points))
-    center = points[:, 0]
-    for step in range(1, _STEPS):
-        far = np.argmax(np.square(points - center[:, None]).sum(axis=0))
-        center = center + (points[:, far] - center) / (step + 1)
-    return min((center, *centers), key=lambda c: np.square(points - c[:, None]).sum(axis=0).max())

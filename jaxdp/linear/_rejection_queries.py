@@ -15,7 +15,7 @@ from .._queries import WORKLOAD
 from .._spec import check_int
 from ..randomizers import GaussianRejection
 from ..randomizers._gaussian_rejection_law import ratio_error
-from ._encoded import EncodedProtocol, Encoding, column_encoding
+from ._encoded import EncodedProtocol, Encoding, ball_center, column_encoding
 
 _FEWEST = 120  # users for which the paper analyses its algorithm
 
@@ -25,9 +25,10 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
     """Users accept or reject a Gaussian vector by their workload column; the analyst averages.
 
     A report is a normal vector that does not depend on the user, accepted with a probability that
-    grows with its likelihood under the user's column; see `GaussianRejection`. `"repaired"` is pure
-    and unbiased. `"as_printed"` is the paper's, neither of the two, for study; its estimate is the
-    average over the users who did not drop out.
+    grows with its likelihood under the user's vector: its column minus c, the centre of a small
+    ball that holds the columns, which the analyst adds back; see `GaussianRejection`. `"repaired"`
+    is pure and unbiased. `"as_printed"` is the paper's, neither of the two, for study, with c = 0;
+    its estimate is the average over the users who did not drop out.
 
     The estimate is raw. The paper projects it onto the polytope of the columns where users are few
     (`projection_threshold`); wrap the protocol in `Projected` to do so always.
@@ -36,7 +37,7 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
       * Privacy: pure epsilon-LDP.
       * Bias: none, up to float32 rounding.
       * Variance: exact in `variance` and the other predictions; entry j of one report has
-        `a + b W_jv**2` with a, b of `GaussianRejection`.
+        `a + b (W_jv - c_j)**2` with a, b of `GaussianRejection`.
     As printed:
       * Privacy: NOT pure LDP, `exact_epsilon()` is inf.
       * `variance` and `population_variance` are the exact mean squared errors, bias included; the
@@ -46,7 +47,7 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
       ==================================  ====================================================
       as printed, fewer than 120 users    warns: the paper's analysis starts there
       as printed, epsilon above 4 log 2   ValueError: a probability would exceed 1
-      all columns are 0                   noise for r = 1
+      all columns equal                   noise for r = 1e-9 of their largest entry
       population of another domain size   ValueError: both sizes are named
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  ====================================================
@@ -67,7 +68,7 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
       >>> protocol = RejectionQueries(jaxdp.workloads.identity(4), epsilon=1.0)
       >>> protocol.exact_epsilon() <= 1.0
       True
-      >>> 9 < protocol.worst_case_variance(num_users=1) < 11
+      >>> 7 < protocol.worst_case_variance(num_users=1) < 8
       True
 
     References:
@@ -95,14 +96,17 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
         return self.variant == "repaired"
 
     def _encode(self) -> Encoding[GaussianRejection]:
-        """A value's vector is its column."""
+        """A value's vector is its column, minus the centre."""
 
-        def randomizer(radius: float) -> GaussianRejection:
+        def randomizer(vectors: np.ndarray, radius: float) -> GaussianRejection:
+            del vectors
             return GaussianRejection(
                 self.num_queries, self.epsilon, radius, self.variant, self.num_users
             )
 
-        return column_encoding(self.workload.values, 0.0, 2, randomizer)
+        columns = self.workload.values
+        offset = ball_center(columns) if self._pure else 0.0
+        return column_encoding(columns, offset, 2, randomizer)
 
     def projection_threshold(self, num_users: int) -> float:
         """The number of users below which Algorithm 4 projects.

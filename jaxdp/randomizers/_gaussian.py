@@ -50,7 +50,12 @@ def _norm_excess(dim: int) -> float:
 
 
 def rounded_delta(
-    epsilon: float, sigma: float, radius: float, noise: NormalNoise, dim: int
+    epsilon: float,
+    sigma: float,
+    radius: float,
+    noise: NormalNoise,
+    dim: int,
+    diameter: float | None = None,
 ) -> float:
     """A bound on the delta of Gaussian noise for inputs that are rounded at random to a grid.
 
@@ -59,7 +64,7 @@ def rounded_delta(
     `delta <= E f(|D|**2)`, with `f(v)` the delta of a distance sqrt(v) and D the distance of the
     rounded inputs. Each `D_i**2` takes two values, of mean at most `Delta_i**2 + s**2 / 4` and
     range `s (2 |Delta_i| + s)`. log f is concave, so it lies below its tangent at `(2 r)**2`, of
-    slope k, and Hoeffding's lemma gives
+    slope k, and Hoeffding's lemma gives, for inputs at most 2 r apart,
 
         f(4 r**2) exp(k d s**2 / 4 + k**2 s**2 (4 r + s sqrt(d))**2 / 8).
 
@@ -73,10 +78,12 @@ def rounded_delta(
       radius: of the ball; a little more is taken, for float32.
       noise: in grid steps.
       dim: d.
+      diameter: the largest distance of two inputs; 2 radius when None.
     """
     step = sigma / noise.steps
+    apart = radius if diameter is None else diameter / 2
     # Parts of a step are rounded too, by half a part of each entry.
-    r = radius * (1 + _norm_excess(dim)) + math.sqrt(dim) * step / (2 * FRACTION)
+    r = apart + radius * _norm_excess(dim) + math.sqrt(dim) * step / (2 * FRACTION)
     tangent = gaussian_delta(epsilon, 2 * r, sigma)
     if tangent == 0.0:
         return 1.0
@@ -102,10 +109,10 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
     comes from a table of exact masses, so a report tells nothing but its law in its last bits. The
     estimate is the mean.
 
-    In the local model any two inputs are neighbours, so the sensitivity is 2 radius. With
-    `calibration="analytic"` sigma is the least for which the mechanism is (epsilon, delta)-LDP,
-    grid included. `"as_printed"` keeps the `sigma**2 = 2 r**2 log(2 / delta) / epsilon**2` of
-    Bassily's Algorithm 1 for study.
+    In the local model any two inputs are neighbours, so the sensitivity is the diameter of the set
+    of inputs: 2 radius, unless they are known to be closer. With `calibration="analytic"` sigma is
+    the least for which the mechanism is (epsilon, delta)-LDP, grid included. `"as_printed"` keeps
+    the `sigma**2 = 2 r**2 log(2 / delta) / epsilon**2` of Bassily's Algorithm 1 for study.
 
     Formal guarantees:
       * Privacy: (epsilon, exact_delta())-LDP; see `rounded_delta` for the proof. Analytic:
@@ -123,6 +130,8 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
       epsilon above 20 at delta = 1e-6    ValueError: probabilities are multiples of 2**-64
       radius beyond 1e-20 .. 1e20         ValueError: change the unit of the values
       norm above radius                   ValueError from specs and populations; params scale it
+      diameter above 2 radius             ValueError
+      inputs farther apart than diameter  not refused: privacy then is that of their distance
       users times reach above 2**63       ValueError: sums are kept in 63 bits
       ==================================  =======================================================
 
@@ -135,6 +144,8 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
       steps: grid steps in sigma, a power of two from 2**6 to 2**19; None for the fewest of 2**8,
         2**10, 2**12, 2**15, 2**17 and 2**19 that cost less than 1 % of sigma. Small epsilons and
         many dimensions need fine grids. Pin it where params of several epsilons are stacked.
+      diameter: the largest L2 distance of two inputs, where that is less than 2 radius, such as
+        among the columns of a matrix; None for 2 radius.
 
     Raises:
       ValueError: an argument is out of range.
@@ -162,9 +173,15 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
     radius: float = field(RADIUS, default=1.0)
     calibration: str = field(Choice("analytic", "as_printed"), default="analytic")
     steps: int | None = field(Optional(By(check_steps, (0, 96, 2**20, 1.5, "1"))), default=None)
+    diameter: float | None = field(Optional(Real(0.0, math.inf)), default=None)
 
     def validate(self) -> None:
         """Raises ValueError where no grid fits the noise."""
+        if self.diameter is not None and self.diameter > 2 * self.radius:
+            raise ValueError(
+                f"diameter must be at most 2 radius = {2 * self.radius:g}, got {self.diameter!r}; "
+                "leave it out for all of the ball."
+            )
         unit = self.radius / self._step
         if unit > _LARGEST_INPUT:
             raise ValueError(
@@ -216,7 +233,8 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
         if self.calibration == "as_printed":
             sigma = self.radius * math.sqrt(2 * math.log(2 / self.delta)) / self.epsilon
             return self.steps or _STEPS[0], sigma
-        return _calibrated(self.dim, self.epsilon, self.delta, self.radius, self.steps)
+        distances = self.radius, self.diameter
+        return _calibrated(self.dim, self.epsilon, self.delta, *distances, self.steps)
 
     def build(self, word_bits: int = 32) -> "GaussianParams":
         """The params; the sampler needs words of 32 bits."""
@@ -239,8 +257,8 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
 
     def exact_delta(self) -> float:
         """A proven delta at which the mechanism as built is (epsilon, delta)-LDP."""
-        bound = rounded_delta(self.epsilon, self.sigma, self.radius, self.noise, self.dim)
-        return min(bound, 1.0)
+        distances = self.radius, self.noise, self.dim, self.diameter
+        return min(rounded_delta(self.epsilon, self.sigma, *distances), 1.0)
 
     def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of reports of a value.
@@ -313,16 +331,23 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
 
 @functools.lru_cache(maxsize=256)
 def _calibrated(
-    dim: int, epsilon: float, delta: float, radius: float, steps: int | None
+    dim: int,
+    epsilon: float,
+    delta: float,
+    radius: float,
+    diameter: float | None,
+    steps: int | None,
 ) -> tuple[int, float]:
     """The nominal steps in sigma, and the least sigma whose `rounded_delta` is at most delta."""
-    least = gaussian_sigma(epsilon, delta, 2 * radius)
+    least = gaussian_sigma(epsilon, delta, 2 * radius if diameter is None else diameter)
     # Of the grids that `validate` accepts; the smallest where there is none, which it then refuses.
     fine = tuple(n for n in _STEPS if n * radius <= _LARGEST_INPUT * least) or _STEPS[:1]
     for number in (steps,) if steps else fine:
-        bound = functools.partial(
-            _scaled_delta, epsilon, least, radius, NormalNoise.of(number), dim
-        )
+        noise = NormalNoise.of(number)
+
+        def bound(factor: float, noise: NormalNoise = noise) -> float:
+            return rounded_delta(epsilon, least * factor, radius, noise, dim, diameter)
+
         pinned = steps is not None or number == fine[-1]
         for most in (1.01, 1.1, 1.3, 2.0) if pinned else (1.01,):
             if bound(most) <= delta:
@@ -337,12 +362,6 @@ def _calibrated(
         f"{steps}: the rounding of inputs to the grid takes all of delta; pin more steps, or take "
         "fewer dimensions or a larger delta."
     )
-
-
-def _scaled_delta(
-    epsilon: float, sigma: float, radius: float, noise: NormalNoise, dim: int, factor: float
-) -> float:
-    return rounded_delta(epsilon, sigma * factor, radius, noise, dim)
 
 
 def _smallest(bound: Callable[[float], float], delta: float, most: float) -> float:

@@ -26,7 +26,7 @@ from jaxdp.randomizers import (
     ProjUnit,
 )
 from jaxdp.randomizers._gaussian_rejection_law import ratio_error
-from jaxdp.workloads import identity, prefix
+from jaxdp.workloads import identity, parity, prefix
 from tests import stats
 
 QUERIES = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0.5, 0, 0, -1, 2]])
@@ -68,7 +68,7 @@ def test_other_covariances_are_read_from_the_moments(monkeypatch):
 def test_laplace_noise_is_for_the_better_center():
     """0 for the histogram, the middle column for prefixes, 1/2 for queries of many signs."""
     signs = np.array([[0, 1, 0, 1], [0, 0, 1, 1]])
-    for workload, bound in ((identity(5), 1), (prefix(9), 4), (signs, 1), (np.ones((2, 3)), 1)):
+    for workload, bound in ((identity(5), 1), (prefix(9), 4), (signs, 1), (np.ones((2, 3)), 1e-9)):
         spec = LaplaceQueries(workload, 1.0)
         assert spec.encoding().randomizer.bound == pytest.approx(bound)
         worst = spec.worst_case_variance(1)  # noise that is cut has less than 8 bound**2
@@ -85,9 +85,11 @@ def test_variances_by_entry_are_those_of_the_moments():
     np.testing.assert_allclose(spec.contributions()[1], expected, rtol=1e-9)
 
 
-def test_gaussian_noise_is_for_twice_the_largest_norm():
+def test_gaussian_noise_is_for_the_two_columns_that_are_farthest_apart():
     spec = GaussianQueries(QUERIES, 1.0, 1e-6)
-    assert 1 <= spec.sigma / (8.449 * 2) < 1.001  # the last column has norm 2; and the grid
+    assert 1 <= spec.sigma / (8.449 / 2 * math.sqrt(10)) < 1.001  # the last two; and the grid
+    assert spec.encoding().randomizer.diameter == pytest.approx(math.sqrt(10), rel=1e-6)
+    np.testing.assert_allclose(spec.contributions()[0], QUERIES, atol=1e-6)
     assert (
         spec.exact_delta() <= 1e-6 < GaussianQueries(QUERIES, 1.0, 1e-6, "as_printed").exact_delta()
     )
@@ -97,10 +99,45 @@ def test_gaussian_noise_is_for_twice_the_largest_norm():
     assert GaussianQueries(QUERIES[:, :1], 1.0, 1e-6).projection_threshold() == math.inf
 
 
-def test_zero_workload_is_answered():
-    spec = GaussianQueries(np.zeros((2, 3)), 1.0, 1e-3)
-    assert spec.encoding().randomizer.radius == 1
-    assert np.all(spec.contributions()[0] == 0)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda w: GaussianQueries(w, 1.0, 1e-6),
+        lambda w: RejectionQueries(w, 1.0),
+        lambda w: LaplaceQueries(w, 1.0),
+    ],
+    ids=["gaussian", "rejection", "laplace"],
+)
+def test_what_all_columns_share_needs_no_noise(make):
+    """A constant added to a query moves its answer and nothing else; constant queries are free."""
+    for workload in (np.zeros((2, 3)), np.array([[5.0] * 4, [-1.0] * 4])):
+        spec = make(workload)
+        assert spec.worst_case_variance(1) < 1e-12
+        np.testing.assert_allclose(spec.contributions()[0], workload)
+    moved = prefix(8) + np.arange(8.0)[:, None]
+    found, plain = (make(w).worst_case_total_variance(10) for w in (moved, prefix(8)))
+    assert found == pytest.approx(plain, rel=1e-3)
+
+
+def test_columns_are_centered():
+    """Of r**2 = 16 the smallest ball around prefixes has (16 - 1) / 4, of parities 1 less."""
+    full = GaussianRejection(16, 1.0, 4.0).worst_case_variance(1)
+    spec = RejectionQueries(prefix(16), 1.0)
+    assert spec.encoding().randomizer.radius == pytest.approx(math.sqrt(15) / 2, rel=1e-3)
+    assert spec.worst_case_variance(1) == pytest.approx(full * 15 / 64, rel=0.05)
+    subsets = parity(4, 2)  # 11 queries, one of them constant
+    printed = GaussianQueries(subsets, 1.0, 1e-6, "as_printed").encoding().randomizer
+    assert printed.radius == pytest.approx(math.sqrt(11), rel=1e-6)
+    assert GaussianQueries(subsets, 1.0, 1e-6).encoding().randomizer.radius < math.sqrt(10.01)
+
+
+def test_largest_distance_of_many_vectors(rng):
+    vectors = rng.normal(size=(50, 7)).astype(np.float32)
+    exact = max(np.linalg.norm(a - b) for a in vectors.astype(float) for b in vectors.astype(float))
+    radius = float(np.linalg.norm(vectors, axis=1).max()) * 1.001
+    found = _encoded.largest_distance(vectors, radius)
+    assert exact <= found <= exact * (1 + 1e-6)
+    assert _encoded.largest_distance(vectors, exact / 2) == exact  # never more than 2 radius
 
 
 def test_domain_of_another_size_is_refused():

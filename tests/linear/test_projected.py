@@ -17,7 +17,7 @@ from jaxdp.linear import (
     ProjectionMechanism,
     RejectionQueries,
 )
-from jaxdp.linear._projection_mechanism import _center
+from jaxdp.linear._encoded import ball_center
 from jaxdp.randomizers import KRR, Gaussian
 from tests import stats
 
@@ -201,6 +201,6 @@ def test_center_of_the_columns():
     """Within 1 % of the smallest ball; 0 or the mean where that is better."""
     angle = 2 * np.pi * np.arange(7) / 7
     points = np.stack([np.cos(angle) * 3 + 5, np.sin(angle) * 3 - 2])
-    radius = np.linalg.norm(points - _center(points)[:, None], axis=0).max()
+    radius = np.linalg.norm(points - ball_center(points)[:, None], axis=0).max()
     assert 3 * (1 - 1e-9) <= radius <= 3.03
-    np.testing.assert_allclose(_center(np.eye(4)), 0.25)
+    np.testing.assert_allclose(ball_center(np.eye(4)), 0.25)
