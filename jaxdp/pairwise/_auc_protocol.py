@@ -111,7 +111,7 @@ class AUCProtocol(Spec[P_co]):
           ValueError: the users' values are not cells, or have one label only.
         """
         masses = expected_users(population)
-        return None if masses is None else self._table(masses, None).sum(axis=1)
+        return None if masses is None else self._table(masses, None).sum(axis=1, dtype=np.float64)
 
     def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         """Hook for what a protocol asks of the sizes of the classes; both are positive."""

@@ -24,15 +24,15 @@ KEY = jax.random.key(0)
 
 
 def play(case: Case) -> None:
-    """Calculates with the spec, and traces its params on both paths."""
+    """Uses the spec for the first time while tracing, then calculates with it on the host."""
     subject = case.subject()
-    calculate(subject)
+    run = functools.partial(jaxdp.run, subject.spec, subject.population)
+    jax.eval_shape(functools.partial(run, method="per_user"), KEY)
     if isinstance(subject.params, Round):
         trace(subject.params, subject.population)
-        return
-    for method in subject.paths:
-        once = functools.partial(jaxdp.run, subject.params, subject.population, method=method)
-        jax.eval_shape(once, KEY)
+    elif "tally" in subject.paths:
+        jax.eval_shape(functools.partial(run, method="tally"), KEY)
+    calculate(subject)
 
 
 def calculate(subject: Subject) -> None:
