@@ -349,6 +349,11 @@ class Params(Described, Generic[O]):
 class Interactive(Params[O]):
     """Base of the params of several rounds, or of a curator: `rounds` and `play` are its own."""
 
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError where the users' values do not fit one of the rounds."""
+        for step in self.rounds(work_of(population)):
+            step.round.check_population(population)
+
 
 class Round(Params[T]):
     """Base of the params of one round: what a user runs, and exact sums of what users report.
@@ -387,6 +392,22 @@ class Round(Params[T]):
     def value(self) -> Tree:
         """The shape and dtype of a user's value: a pytree of `jax.ShapeDtypeStruct`."""
         return jax.ShapeDtypeStruct((), jnp.int32)
+
+    @property
+    def num_bins(self) -> int | None:
+        """The number of bins that a user's value is one of; None where it is no bin; static."""
+        return None
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are such bins, or have the shape of `value`.
+
+        A spec may refuse more, such as classes that are too small for its noise.
+        """
+        value: Any = self.value
+        if self.num_bins is not None:
+            population.require_bins(self.num_bins, "num_values")
+        elif isinstance(value, jax.ShapeDtypeStruct) and value.dtype == jnp.float32:
+            population.require_reals(value.shape)
 
     @property
     def lazy_words(self) -> bool:
@@ -498,6 +519,11 @@ class Through(Round[T]):
     def num_words(self) -> int:
         """Words of the inner round."""
         return self.inner.num_words
+
+    @property
+    def num_bins(self) -> int | None:
+        """The bins of the inner round."""
+        return self.inner.num_bins
 
     @property
     def lazy_words(self) -> bool:

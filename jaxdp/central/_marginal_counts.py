@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._contract import Round, TallyLaw, Tree, Words, Work, params, static
+from .._contract import Population, Round, TallyLaw, Tree, Words, Work, params, static
+from .._features import check_binary_rows
+from .._spec import is_traced
 from .._subsets import num_subsets, rank, sizes, subsets
 from .._x64 import compiled_in_float64, dot
 from ..random import Count, everyone
@@ -37,6 +39,12 @@ class MarginalCounts(Round[Count]):
     def num_sets(self) -> int:
         """N, the number of sets of at most k features, the empty one included."""
         return num_subsets(self.num_features, self.order)
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless users hold rows of 0 and 1, at most t of them 1."""
+        population.require_reals((self.num_features,), low=0.0, high=1.0)
+        if not is_traced(population.inputs):
+            check_binary_rows(population.inputs, self.num_features, self.sparsity)
 
     def from_bits(self, words: Words | None, value: Float[Array, " n"], /) -> Bool[Array, " n"]:
         """The features: those above 1/2, of which a sparse user keeps the first t; NaN is 0."""

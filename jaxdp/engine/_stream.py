@@ -120,6 +120,11 @@ class Census(Round[Count]):
     num_values: int = static()
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
+
+    @property
     def num_words(self) -> int:
         """None."""
         return 0

@@ -144,6 +144,11 @@ class RandomConceptParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 3
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.right.shape[-2]
+
+    @property
     def num_words(self) -> int:
         """One word for the concept and one for the response."""
         return 2

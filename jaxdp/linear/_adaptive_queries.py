@@ -345,6 +345,11 @@ class QueryRound(EncodedRound[dict[str, Count]]):
     query: Float32[Array | np.ndarray, " k"]
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.query.shape[-1]
+
+    @property
     def value(self) -> Tree:
         """A bin."""
         return jax.ShapeDtypeStruct((), jnp.int32)

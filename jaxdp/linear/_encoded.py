@@ -44,6 +44,11 @@ class EncodedRound(Through[T]):
     def encode(self, values: Tree) -> Tree:
         """The inner round's values for one user's value, or for many along a leading axis."""
 
+    @property
+    def num_bins(self) -> int | None:
+        """None: the bins of the inner round, if it has any, are encoded values."""
+        return None
+
     def from_bits(self, words: Words, value: Tree, /) -> Tree:
         """One user's report, the inner round's on the encoded value."""
         return self.inner.from_bits(words, self.encode(value))
@@ -95,6 +100,11 @@ class EmbeddedRound(EncodedRound[dict[str, Count]]):
 
     inner: MeanRound
     embedding: Any  # Float32[Array, "k l"]
+
+    @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.embedding.shape[-2]
 
     @property
     def value(self) -> Tree:

@@ -350,6 +350,11 @@ class HierarchicalParams(Round[Tree]):
     word_bits: int = static(default=32)
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
+
+    @property
     def num_words(self) -> int:
         """One word for the level, and as many as the oracle that takes the most."""
         return 1 + max(level.num_words for level in self.levels)

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Instance, Optional, Real
 from .._contract import Spec, Tree, params, static
-from .._features import mean_products
-from .._spec import check_counts, check_int, check_probabilities
+from .._features import check_binary_rows, mean_products
+from .._spec import check_counts, check_int, check_probabilities, is_traced
 from .._x64 import as_float64, compiled_in_float64
 from ..population import Population
 from ..projections import IntersectionProjection
@@ -279,6 +279,13 @@ class ProductMeansParams(EncodedRound[dict[str, Count]]):
     def value(self) -> Tree:
         """A row of features."""
         return jax.ShapeDtypeStruct((self.num_features,), jnp.float32)
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless users hold such rows, and are few enough to be added."""
+        population.require_reals((self.num_features,), low=-1.0, high=1.0)
+        if self.kind != "gram" and not is_traced(population.inputs):
+            check_binary_rows(population.inputs, self.num_features, None)
+        self.inner.check_total(population)
 
     def encode(self, values: Float[Array, "*rows n"]) -> Float32[Array, "*rows N"]:
         """What users randomize.

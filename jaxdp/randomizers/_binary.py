@@ -223,6 +223,11 @@ class BinaryResponseParams(MeanRound):
     word_bits: int = static(default=32)
 
     @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""]:
+        """The bound."""
+        return self.limit / self.scale
+
+    @property
     def num_words(self) -> int:
         """One word per user."""
         return 1

@@ -309,6 +309,11 @@ class DiscreteLaplaceParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 2**31
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_reports
+
+    @property
     def num_words(self) -> int:
         """One word per user."""
         return 1

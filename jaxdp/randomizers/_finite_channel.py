@@ -352,6 +352,11 @@ class FiniteChannelParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 1
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.weights.shape[-2]
+
+    @property
     def num_words(self) -> int:
         """One word per user."""
         return 1

@@ -394,6 +394,11 @@ class GaussianParams(MeanRound):
     reach: int = static()
 
     @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""]:
+        """The radius."""
+        return self.radius
+
+    @property
     def num_words(self) -> int:
         """For each entry half of one for its dither, and one or two for its noise and for ties."""
         return 2 * self.noise.levels * self.dim + self._dither_words

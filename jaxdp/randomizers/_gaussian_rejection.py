@@ -391,6 +391,11 @@ class GaussianRejectionParams(MeanRound):
     variant: str = static(default="repaired")
 
     @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""]:
+        """The radius."""
+        return self.radius
+
+    @property
     def _pure(self) -> bool:
         return self.variant == "repaired"
 

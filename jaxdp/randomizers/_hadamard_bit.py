@@ -175,6 +175,11 @@ class HadamardBitParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 2
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
+
+    @property
     def row_bits(self) -> int:
         """Number of bits of a row, log2 D."""
         return (self.num_values - 1).bit_length()

@@ -296,6 +296,11 @@ class HadamardResponseParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 3
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
+
+    @property
     def block_size(self) -> int:
         """Number of columns of a block, b."""
         return _block_size(self.num_values, self.num_blocks)

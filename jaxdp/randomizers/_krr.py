@@ -150,6 +150,11 @@ class KRRParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 2
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
+
+    @property
     def num_words(self) -> int:
         """One word per user."""
         return 1

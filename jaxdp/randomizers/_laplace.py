@@ -375,19 +375,21 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
             population.require_reals((), low=-self.bound, high=self.bound)
         else:
             population.require_reals((self.dim,))
-            self._check_norms(population.inputs)
+            _check_norms(population, self.bound)
         self.check_total(population)
 
-    def _check_norms(self, inputs: Tree) -> None:
-        if is_traced(inputs):
-            return
-        norms = jnp.sum(jnp.abs(inputs), axis=1)
-        worst = int(jnp.argmax(norms))
-        if float(norms[worst]) > self.bound * (1 + 1e-6):
-            raise ValueError(
-                f"the population's values must have an L1 norm of at most bound = {self.bound:g}, "
-                f"but row {worst} has {float(norms[worst]):g}; scale the vectors, or raise bound."
-            )
+
+def _check_norms(population: Population, bound: float) -> None:
+    inputs = population.inputs
+    if is_traced(inputs):
+        return
+    norms = jnp.sum(jnp.abs(inputs), axis=1)
+    worst = int(jnp.argmax(norms))
+    if float(norms[worst]) > bound * (1 + 1e-6):
+        raise ValueError(
+            f"the population's values must have an L1 norm of at most bound = {bound:g}, but row "
+            f"{worst} has {float(norms[worst]):g}; scale the vectors, or raise bound."
+        )
 
 
 class _Facts:
@@ -452,6 +454,11 @@ class LaplaceParams(MeanRound):
     dim: int | None = static(default=None)
 
     @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""]:
+        """The bound."""
+        return self.num_levels * FRACTION / self.scale
+
+    @property
     def _entries(self) -> int:
         return 1 if self.dim is None else self.dim
 
@@ -459,6 +466,13 @@ class LaplaceParams(MeanRound):
     def num_words(self) -> int:
         """For each entry one for the noise, one for rounding, and for each one for a tie."""
         return 2 * self._entries + 1
+
+    def check_size(self, population: Population, most: float) -> None:
+        """Raises ValueError where numbers are beyond the bound, or vectors in the L1 norm."""
+        if self.dim is None:
+            super().check_size(population, most)
+        else:
+            _check_norms(population, most)
 
     @property
     def largest_report(self) -> int:

@@ -206,15 +206,7 @@ class MeanRandomizer(Randomizer[P_co]):
 
     def check_total(self, population: Population, squares: bool = False) -> None:
         """Raises ValueError unless sums of as many reports, or of their squares, fit 63 bits."""
-        if is_traced(population.size):
-            return
-        largest = self.build().largest_report
-        most = 2**63 // (largest**2 if squares else largest)
-        if population.num_users > most:
-            raise ValueError(
-                f"the population must have at most {most} users for {type(self).__name__}, got "
-                f"{population.num_users}: sums of reports are kept in 63 bits."
-            )
+        self.build().check_total(population, squares)
 
 
 class MeanRound(Round[dict[str, Count]]):
@@ -234,6 +226,39 @@ class MeanRound(Round[dict[str, Count]]):
     def value_shape(self) -> tuple[int, ...]:
         """The shape of a user's value, and of what is summed of a report."""
         return ()
+
+    @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""] | None:
+        """The largest absolute value or L2 norm of a user's value; None where there is none."""
+        return None
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are in the range, and few enough to be added.
+
+        The range is that of the spec up to rounding, and is not known of traced params.
+        """
+        super().check_population(population)
+        self.check_total(population)
+        if not is_traced(self) and self.largest_value is not None:
+            self.check_size(population, float(self.largest_value) * _SLACK)
+
+    def check_size(self, population: Population, most: float) -> None:
+        """Raises ValueError where numbers are beyond a bound, or vectors longer."""
+        if self.value_shape:
+            population.require_ball(self.value_shape[0], most)
+        else:
+            population.require_reals((), low=-most, high=most)
+
+    def check_total(self, population: Population, squares: bool = False) -> None:
+        """Raises ValueError unless sums of as many reports, or of their squares, fit 63 bits."""
+        if is_traced(population.size):
+            return
+        most = 2**63 // (self.largest_report**2 if squares else self.largest_report)
+        if population.num_users > most:
+            raise ValueError(
+                f"the population must have at most {most} users for {type(self).__name__}, got "
+                f"{population.num_users}: sums of reports are kept in 63 bits."
+            )
 
     @property
     def value(self) -> Tree:

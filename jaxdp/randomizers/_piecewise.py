@@ -311,6 +311,11 @@ class PiecewiseParams(MeanRound):
     num_levels: int = static()
 
     @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""]:
+        """The bound."""
+        return self.num_levels * FRACTION / self.scale
+
+    @property
     def num_words(self) -> int:
         """One for the place, one for rounding, and one for a tie."""
         return 3

@@ -400,6 +400,11 @@ class ProjectiveGeometryResponseParams(DrawnCountsRound):
     independent_stream: ClassVar[int] = 3
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
+
+    @property
     def num_words(self) -> int:
         """Two words per user."""
         return 2

@@ -428,6 +428,11 @@ class RapporParams(Round[dict[str, Count]]):
     word_bits: int = static(default=32)
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.positions.shape[-2]
+
+    @property
     def num_words(self) -> int:
         """One word for the cohort, one for each permanent bit and one for each reported bit."""
         return 1 + (1 + self.num_rounds) * self.num_bits

@@ -259,6 +259,11 @@ class VectorRound(MeanRound):
         """Nanoseconds of `_sum`, roughly."""
 
     @property
+    def largest_value(self) -> Float[Array | np.ndarray, ""]:
+        """The radius."""
+        return self.radius
+
+    @property
     def grid(self) -> int:
         """Steps of the grid for 1 in V: V is a unit vector, unless a subclass says otherwise."""
         return sphere_grid(self.dim)

@@ -230,6 +230,10 @@ class PairsParams(Interactive[PairOutcome]):
     link: Callable[..., jax.Array] = static()
     form: str = static()
 
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins of the kernels' domain."""
+        population.require_bins(self.pair.index.shape[-1], "num_values")
+
     @compiled_in_float64
     def u_statistics(self, outcome: PairOutcome) -> Float[Array, " m"]:
         """Unbiased estimates of the averages that the statistic is a function of."""

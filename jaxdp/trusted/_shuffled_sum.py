@@ -345,6 +345,11 @@ class ShuffledSumParams(Round[dict[str, Count]]):
     form: str = static()
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.columns.shape[-2]
+
+    @property
     def num_words(self) -> int:
         """One for each coordinate."""
         return self.columns.shape[-1]

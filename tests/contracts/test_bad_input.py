@@ -24,6 +24,41 @@ def test_bad_specs(make, name):
         make()
 
 
+def _misfits(case):
+    """Users of another domain: more bins, fewer, numbers; longer vectors, larger ones, bins."""
+    counts, inputs = np.array(case.counts) * 10, case.inputs
+    if inputs is None:
+        yield "more bins", Population.from_histogram([*counts, 10])
+        yield "fewer bins", Population.from_histogram(counts[:-1])
+        yield "numbers", Population.from_histogram(counts, np.linspace(0, 1, len(counts)))
+        return
+    yield "bins", Population.from_histogram(counts)
+    yield "longer", Population.from_histogram(counts, np.stack([inputs, inputs], axis=-1))
+    yield "larger", Population.from_histogram(counts, inputs * 1000)
+
+
+PARAMS = {type(params): case for case in PROTOCOLS for params in [case.make(1.0).build()]}
+
+
+@pytest.mark.parametrize("case", PARAMS.values(), ids=lambda case: case.name)
+def test_params_refuse_the_users_that_their_spec_refuses(case):
+    """Params clamp what is beyond their domain, so that they would answer."""
+    spec, params = case.make(1.0), case.make(1.0).build()
+    if params.traceable:  # traced params are checked as far as they are known
+        jax.eval_shape(lambda params: jaxdp.run(params, case.population(), KEY), params)
+    refused = 0
+    for what, population in _misfits(case):
+        try:
+            jaxdp.engine.outcome(spec, population, KEY)
+        except ValueError:
+            refused += 1
+            with pytest.raises(ValueError, match=r"population's values|num_values|features|inputs"):
+                jaxdp.run(params, population, KEY)
+        else:
+            print(f"{case.name} takes {what}")
+    assert refused >= 2
+
+
 POP = Population.from_histogram([3, 4])
 KEY = jax.random.key(0)
 SPEC = KRR(2, 1.0)

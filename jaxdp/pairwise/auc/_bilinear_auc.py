@@ -332,6 +332,11 @@ class BilinearAUCParams(Round[dict[str, Count]]):
     embedding: Float32[Array | np.ndarray, "cells d"]
 
     @property
+    def num_bins(self) -> int:
+        """The cells, of a label and a score."""
+        return self.embedding.shape[-2]
+
+    @property
     def num_words(self) -> int:
         """Words of the randomizer."""
         return self.inner.num_words

@@ -81,6 +81,11 @@ class HierarchicalAUCParams(Round[Count]):
     label_threshold: UInt32[Array | np.ndarray, ""] | None = None
 
     @property
+    def num_bins(self) -> int:
+        """The cells, of a label and a score."""
+        return 2 * self.num_scores
+
+    @property
     def levels(self) -> tuple[int, ...]:
         """The levels that are reported on; the root too where labels are private."""
         return tuple(range(0 if self.private else 1, self.height + 1))

@@ -378,6 +378,11 @@ class QuantizedRRParams(Through[Count]):
     form: Form = static()
 
     @property
+    def num_bins(self) -> int | None:
+        """The symbols; None with a grid."""
+        return None if self.points else self.inner.num_bins
+
+    @property
     def num_words(self) -> int:
         """One word per user, and with randomized rounding one more for each coordinate."""
         return 1 + (len(self.points) if self.randomized else 0)

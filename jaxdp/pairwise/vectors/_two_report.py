@@ -417,6 +417,11 @@ class TwoReportParams(Round[dict[str, Any]]):
     form: Form = static()
 
     @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.left.shape[-2]
+
+    @property
     def num_words(self) -> int:
         """Twice the words of the randomizer."""
         return 2 * self.inner.num_words
