@@ -77,8 +77,12 @@ def check_radius(name: str, value: ArrayLike, lead: tuple[int, ...], dtype: DTyp
         numbers = as_array(name, value)
         if numbers.dtype.kind not in "iuf":
             raise TypeError(f"{name} must be a real number, got {value!r}.")
+        with np.errstate(over="ignore", under="ignore"):  # beyond the type they are refused
+            numbers = numbers.astype(dtype)
         if not np.all(np.isfinite(numbers) & (numbers > 0)):
-            raise ValueError(f"{name} must be a finite number > 0, got {value!r}.")
+            raise ValueError(
+                f"{name} must be a finite number > 0 in {np.dtype(dtype).name}, got {value!r}."
+            )
     array = jnp.asarray(value, dtype)
     fits = array.ndim <= len(lead) and all(
         ours in (1, theirs) for ours, theirs in zip(array.shape[::-1], lead[::-1], strict=False)

@@ -4,11 +4,19 @@ import decimal
 import math
 from fractions import Fraction
 
+from .._spec import check_real
+
+_LARGEST = 20_000
 _CONTEXT = decimal.Context(prec=60, Emin=-9999, Emax=9999)
 
 
 def exp_lower(epsilon: float) -> Fraction:
-    """A rational number at most e**epsilon, and within a relative 1e-58 of it."""
+    """A rational number at most e**epsilon, and within a relative 1e-58 of it.
+
+    Raises:
+      ValueError: epsilon is beyond 20,000, where e**epsilon has thousands of digits.
+    """
+    epsilon = check_real("epsilon", epsilon, low=-_LARGEST, high=_LARGEST, open_ends=False)
     value = _CONTEXT.exp(decimal.Decimal(epsilon))
     return Fraction(value) * (1 - Fraction(1, 10**58))
 
@@ -19,6 +27,8 @@ def log_upper(ratio: Fraction) -> float:
     If `ratio <= exp_lower(epsilon)` then the result is at most `epsilon`: epsilon is itself a float
     that is at least ln(ratio).
     """
+    if ratio <= 0:
+        raise ValueError(f"ratio must be > 0, got {ratio}.")
     with decimal.localcontext(_CONTEXT):  # plain operators would round to 28 digits outside of it
         exact = (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
         # A ratio may be e**nearest but for the error of 60 digits: then no step up is due.

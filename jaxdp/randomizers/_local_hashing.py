@@ -142,7 +142,8 @@ def _best_range(k: int, epsilon: float) -> int:
     """
     g = np.arange(2, MAX_RANGE + 1)
     p, q = 1 / (1 + (g - 1) * math.exp(-epsilon)), 1 / g
-    return 2 + int(np.argmin((p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2))
+    with np.errstate(divide="ignore", invalid="ignore"):  # epsilons too small are refused elsewhere
+        return 2 + int(np.argmin((p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2))
 
 
 @params

@@ -99,11 +99,13 @@ class SubsetSelection(SupportOracle):
             self.settle(subset_size=_best_size(k, self.epsilon))
         check_int("subset_size", self.subset_size, low=1, high=k - 1)
         self._outside(32)
-        empty = self._empty(32)
-        if empty > _MAX_EMPTY:
+        # Exact products of many moduli take minutes: what is clearly too much is seen in floats.
+        moduli = _moduli(k, self._size).astype(np.float64)
+        empty = -math.expm1(np.log1p(-(2.0**32 % moduli) / 2.0**32).sum())
+        if empty > 2 * _MAX_EMPTY or self._empty(32) > _MAX_EMPTY:
             raise ValueError(
                 f"num_values = {k} with subset_size = {self._size} is too large: with words of 32 "
-                f"bits {float(empty):.1%} of the users would send nothing; take a "
+                f"bits {empty:.1%} of the users would send nothing; take a "
                 "smaller subset_size, or UnaryEncoding or HadamardResponse."
             )
 
@@ -233,7 +235,8 @@ def _best_size(k: int, epsilon: float) -> int:
     d = np.arange(1, k)
     p = d / (d + (k - d) * math.exp(-epsilon))
     q = (d - p) / (k - 1)
-    return 1 + int(np.argmin((p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2))
+    with np.errstate(divide="ignore", invalid="ignore"):  # epsilons too small are refused elsewhere
+        return 1 + int(np.argmin((p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2))
 
 
 def _num_lanes(num_values: int) -> int:

@@ -5,10 +5,12 @@ then lexicographically; the empty subset comes first.
 """
 
 import itertools
+import math
 
 import numpy as np
 
 from .._spec import check_int
+from ._dense import check_dense
 
 
 def _bits(num_bits: int) -> np.ndarray:
@@ -21,9 +23,17 @@ def _subsets(num_bits: int, order: int):
         yield from itertools.combinations(range(num_bits), size)
 
 
-def _check(num_bits: int, order: int) -> tuple[int, int]:
+def _check(num_bits: int, order: int, literals: int = 1) -> tuple[int, int]:
+    """The arguments, or raises where the sets, times literals**|S|, are too many rows."""
     num_bits = check_int("num_bits", num_bits, low=1, high=30)
-    return num_bits, check_int("order", order, low=0, high=num_bits)
+    order = check_int("order", order, low=0, high=num_bits)
+    num_rows = sum(math.comb(num_bits, size) * literals**size for size in range(order + 1))
+    check_dense(
+        f"num_bits = {num_bits} with order = {order}",
+        (max(num_rows, num_bits), 2**num_bits),  # the bits themselves are listed too
+        "a smaller order, or Operator.parity, which stores no matrix",
+    )
+    return num_bits, order
 
 
 def parity(num_bits: int, order: int) -> np.ndarray:
@@ -79,7 +89,7 @@ def marginal(num_bits: int, order: int, *, negations: bool = False) -> np.ndarra
     References:
       Edmonds, Nikolov, Ullman (2020), Corollary 6 and Section 3.6.
     """
-    num_bits, order = _check(num_bits, order)
+    num_bits, order = _check(num_bits, order, 2 if negations else 1)
     bits = _bits(num_bits)
     rows = [
         np.all(bits[:, list(s)] == np.array(y, int), axis=1)

@@ -6,8 +6,9 @@ correlation of c with the labels is the answer of the query c(x)·y, see `signed
 
 import numpy as np
 
-from .._spec import check_int
+from .._spec import as_float64, check_int
 from ._bits import _bits, marginal
+from ._dense import check_dense
 from ._ranges import all_range, prefix
 
 
@@ -63,6 +64,12 @@ def rectangles(num_rows: int, num_cols: int) -> np.ndarray:
       >>> workloads.rectangles(2, 2).shape
       (9, 4)
     """
+    rows, cols = (
+        check_int(name, size, low=1)
+        for name, size in (("num_rows", num_rows), ("num_cols", num_cols))
+    )
+    shape = rows * (rows + 1) * cols * (cols + 1) // 4, rows * cols
+    check_dense(f"num_rows = {rows} with num_cols = {cols}", shape)
     return 2.0 * np.kron(all_range(num_rows), all_range(num_cols)) - 1.0
 
 
@@ -102,7 +109,9 @@ def decision_stumps(num_bits: int) -> np.ndarray:
       array([[-1.,  1.],
              [ 1., -1.]])
     """
-    stumps = 2.0 * _bits(check_int("num_bits", num_bits, low=1, high=30)).T - 1.0
+    num_bits = check_int("num_bits", num_bits, low=1, high=30)
+    check_dense(f"num_bits = {num_bits}", (2 * num_bits, 2**num_bits))
+    stumps = 2.0 * _bits(num_bits).T - 1.0
     return np.concatenate([stumps, -stumps])
 
 
@@ -126,7 +135,7 @@ def signed_examples(concepts: np.ndarray) -> np.ndarray:
     References:
       Edmonds, Nikolov, Ullman (2020), Section 4.
     """
-    concepts = np.asarray(concepts, np.float64)
+    concepts = as_float64("concepts", concepts)
     if concepts.ndim != 2 or not np.all(np.abs(concepts) == 1):
         raise ValueError("concepts must be a matrix of ±1; map 0/1 concepts by 2·c − 1.")
     return np.concatenate([concepts, -concepts], axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from .._spec import as_float64, check_int
+from ._dense import check_dense
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Operator:
 
     def dense(self) -> np.ndarray:
         """W itself, float64[m, k]."""
+        check_dense(f"an operator of {self.shape[1]} columns", self.shape, "its products")
         # Products act on the last axis: row i of the identity gives column i of W.
         with jax.enable_x64(True):
             return np.asarray(self.matvec(jnp.eye(self.shape[1], dtype=jnp.float64))).T
@@ -82,7 +84,7 @@ class Operator:
         """The workload `all_range` as differences of cumulative sums: O(k²) instead of O(k³).
 
         Args:
-          num_values: k >= 1.
+          num_values: k in [1, 2**14].
 
         Returns:
           Operator of shape (k·(k + 1)/2, k).
@@ -93,7 +95,7 @@ class Operator:
           >>> print(workloads.Operator.all_range(2).matvec(jnp.array([1.0, 2.0])))
           [1. 3. 2.]
         """
-        k = check_int("num_values", num_values, low=1)
+        k = check_int("num_values", num_values, low=1, high=2**14)  # the ends of 2**27 ranges
         first, last = np.triu_indices(k)
 
         def matvec(x):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import check_choice, check_int
+from .._spec import as_array, check_choice, check_int
+from ._dense import check_dense
 
 
 def sign(num_values: int, *, ties: str = "zero") -> np.ndarray:
@@ -25,7 +26,9 @@ def sign(num_values: int, *, ties: str = "zero") -> np.ndarray:
       array([[ 0., -1.],
              [ 1.,  0.]])
     """
-    values = np.arange(check_int("num_values", num_values, low=1))
+    k = check_int("num_values", num_values, low=1)
+    check_dense(f"num_values = {k}", (k, k))
+    values = np.arange(k)
     check_choice("ties", ties, ("zero", "plus"))
     matrix = np.sign(np.subtract.outer(values, values)).astype(np.float64)
     if ties == "plus":
@@ -57,6 +60,8 @@ def kendall(num_rows: int, num_cols: int, *, ties: str = "zero") -> np.ndarray:
     References:
       Ghazi et al. (2023), Section 5.
     """
+    a, b = check_int("num_rows", num_rows, low=1), check_int("num_cols", num_cols, low=1)
+    check_dense(f"num_rows = {a} with num_cols = {b}", (a * b, a * b))
     return np.kron(sign(num_rows, ties=ties), sign(num_cols, ties=ties)) + 0.0  # no -0.0
 
 
@@ -77,7 +82,7 @@ def auc(num_scores: int) -> np.ndarray:
       >>> workloads.auc(2)[3]  # score 1, label 1
       array([1., 0., 0., 0.])
     """
-    return kendall(num_scores, 2)
+    return kendall(check_int("num_scores", num_scores, low=1), 2)
 
 
 def gini_diversity(num_values: int) -> np.ndarray:
@@ -95,7 +100,9 @@ def gini_diversity(num_values: int) -> np.ndarray:
       array([[0., 1.],
              [1., 0.]])
     """
-    return 1.0 - np.eye(check_int("num_values", num_values, low=1))
+    k = check_int("num_values", num_values, low=1)
+    check_dense(f"num_values = {k}", (k, k))
+    return 1.0 - np.eye(k)
 
 
 def lipschitz(
@@ -122,6 +129,7 @@ def lipschitz(
              [2., 1., 0.]])
     """
     k = check_int("num_values", num_values, low=1)
+    check_dense(f"num_values = {k}", (k, k))
     distances = np.arange(k, dtype=np.float64)
     values = distances if function is None else _call(function, distances)
     return values[np.abs(np.subtract.outer(np.arange(k), np.arange(k)))]
@@ -152,11 +160,12 @@ def from_function(
       array([[0. , 0.5],
              [0.5, 0.5]])
     """
-    rows = np.asarray(rows)
-    cols = rows if cols is None else np.asarray(cols)
+    rows = as_array("rows", rows)
+    cols = rows if cols is None else as_array("cols", cols)
     for name, grid in (("rows", rows), ("cols", cols)):
         if grid.ndim != 1 or grid.size == 0:
             raise ValueError(f"{name} must be a non-empty vector, got shape {grid.shape}.")
+    check_dense(f"rows of {rows.size} and cols of {cols.size}", (rows.size, cols.size))
     return _call(function, rows[:, None], cols[None, :])
 
 

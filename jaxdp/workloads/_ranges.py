@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._spec import check_int
+from ._dense import check_dense
 
 
 def identity(num_values: int) -> np.ndarray:
@@ -23,7 +24,9 @@ def identity(num_values: int) -> np.ndarray:
       array([[1., 0.],
              [0., 1.]])
     """
-    return np.eye(check_int("num_values", num_values, low=1))
+    k = check_int("num_values", num_values, low=1)
+    check_dense(f"num_values = {k}", (k, k), "linear.HistogramQuery, which stores no matrix")
+    return np.eye(k)
 
 
 def total(num_values: int) -> np.ndarray:
@@ -40,7 +43,9 @@ def total(num_values: int) -> np.ndarray:
       >>> workloads.total(3)
       array([[1., 1., 1.]])
     """
-    return np.ones((1, check_int("num_values", num_values, low=1)))
+    k = check_int("num_values", num_values, low=1)
+    check_dense(f"num_values = {k}", (1, k))
+    return np.ones((1, k))
 
 
 def prefix(num_values: int) -> np.ndarray:
@@ -62,7 +67,9 @@ def prefix(num_values: int) -> np.ndarray:
     References:
       Edmonds, Nikolov, Ullman (2020), Corollary 4.
     """
-    return np.tril(np.ones((check_int("num_values", num_values, low=1),) * 2))
+    k = check_int("num_values", num_values, low=1)
+    check_dense(f"num_values = {k}", (k, k), "Operator.prefix, which stores no matrix")
+    return np.tril(np.ones((k, k)))
 
 
 def all_range(num_values: int) -> np.ndarray:
@@ -82,6 +89,8 @@ def all_range(num_values: int) -> np.ndarray:
              [0., 1.]])
     """
     k = check_int("num_values", num_values, low=1)
+    shape = k * (k + 1) // 2, k
+    check_dense(f"num_values = {k}", shape, "Operator.all_range, which stores no matrix")
     first, last = np.triu_indices(k)
     values = np.arange(k)
     return ((first[:, None] <= values) & (values <= last[:, None])).astype(np.float64)
@@ -105,6 +114,7 @@ def width_range(num_values: int, width: int) -> np.ndarray:
     """
     k = check_int("num_values", num_values, low=1)
     width = check_int("width", width, low=1, high=k)
+    check_dense(f"num_values = {k} with width = {width}", (k - width + 1, k))
     offset = np.arange(k) - np.arange(k - width + 1)[:, None]
     return ((offset >= 0) & (offset < width)).astype(np.float64)
 
@@ -115,7 +125,7 @@ def rademacher(num_queries: int, num_values: int, seed: int) -> np.ndarray:
     Args:
       num_queries: m >= 1.
       num_values: k >= 1.
-      seed: of NumPy's default generator.
+      seed: of NumPy's default generator, an integer >= 0.
 
     Returns:
       float64[m, k] of ±1. For m = k, γ2 is about (8/3π)·√k.
@@ -126,4 +136,6 @@ def rademacher(num_queries: int, num_values: int, seed: int) -> np.ndarray:
       (2, 3)
     """
     shape = check_int("num_queries", num_queries, low=1), check_int("num_values", num_values, low=1)
+    seed = check_int("seed", seed, low=0)
+    check_dense(f"num_queries = {shape[0]} with num_values = {shape[1]}", shape)
     return 2.0 * np.random.default_rng(seed).integers(0, 2, shape) - 1.0
