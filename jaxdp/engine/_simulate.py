@@ -10,6 +10,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from .._contract import Params, Runnable
 from .._spec import check_int, is_traced
@@ -57,7 +58,8 @@ def run(
 
     Raises:
       ValueError: the population does not fit the protocol, or an option is out of range.
-      TypeError: an argument is of the wrong kind, such as a legacy key.
+      TypeError: an argument is of the wrong kind, such as a legacy key; or a derivative is taken,
+        of which reports, being integers, leave nothing.
 
     Example:
       >>> import jax, jaxdp
@@ -76,6 +78,7 @@ def run(
                 "run it outside of jit and vmap, or build it with traceable=True where what it "
                 "calls is written in jax."
             )
+        params, population = _refuse_derivatives(*_copied((params, population)))
 
         def whole(params, population, key):
             return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
@@ -234,6 +237,33 @@ def stack(specs) -> Any:
 def _inside_transformation(*arguments: Any) -> bool:
     """Whether the caller is inside jit, or has given values that a transformation follows."""
     return is_traced((arguments, jnp.zeros(())))
+
+
+def _copied(tree: T) -> T:
+    """The tree, its NumPy arrays copied.
+
+    jax remembers, for one and the same array, the constant it became while tracing: of 32 bits in
+    the caller's program, and wrong for a later run outside of it, which computes in 64.
+    """
+    return jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree)
+
+
+@jax.custom_jvp
+def _refuse_derivatives(*arguments: Any) -> Any:
+    """The arguments; a TypeError where a derivative is taken with respect to a number of theirs."""
+    return arguments
+
+
+@functools.partial(_refuse_derivatives.defjvp, symbolic_zeros=True)
+def _refuse(primals: Any, tangents: Any) -> Any:
+    if all(isinstance(tangent, SymbolicZero) for tangent in jax.tree.leaves(tangents)):
+        return primals, tangents
+    raise TypeError(
+        "jaxdp.run cannot be differentiated: reports are integers, so that its derivatives would "
+        "be 0. What can be: the estimate of a given tally, "
+        "params.estimate(jaxdp.engine.outcome(protocol, population, key)), and jaxdp.projections; "
+        "or hold an argument fixed by jax.lax.stop_gradient."
+    )
 
 
 def _without_varying_types(function: Callable[..., T], *arguments: Any) -> T:

@@ -105,3 +105,15 @@ def test_auto_takes_the_tally_where_users_are_many():
 def test_key_of_a_trial_is_not_the_key_of_a_run(key):
     trials = jaxdp.simulate(KRR3, POPULATION, key, num_trials=1, method="per_user")
     assert np.any(trials.estimates[0] != jaxdp.run(KRR3, POPULATION, key, method="per_user"))
+
+
+def test_one_function_inside_jit_and_outside(key):
+    """Params hold float64, of which jax keeps the float32 constant of a 32-bit program."""
+    params = jaxdp.randomizers.Laplace(1.0).build()
+
+    def mean(x):
+        population = jaxdp.Population.from_values(x)
+        return jaxdp.run(params, population, key, method="per_user")
+
+    x = jnp.array([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(jax.jit(mean)(x), mean(x), rtol=1e-6)
