@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import math
 import numbers
+import sys
 from typing import Any, TypeVar
 
 import jax
@@ -303,7 +304,7 @@ def spec_to_json(spec: object) -> Any:
         return spec.item()
     name = f"{getattr(spec, '__module__', '')}:{getattr(spec, '__qualname__', '')}"
     # Names of lambdas and of functions within functions have a "<", and lead nowhere.
-    if callable(spec) and "<" not in name and _import(name) is spec:
+    if callable(spec) and "<" not in name and _named(name) is spec:
         return {"function": name}
     raise TypeError(
         f"{spec!r} has no JSON form; a spec that is swept may hold numbers, strings, arrays, other "
@@ -312,26 +313,53 @@ def spec_to_json(spec: object) -> Any:
 
 
 def spec_from_json(data: object) -> Any:
-    """The spec that `spec_to_json` wrote."""
+    """The spec that `spec_to_json` wrote.
+
+    Nothing is imported but modules of jaxdp, and nothing is called but frozen dataclasses.
+
+    Raises:
+      ValueError: a name leads to neither a frozen dataclass nor a function of an imported module.
+    """
     if isinstance(data, dict):
         if "spec" in data:
-            fields = {k: spec_from_json(v) for k, v in data.items() if k != "spec"}
-            return _import(data["spec"])(**fields)
+            cls = _named(data["spec"])
+            if not (isinstance(cls, type) and _is_frozen(cls)):
+                raise ValueError(
+                    f"spec must name a class of specs, got {data['spec']!r}; {_IMPORT}"
+                )
+            return cls(**{k: spec_from_json(v) for k, v in data.items() if k != "spec"})
         if "array" in data:
             flat = np.array(data["array"], dtype=np.dtype(data["dtype"]))
             return FrozenArray(flat.reshape(data["shape"]))
         if "tuple" in data:
             return tuple(spec_from_json(v) for v in data["tuple"])
-        return _import(data["function"])
+        function = _named(data["function"])
+        if isinstance(function, type) or not callable(function):
+            raise ValueError(f"function must name one, got {data['function']!r}; {_IMPORT}")
+        return function
     return data
 
 
-def _import(name: str) -> Any:
-    module, _, qualname = name.partition(":")
+_IMPORT = "import the module that defines it first."
+
+
+def _is_frozen(cls: type) -> bool:
+    return dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _named(name: object) -> Any:
+    """What "module:name" defines in a module that is imported or jaxdp's; None if nothing."""
+    module, _, qualname = str(name).partition(":")
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names - {"__main__"}:
+        return None
     try:
-        found: Any = importlib.import_module(module)
+        if package in ("jaxdp", "jaxdp_experiments"):
+            importlib.import_module(module)
+        found: Any = sys.modules[module]
         for part in qualname.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError):
+        # What a module has merely imported is none of its own.
+        return found if found.__module__ == module else None
+    except (ImportError, AttributeError, KeyError):
         return None
-    return found

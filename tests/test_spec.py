@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pickle
+import sys
 from fractions import Fraction
 
 import jax
@@ -188,6 +189,29 @@ def test_nested_specs_round_trip_through_json():
     assert hash(again.inner.table) == hash(outer.inner.table)
     assert again.inner.function is np.linalg.norm
     assert "derived" not in data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"spec": "os:system", "command": "true"},
+        {"spec": "subprocess:CompletedProcess", "args": "true", "returncode": 0},
+        {"spec": "antigravity:x"},
+        {"spec": "numpy:ones", "shape": 3},
+        {"spec": "jaxdp._spec:sys.exit"},
+        {"spec": "jaxdp.randomizers:KRR", "num_values": 3, "epsilon": 1.0},
+        {"function": "os:system"},
+        {"function": "subprocess:run"},
+        {"function": "jaxdp._spec:importlib.import_module"},
+        {"function": "jaxdp.randomizers._krr:KRR"},
+        {"spec": "jaxdp.randomizers._krr:KRR.build"},
+        {"spec": 7},
+    ],
+)
+def test_json_calls_nothing_but_specs(data):
+    with pytest.raises(ValueError, match="must name"):
+        spec_from_json(data)
+    assert "antigravity" not in sys.modules
 
 
 def test_what_has_no_json_form_is_refused():
