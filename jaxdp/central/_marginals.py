@@ -80,9 +80,10 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         of the `|U|`! tensor entries.
       * Error of "moments": for every data set the sum of the squared errors in the basis of the
         noise is on average at most `(sigma / m) G` with the Gaussian complexity G of the set
-        (constant 1), and at most that of the noise: `total_variance`. In that basis it is never
-        further from the truth than the noisy answers, but for `gap`. In the other one it may be:
-        3-way marginals of real data with noise on parities had up to 1.9 times the squared error.
+        (constant 1), and at most that of the noise: `total_variance`. In that basis, by default
+        that of the answers, it is never further from the truth than what is noised, but for `gap`.
+        In the other one it may be: 3-way marginals of real data with noise on parities had up to
+        1.9 times the squared error.
       * Levels. The proof of the dense theorem of the paper holds at the level k / 2 for even k and
         k - 1 for odd k > 1; the default level ceil(k / 2) is that for even k and for k = 3. The
         proof of the sparse theorem needs 2 k - 2, but its complexity for odd k, t^k sqrt(log n),
@@ -107,7 +108,8 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
       delta: in (0, 1).
       sparsity: None, or t in [1, n]: no user has more than t features, which is public.
       queries: "marginals" or "parities", what the answers are.
-      noise: which of the two is noised; None for the one with the least noise in the answers.
+      noise: which of the two is noised. None for the answers themselves where the method projects,
+        for marginals with a sparsity, and else for the one with the least noise in the answers.
       method: see the table.
       level: of "moments", r in [ceil(k / 2), n]; None for ceil(k / 2).
       tol: of "moments": stop at a certified distance to the projection of at most tol times the
@@ -184,8 +186,10 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         self.step  # noqa: B018  raises where the noise has none
 
     def _least_noise(self) -> str:
-        if self.sparsity is not None and self.method in ("moments", "flattened"):
-            return "marginals"  # the sets for sparse users are of marginals
+        if self.method in ("moments", "flattened"):
+            # Projected in their own norm, answers only come closer to the truth. The sets for
+            # sparse users are of marginals.
+            return self.queries if self.sparsity is None else "marginals"
 
         def total(noise: str) -> float:
             # sigma is in proportion to the sensitivity, an answer's noise to its row's norm.

@@ -160,6 +160,17 @@ def test_errors_have_the_predicted_size(name, rng):
         assert errors.sum() <= raw.sum() + float(np.mean(found.gap))
 
 
+@pytest.mark.parametrize("queries", ["marginals", "parities"])
+def test_what_is_projected_is_noised_by_default(queries, rng):
+    """In its own norm a projection on a convex set that holds the truth moves nothing away."""
+    spec = Marginals(N, K, 0.5, 1e-6, queries=queries)
+    assert spec.noise == queries
+    assert Marginals(N, K, 0.5, 1e-6, queries=queries, method="none").noise == "parities"
+    found, truth, _ = releases(spec, rng, 8)
+    noisy, answers = (np.linalg.norm(x - truth, axis=1) for x in (found.noisy, found.answers))
+    assert np.all(answers <= noisy + np.sqrt(found.gap) + 1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "factor"), [(0.1, 5), (0.3, 9)])
 def test_odd_marginals_of_sparse_data_gain_much(deviation, factor, rng):
