@@ -12,9 +12,9 @@ import numpy as np
 
 from .._checked import Checked
 from .._spec import FrozenArray, check_choice, check_counts, check_int, spec_to_json
-from .._version import __version__
 from ..engine import simulate
 from ..population import Population
+from ._sources import versions
 
 FORMAT = 1
 """The version of what a result file holds; raise it when rows of the same cell change."""
@@ -30,7 +30,8 @@ class Cell(Protocol):
     """One point of a grid: a frozen dataclass with a JSON form, and a pure function of its fields.
 
     Equal cells give equal rows, in any process and on any day: a sweep stores rows under a hash of
-    the cell and never computes them twice.
+    the cell, of the sources of jaxdp and of the packages whose classes and functions the cell
+    holds, and of jax's version. It computes none of them twice.
     """
 
     @property
@@ -44,16 +45,22 @@ class Cell(Protocol):
 
 
 def cell_json(cell: Cell) -> str:
-    """The canonical JSON of a cell and of the versions that its rows depend on."""
+    """The canonical JSON of a cell and of the versions and the code that its rows depend on."""
+    plain = spec_to_json(cell)
     # Equal cells have one text: sorted keys, no spaces, and no NaN, which JSON does not know.
-    form = {"format": FORMAT, "jaxdp": __version__, "cell": spec_to_json(cell)}
+    form = {"format": FORMAT, "cell": plain, "versions": versions(plain)}
     return json.dumps(form, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def fingerprint(cell: Cell) -> str:
     """The name under which a cell's rows are stored: 24 hex digits of a hash of `cell_json`."""
+    return fingerprint_of_json(cell_json(cell).encode())
+
+
+def fingerprint_of_json(content: bytes) -> str:
+    """The fingerprint of the cell with this JSON."""
     # 96 bits: two of 2**30 cells have the same name with a chance of 2**-37.
-    return hashlib.sha256(cell_json(cell).encode()).hexdigest()[:24]
+    return hashlib.sha256(content).hexdigest()[:24]
 
 
 def describe(cell: Cell) -> str:

@@ -138,6 +138,8 @@ class Run:
             outcome = run(
                 cells, store.root, threads, name=experiment.name, force=self.force, progress=True
             )
+        except OSError as error:
+            raise Mistake(str(error)) from None
         finally:
             threads.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no cell
         if outcome.computed + outcome.reused:

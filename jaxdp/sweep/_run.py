@@ -57,6 +57,7 @@ def run(
     Raises:
       ValueError: two cells are equal, or another run is writing to the directory.
       TypeError: a cell has no JSON form.
+      OSError: a cell cannot be stored, such as on a full disk.
 
     Example:
       >>> import tempfile, jaxdp
@@ -93,12 +94,27 @@ def run(
             for cell, rows_of in _attempts(pending, executor):
                 try:
                     # Rows that make no table are a failure of the cell, too.
-                    store.save(cell, rows_of())
+                    content = store.encode(cell, rows_of())
                 except Exception as error:
                     failures.append((describe(cell), "".join(traceback.format_exception(error))))
+                else:
+                    _save(store, cell, content)
                 advance(describe(cell))
     computed, reused = len(pending) - len(failures), len(cells) - len(pending)
     return Outcome(computed, reused, tuple(failures))
+
+
+def _save(store: Store, cell: Cell, content: bytes) -> None:
+    """Stores a cell, or ends the sweep: what cannot be stored need not be computed."""
+    try:
+        store.save(cell, content)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"the sweep is stopped, because cell {describe(cell)} cannot be stored in {store.root} "
+            f"({error.strerror or error}); make room there and run it again, which keeps the cells "
+            "that are finished",
+        ) from error
 
 
 def _label_names(cells: Sequence[Cell]) -> list[str]:

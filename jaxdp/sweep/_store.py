@@ -13,10 +13,11 @@ import io
 import json
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ._cell import Cell, Row, cell_json, fingerprint
+from ._cell import Cell, Row, cell_json, fingerprint, fingerprint_of_json
 
 if TYPE_CHECKING:  # an extra, so imported where it is used: `import jaxdp.sweep` works without
     import pyarrow as pa
@@ -33,14 +34,19 @@ CELL_KEY, DIGEST_KEY = b"jaxdp.cell", b"jaxdp.digest"
 def write_atomically(path: pathlib.Path, content: bytes) -> None:
     """Writes a file so that at every moment, even of a power cut, it is whole or not there.
 
-    The temporary file lies beside it under a fixed name, so a second attempt leaves nothing behind.
+    The temporary file lies beside it under a fixed name, so a second attempt after a kill leaves
+    nothing behind; one that cannot be written, on a full disk, is removed.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     if os.name == "posix":  # the new name, too, must reach the disk
         directory = os.open(path.parent, os.O_RDONLY)
         try:
@@ -62,6 +68,16 @@ class Manifest:
     experiment: str
     labels: list[str]
     cells: list[str]
+
+    def __post_init__(self) -> None:
+        # Names become paths, and what lies outside of the directory is none of a sweep's.
+        if self.experiment and not re.fullmatch(r"\w[\w.-]*", self.experiment):
+            raise ValueError(
+                "name must consist of letters, digits, '_', '-' and '.', and begin with a letter "
+                f"or a digit, got {self.experiment!r}."
+            )
+        if wrong := [cell for cell in self.cells if not re.fullmatch("[0-9a-f]{24}", str(cell))]:
+            raise ValueError(f"cells must be fingerprints of 24 hex digits, got {wrong[0]!r}.")
 
 
 class Store:
@@ -128,8 +144,12 @@ class Store:
         """Where the experiment's figure goes, in each format."""
         return [self.root / f"{experiment}.{kind}" for kind in ("png", "svg")]
 
-    def save(self, cell: Cell, rows: list[Row]) -> None:
-        """Stores the rows of a cell."""
+    def save(self, cell: Cell, content: bytes) -> None:
+        """Stores the file of a cell."""
+        write_atomically(self.path(fingerprint(cell)), content)
+
+    def encode(self, cell: Cell, rows: list[Row]) -> bytes:
+        """The file of a cell with these rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -147,7 +167,7 @@ class Store:
             use_dictionary=False,
             write_statistics=False,
         )
-        write_atomically(self.path(fingerprint(cell)), content.getvalue())
+        return content.getvalue()
 
     def load(self, name: str) -> "pa.Table | None":
         """The rows of the cell with this fingerprint; None if they are missing or damaged."""
@@ -156,7 +176,9 @@ class Store:
 
         try:
             table = pq.read_table(pa.BufferReader(self.path(name).read_bytes()))
-            intact = (table.schema.metadata or {}).get(DIGEST_KEY) == _digest(table)
+            metadata = table.schema.metadata or {}
+            own = fingerprint_of_json(metadata.get(CELL_KEY, b"")) == name  # and no copy of another
+            intact = own and metadata.get(DIGEST_KEY) == _digest(table)
         except (OSError, UnicodeDecodeError, pa.ArrowException):
             return None
         return table.replace_schema_metadata() if intact else None

@@ -3,7 +3,10 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import errno
+import json
 import multiprocessing
+import os
 import pathlib
 import signal
 import subprocess
@@ -14,7 +17,9 @@ import pytest
 
 import jaxdp
 from jaxdp import sweep
+from jaxdp._spec import spec_to_json
 from jaxdp.pairwise import KendallTau, QuantizedRR
+from jaxdp.sweep import _sources
 from jaxdp.sweep._cell import fingerprint
 from jaxdp.sweep._store import Store
 
@@ -187,12 +192,84 @@ def test_a_write_that_fails_leaves_the_old_file(stop, tmp_path, monkeypatch):
     else:
         monkeypatch.setattr(f"jaxdp.sweep._store.os.{stop}", fail)
     with pytest.raises(OSError, match="disk full"):
-        store.save(NAPS[0], [{"value": "other"}])
+        store.save(NAPS[0], b"other")
     monkeypatch.undo()
-    left = contents(tmp_path)
-    assert {name: left[name] for name in whole} == whole
+    assert contents(tmp_path) == whole
     sweep.run(NAPS, tmp_path, force=True)
     assert contents(tmp_path) == whole
+
+
+def test_a_full_disk_ends_the_sweep_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    computed = []
+
+    class Counted(Nap):
+        def rows(self):
+            computed.append(self.value)
+            return super().rows()
+
+    write = os.fsync
+
+    def full_after_two(file):
+        if len(computed) > 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(file)
+
+    monkeypatch.setattr("jaxdp.sweep._store.os.fsync", full_after_two)
+    cells = [Counted(float(value)) for value in range(9)]
+    with pytest.raises(OSError, match=r"value=2\.0 cannot be stored.*No space left.*run it again"):
+        sweep.run(cells, tmp_path)
+    monkeypatch.undo()
+    assert computed == [0.0, 1.0, 2.0]
+    assert not [name for name in contents(tmp_path) if name.endswith(".tmp")]
+    assert sweep.run(cells, tmp_path).reused == 2
+
+
+def test_changed_code_is_computed_anew(tmp_path, monkeypatch):
+    sweep.run(NAPS, tmp_path)
+    monkeypatch.setattr(_sources, "source_hash", lambda package: f"changed {package}")
+    assert sweep.run(NAPS, tmp_path).computed == 3
+    monkeypatch.undo()
+    monkeypatch.setattr(_sources.importlib.metadata, "version", lambda name: "another")
+    assert sweep.run(NAPS, tmp_path).computed == 3
+    monkeypatch.undo()
+    assert sweep.run(NAPS, tmp_path).reused == 3
+
+
+def test_hash_of_sources(tmp_path, monkeypatch):
+    """Of every file of a package, or of a module alone; of jaxdp, and of what a cell names."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "hashed" / "inner").mkdir(parents=True)
+    seen = set()
+    for name, text in [("__init__", ""), ("inner/one", "1"), ("inner/one", "2"), ("two", "2")]:
+        (tmp_path / "hashed" / f"{name}.py").write_text(text)
+        seen.add(_sources.source_hash.__wrapped__("hashed"))
+    assert len(seen) == 4
+    (tmp_path / "alone.py").write_text("")
+    assert _sources.source_hash("alone") not in seen
+    versions = _sources.versions(spec_to_json(NAPS[0]))
+    assert set(versions) == {"jax", "jaxlib", "numpy", "jaxdp", "jaxdp_kernels", "tests"}
+
+
+def test_a_file_of_another_cell_is_refused(tmp_path):
+    sweep.run(NAPS, tmp_path)
+    store, names = Store(tmp_path), [fingerprint(cell) for cell in NAPS]
+    store.path(names[1]).write_bytes(store.path(names[0]).read_bytes())
+    assert store.load(names[1]) is None
+    assert sweep.run(NAPS, tmp_path).computed == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"cells": ["../../x"]}, {"experiment": "../../x"}, {"experiment": "/x"}]
+)
+def test_a_manifest_leads_nowhere_else(change, tmp_path):
+    out = tmp_path / "a" / "b"
+    sweep.run(NAPS, out, name="naps")
+    path = out / "experiment.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match="damaged"):
+        sweep.collect(out)
+    with pytest.raises(ValueError, match="name"):
+        sweep.run(NAPS, out, name="../../x")
 
 
 def start(out):
