@@ -125,9 +125,13 @@ class EmbeddedRound(EncodedRound[dict[str, Count]]):
           vectors: a vector a row.
           norm: the order of the norm.
         """
-        largest = float(np.linalg.norm(vectors.astype(np.float64), norm, axis=1).max())
-        nearest = np.float32(largest)  # rounded up, so that no vector is scaled into the ball
-        if nearest < largest:
+        wide = vectors.astype(np.float64)
+        norms = np.linalg.norm(wide, norm, axis=1)
+        nearest = np.float32(norms.max())
+        # Float64 holds the squares of float32 numbers, and the sign of `fsum` is that of the exact
+        # sum: rounded up where a vector would have to be scaled into the ball, by 3e-8 or less.
+        powers = np.abs(wide[norms >= norms.max() * (1 - 1e-6)]) ** norm
+        if any(math.fsum([*row, -(float(nearest) ** norm)]) > 0 for row in powers):
             nearest = np.nextafter(nearest, np.float32(np.inf))
         return float(nearest) or 1.0
 
