@@ -13,6 +13,7 @@ Environment:
 import contextlib
 import dataclasses
 import os
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,8 +40,35 @@ if cache := os.environ.get("JAXDP_TEST_CACHE"):
 hypothesis.settings.register_profile("jaxdp", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("jaxdp")
 
+START = time.monotonic()
 SEED = pytest.StashKey[int]()
 TESTS = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("jaxdp")
+    group.addoption("--share", metavar="TEXT/N", help="run one N-th of the tests, as TEXT decides")
+    group.addoption("--minutes", type=float, help="skip the tests that have not begun by then")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the share of the tests that `--share` asks for: by the hashes of their names."""
+    if not (share := config.getoption("--share")):
+        return
+    text, _, number = share.rpartition("/")
+    chosen = zlib.crc32(text.encode()) % int(number)
+    kept, left_out = [], []
+    for item in items:
+        mine = zlib.crc32(item.nodeid.encode()) % int(number) == chosen
+        (kept if mine else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and time.monotonic() - START > 60 * minutes:
+        pytest.skip("the time for these tests is up")
 
 
 @pytest.fixture
