@@ -16,6 +16,7 @@ from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
 from .workloads import Operator
 
 MAX_ENTRIES = 2**28
+_LARGEST = 1e100  # of an entry: float64 has its powers
 """Largest number of entries of a workload that is stored: 2 GiB of float64."""
 
 _MOST_LISTED = 2**12  # values of a domain whose columns are found by asking for their answers
@@ -323,6 +324,11 @@ def check_workload(workload: ArrayLike | Operator | FrozenArray) -> FrozenArray:
     if not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"workload must be finite, got {array[where]} at index {where}.")
+    if np.max(np.abs(array)) > _LARGEST:
+        raise ValueError(
+            f"workload must have entries of at most {_LARGEST:g}, got {np.max(np.abs(array)):g}; "
+            "divide it by a number."
+        )
     return frozen(array.astype(np.float64, copy=False), workload)
 
 

@@ -12,6 +12,7 @@ import sys
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
@@ -23,6 +24,9 @@ Tree = Any
 
 MAX_USERS = 2**53
 """Largest supported number of users: every smaller integer is a float64."""
+
+
+_LARGEST_INT = 2**63 - 1
 
 
 class FrozenArray:
@@ -77,6 +81,8 @@ def as_array(name: str, value: ArrayLike) -> np.ndarray:
       name: the argument's name in messages.
       value: anything `numpy.asarray` accepts, not traced.
     """
+    if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        raise TypeError(f"{name} must be an array of numbers, got a key.")
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
             f"{name} must be a plain array, got a masked one, whose masked entries would count as "
@@ -154,9 +160,14 @@ def check_real(
     _reject_tracer(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         # An array without axes, such as a sum, counts as a number.
-        if not (isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 0):
+        array: Any = value if isinstance(value, (np.ndarray, jax.Array)) else np.array(None)
+        real = jnp.issubdtype(array.dtype, jnp.number) and np.isrealobj(array)
+        if array.ndim or not real:
             raise TypeError(f"{name} must be a real number, got {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)  # pyright: ignore[reportArgumentType]
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that float64 can hold, got more.") from None
     inside = low < number < high if open_ends else low <= number <= high
     if not (math.isfinite(number) and inside):
         left, right = ("(", ")") if open_ends else ("[", "]")
@@ -184,18 +195,33 @@ def check_int(name: str, value: object, *, low: int, high: int | None = None) ->
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
     number = int(value)
-    if number < low or (high is not None and number > high):
-        span = f">= {low}" if high is None else f"in [{low}, {high}]"
-        raise ValueError(f"{name} must be an integer {span}, got {number}.")
+    if number < low or number > (_LARGEST_INT if high is None else high):
+        span = f">= {low}" if number < low else "below 2**63"
+        span = span if high is None else f"in [{low}, {high}]"
+        # Python refuses to print integers of thousands of digits.
+        got = str(number) if abs(number) < 2**1000 else f"one of {number.bit_length()} bits"
+        raise ValueError(f"{name} must be an integer {span}, got {got}.")
     return number
 
 
 def check_choice(name: str, value: T, choices: tuple[object, ...]) -> T:
     """Returns `value`, or raises unless it is one of `choices`."""
-    if value not in choices:
+    try:
+        hash(value)  # arrays, which have no single truth, are not
+        known = value in choices
+    except (TypeError, ValueError):
+        known = False
+    if not known:
         listed = ", ".join(repr(c) for c in choices)
         raise ValueError(f"{name} must be one of {listed}, got {value!r}.")
     return value
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Returns `value` as a bool, or raises unless it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
 
 
 def check_counts(value: ArrayLike, name: str = "counts") -> np.ndarray:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import check_choice, check_epsilon, check_int, check_real
+from .._checked import within_float64
+from .._spec import as_array, check_choice, check_epsilon, check_int, check_real
 
 _ULP = 2.0**-52
 _BELOW_ONE = 1 - 2.0**-53
@@ -19,6 +20,7 @@ class Guarantee(NamedTuple):
     delta: float = 0.0
 
 
+@within_float64
 def basic_composition(epsilons: ArrayLike, deltas: ArrayLike = 0.0) -> Guarantee:
     """The guarantee of reports that are computed from one value, one after the other: the sums.
 
@@ -55,6 +57,7 @@ def basic_composition(epsilons: ArrayLike, deltas: ArrayLike = 0.0) -> Guarantee
     return Guarantee(_sum_upper(epsilons), min(_sum_upper(deltas), 1.0))
 
 
+@within_float64
 def parallel_composition(epsilons: ArrayLike, deltas: ArrayLike = 0.0) -> Guarantee:
     """The guarantee when every user takes part in one of several protocols: the worst of them.
 
@@ -84,6 +87,7 @@ def parallel_composition(epsilons: ArrayLike, deltas: ArrayLike = 0.0) -> Guaran
     return Guarantee(max(epsilons), max(deltas))
 
 
+@within_float64
 def advanced_composition(
     epsilon: float, num_rounds: int, delta_slack: float, delta: float = 0.0
 ) -> Guarantee:
@@ -129,6 +133,7 @@ def advanced_composition(
     return Guarantee(_advanced(epsilon, rounds, slack), min(total, 1.0))
 
 
+@within_float64
 def optimal_composition(epsilon: float, num_rounds: int, delta_slack: float) -> Guarantee:
     """The best guarantee of k reports that are epsilon-private each, at a given delta.
 
@@ -170,6 +175,7 @@ def optimal_composition(epsilon: float, num_rounds: int, delta_slack: float) -> 
     return Guarantee(_optimal(epsilon, rounds, slack), slack)
 
 
+@within_float64
 def optimal_delta(epsilon: float, num_rounds: int, total_epsilon: float) -> float:
     """The smallest delta at which k epsilon-private reports are (total_epsilon, delta)-private.
 
@@ -217,6 +223,7 @@ def optimal_delta(epsilon: float, num_rounds: int, total_epsilon: float) -> floa
     return min(max(difference, 0.0) + error * kept, 1.0)
 
 
+@within_float64
 def split_epsilon(
     epsilon: float, num_rounds: int, delta_slack: float = 0.0, method: str = "optimal"
 ) -> float:
@@ -269,6 +276,8 @@ def split_epsilon(
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
+        if not low < middle < high:  # neighbouring floats, where these are denormal
+            break
         # `low` is always private enough, so the result is rounded down.
         low, high = (middle, high) if total(middle, rounds, slack) <= epsilon else (low, middle)
     return low
@@ -326,6 +335,7 @@ def _guarantees(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[list[float], li
 
 
 def _listed(name: str, values: ArrayLike, high: float) -> list[float]:
+    as_array(name, values)
     flat = np.ravel(np.asarray(values, dtype=object))
     if not len(flat):
         raise ValueError(f"{name} must hold at least one number.")

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
+from .._checked import within_float64
 from .._spec import check_real
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _TAIL = 45.0  # e**-45 of the integrand is left out beyond the end point
 
 
+@within_float64
 def gaussian_delta(epsilon: float, sensitivity: float, sigma: float) -> float:
     """The smallest delta for which adding N(0, sigma**2 I) is (epsilon, delta)-private.
 
@@ -59,6 +61,7 @@ def gaussian_delta(epsilon: float, sensitivity: float, sigma: float) -> float:
     return min(math.exp(_log_delta(epsilon, ratio)), 1.0)
 
 
+@within_float64
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """The least noise for which adding N(0, sigma**2 I) is (epsilon, delta)-private.
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from .._checked import within_float64
 from .._spec import check_epsilon, check_int, check_real
 
 MAX_USERS = 10**10
@@ -14,6 +15,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _TAIL = 45.0
 
 
+@within_float64
 def shuffle_amplification(epsilon0: float, num_users: int, delta: float) -> float:
     """The central epsilon of the shuffled reports of epsilon0-private users, in closed form.
 
@@ -66,6 +68,7 @@ def shuffle_amplification(epsilon0: float, num_users: int, delta: float) -> floa
     return min(bound, epsilon0)
 
 
+@within_float64
 def shuffle_epsilon(epsilon0: float, num_users: int, delta: float) -> float:
     """The central epsilon of the shuffled reports of epsilon0-private users, computed.
 
@@ -113,6 +116,7 @@ def shuffle_epsilon(epsilon0: float, num_users: int, delta: float) -> float:
     return high
 
 
+@within_float64
 def shuffle_delta(epsilon: float, epsilon0: float, num_users: int) -> float:
     """The delta at epsilon of the shuffled reports of epsilon0-private users.
 

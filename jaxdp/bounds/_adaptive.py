@@ -7,9 +7,11 @@ included. `c = (e**epsilon + 1) / (e**epsilon - 1)`, and r bounds the absolute v
 import math
 import warnings
 
+from .._checked import within_float64
 from .._spec import check_epsilon, check_int, check_real
 
 
+@within_float64
 def adaptive_max_error(
     num_users: int, num_rounds: int, epsilon: float, bound: float = 1.0, *, simple: bool = False
 ) -> float:

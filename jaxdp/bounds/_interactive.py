@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._checked import within_float64
 from .._queries import check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..factorization import Factorization, HardDistributions, gamma2, gamma2_approx, hardest
@@ -25,6 +26,7 @@ _SHARES = ((0.02, 0.02), (0.05, 0.05), (0.1, 0.15), (0.2, 0.3), (0.3, 0.35))
 _REDUCTION = 2.5  # (W h)_j = 2 Q(x and j) - Q(x) / 2 - W_jj / 2, Q of 2 n and of n users
 
 
+@within_float64
 def hard_queries_mse(separation: float, spread: float, num_users: int, epsilon: float) -> float:
     """The least worst mean squared error of linear queries with given hard distributions.
 
@@ -59,6 +61,7 @@ def hard_queries_mse(separation: float, spread: float, num_users: int, epsilon: 
     return d**2 * mix * (1 - mix * entropy / 2) / 4
 
 
+@within_float64
 def linear_queries_lower_mse(
     matrix: ArrayLike | Operator, num_users: int, epsilon: float, *, tol: float = 1e-3
 ) -> float:
@@ -108,6 +111,7 @@ def linear_queries_lower_mse(
     return max((hard_queries_mse(h.separation, h.spread, n, epsilon) for h in hard), default=0.0)
 
 
+@within_float64
 def hard_distributions(
     queries: Float[np.ndarray, "m k"], results: Iterable[Factorization]
 ) -> Iterator[HardDistributions]:
@@ -119,6 +123,7 @@ def hard_distributions(
             continue
 
 
+@within_float64
 def quadratic_form_lower_mse(linear: float, norm: float, num_users: int) -> float:
     """The error of non-interactive quadratic forms, from that of linear queries: Theorem 14.
 
@@ -148,6 +153,7 @@ def quadratic_form_lower_mse(linear: float, norm: float, num_users: int) -> floa
     return (max(math.sqrt(linear) - norm / math.sqrt(n), 0.0) / _REDUCTION) ** 2
 
 
+@within_float64
 def three_round_mse(
     norm: float,
     gamma2: float,
@@ -232,6 +238,7 @@ class Separation:
     spread: float
 
 
+@within_float64
 def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1e15) -> Separation:
     """The smallest n at which three rounds provably win on a quadratic form: Section C.1.
 
@@ -291,6 +298,7 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
             options.append((upper, shares))
         return lower, *min(options)
 
+    max_users = check_real("max_users", max_users, low=2.0**11, high=1e18, open_ends=False)
     grid = [math.ceil(2.0 ** (i / 8)) for i in range(88, math.floor(8 * math.log2(max_users)) + 1)]
     wins = [bounds(n) for n in grid]
     last = None  # the first grid point from which on three rounds win

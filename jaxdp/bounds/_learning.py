@@ -5,12 +5,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checked import within_float64
 from .._spec import check_epsilon, check_real
 from ..factorization import gamma2_approx, hardest
 from ..learning import AgnosticLearner, Learner
 from ..workloads import Operator
 
 
+@within_float64
 def learning_upper_bound(
     concepts: ArrayLike | Operator, epsilon: float, alpha: float, beta: float
 ) -> int:
@@ -49,6 +51,7 @@ def learning_upper_bound(
     return min(learner.min_users(alpha, beta) for learner in learners)
 
 
+@within_float64
 def learning_lower_bound(
     concepts: ArrayLike | Operator,
     epsilon: float,

@@ -14,10 +14,12 @@ the largest of J numbers of variance v is only known to be at most `sqrt(2 v log
 
 import math
 
+from .._checked import within_float64
 from .._spec import check_epsilon, check_int, check_real
 from ..randomizers import MeanRandomizer, PrivUnitG, Tail
 
 
+@within_float64
 def projected_queries_error(randomizer: MeanRandomizer, num_values: int, num_users: int) -> float:
     """The largest L2 error of answers from private columns, projected on the polytope or the hull.
 
@@ -59,6 +61,8 @@ def projected_queries_error(randomizer: MeanRandomizer, num_values: int, num_use
     References:
       Bassily (2019), Theorems 3.2 and 3.4, the constants corrected and improved.
     """
+    if not isinstance(randomizer, MeanRandomizer):
+        raise TypeError(f"randomizer must be one of vectors, got {randomizer!r}.")
     k = check_int("num_values", num_values, low=1)
     n = check_int("num_users", num_users, low=1)
     tail, form, shape = randomizer.tail(), randomizer.covariance_form(), randomizer.value_shape
@@ -75,6 +79,7 @@ def projected_queries_error(randomizer: MeanRandomizer, num_values: int, num_use
     return math.sqrt(min(noise.largest(2 * k, radius), raw / n, 4 * radius**2))
 
 
+@within_float64
 def projected_hadamard_error(num_values: int, num_users: int, epsilon: float) -> float:
     """The largest L2 error of `ProjectedHadamard`.
 
@@ -107,6 +112,7 @@ def projected_hadamard_error(num_values: int, num_users: int, epsilon: float) ->
     return math.sqrt(min(Tail(square / n, 0.0).largest(k), k * square / n, 2.0))
 
 
+@within_float64
 def projection_mechanism_mse(
     num_values: int, num_users: int, epsilon: float, *, radius: float = 1.0
 ) -> float:
@@ -143,6 +149,7 @@ def projection_mechanism_mse(
     return tail.of_mean(n).largest(2 * k, radius)
 
 
+@within_float64
 def factorization_mse(norm: float, num_users: int, epsilon: float, *, alpha: float = 0.0) -> float:
     """The largest mean squared error of a query by the factorization mechanism with `PrivUnitG`.
 

@@ -6,11 +6,13 @@ square.
 
 import math
 
+from .._checked import within_float64
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..accounting import split_epsilon
 from ._auc import HierarchicalAUCBounds
 
 
+@within_float64
 def one_round_auc_mse(
     num_negative: int,
     num_positive: int,
@@ -64,6 +66,7 @@ def one_round_auc_mse(
     check_choice("splitting", splitting, ("budget", "users"))
     levels = check_int("height", height, low=1, high=24)
     epsilon = check_epsilon(epsilon)
+    delta = check_real("delta", delta, low=0.0, high=1.0, open_ends=False)
     if splitting == "users":
         if delta != 0:
             raise ValueError(f"delta must be 0 where users are split, got {delta!r}.")
@@ -73,6 +76,7 @@ def one_round_auc_mse(
     return HierarchicalAUCBounds(num_negative, num_positive, levels, spread).theorem()
 
 
+@within_float64
 def pair_sampling_mse(
     num_users: int,
     epsilon: float,
@@ -130,6 +134,7 @@ def pair_sampling_mse(
     return 2 * shared / (p * n) + 4 * p / (n * epsilon**2)
 
 
+@within_float64
 def optimal_num_permutations(epsilon: float, *, zeta_1: float = 0.0, zeta_2: float = 0.25) -> int:
     """The number of matchings P that minimises `pair_sampling_mse`, for many users.
 
@@ -165,6 +170,7 @@ def optimal_num_permutations(epsilon: float, *, zeta_1: float = 0.0, zeta_2: flo
     return max(math.ceil((math.sqrt(1 + 4 * gain) - 1) / 2), 1)
 
 
+@within_float64
 def all_pairs_mse(
     num_users: int,
     epsilon: float,
@@ -202,6 +208,7 @@ def all_pairs_mse(
       Bell, Bellet, Gascón, Kulkarni (2020), section 5.
     """
     n = check_int("num_users", num_users, low=2)
+    delta = check_real("delta", delta, low=0.0, high=1.0, open_ends=False)
     one = split_epsilon(epsilon, n - 1, delta, method)
     drawn = check_real("u_statistic_variance", u_statistic_variance, low=0.0, open_ends=False)
     # Laplace noise of scale 1 / eps_0 has the variance 2 / eps_0**2, over n (n - 1) / 2 pairs.

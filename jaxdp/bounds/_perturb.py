@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._checked import within_float64
 from .._spec import check_int, check_key, check_real
 from .._x64 import in_float64
 from ..central import ConvexSet, CosineSet
@@ -43,6 +44,7 @@ class GaussianComplexity:
     failure: float
 
 
+@within_float64
 def gaussian_complexity(
     convex_set: ConvexSet,
     key: jax.Array,
@@ -98,7 +100,10 @@ def gaussian_complexity(
       Concentration inequalities, Theorem 5.6.
     """
     check_key(key)
-    count = check_int("num_samples", num_samples, low=1)
+    if not isinstance(convex_set, ConvexSet):
+        raise TypeError(f"convex_set must be a ConvexSet, got {convex_set!r}.")
+    count = check_int("num_samples", num_samples, low=1, high=2**20)
+    tol = check_real("tol", tol, low=0.0)
     failure = check_real("failure", failure, low=0.0, high=1.0)
     radius = convex_set.radius
     if scale is None:
@@ -129,6 +134,7 @@ def gaussian_complexity(
     return GaussianComplexity(float(lower), float(upper), float(deviation), float(limit), failure)
 
 
+@within_float64
 def perturb_and_project_mse(
     sigma: float, complexity: float, *, dimension: int | None = None, radius: float | None = None
 ) -> float:
@@ -167,6 +173,7 @@ def perturb_and_project_mse(
     return min(bounds)
 
 
+@within_float64
 def spectraplex_complexity(size: int, trace: float = 1.0) -> float:
     """A bound on the Gaussian complexity of {X psd, tr X <= t}, N x N.
 
@@ -193,6 +200,7 @@ def spectraplex_complexity(size: int, trace: float = 1.0) -> float:
     return check_real("trace", trace, low=0.0) * CosineSet(size).complexity_bound() / size
 
 
+@within_float64
 def cosine_similarity_mse(num_items: int, sigma: float) -> float:
     """The largest mean squared Frobenius error of `CosineSimilarity`, method "exact".
 

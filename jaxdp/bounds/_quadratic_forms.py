@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from jax.typing import ArrayLike
 
+from .._checked import within_float64
 from .._spec import check_choice, check_epsilon, check_int, check_real
 from ..factorization import gamma2, gamma2_approx
 from ..pairwise import PairKernel
@@ -19,6 +20,7 @@ from ._interactive import hard_distributions, hard_queries_mse
 from ._u_statistics import quantization_error
 
 
+@within_float64
 def quadratic_form_mse(
     norm: float,
     rank: int,
@@ -70,6 +72,7 @@ def quadratic_form_mse(
     return alpha**2 + norm**2 * (2 * s / n + rank * s**2 / n**2)
 
 
+@within_float64
 def non_interactive_mse(
     norm: float, num_values: int, num_users: int, epsilon: float, *, alpha: float = 0.0
 ) -> float:
@@ -122,6 +125,7 @@ def non_interactive_mse(
     return best
 
 
+@within_float64
 def kendall_mse(num_values: tuple[int, int], num_users: int, epsilon: float) -> float:
     """The largest mean squared error of Kendall's tau_a on a table, by one report.
 
@@ -153,6 +157,7 @@ def kendall_mse(num_values: tuple[int, int], num_users: int, epsilon: float) -> 
     return non_interactive_mse(_sign_norm(a) * _sign_norm(b), a * b, num_users, epsilon)
 
 
+@within_float64
 def bilinear_auc_mse(
     num_scores: int, num_negatives: int, num_positives: int, epsilon: float
 ) -> float:
@@ -187,6 +192,7 @@ def bilinear_auc_mse(
     return scale**2 * non_interactive_mse(_sign_norm(d), 2 * d, n, epsilon)
 
 
+@within_float64
 def gini_diversity_mse(num_values: int, num_users: int, epsilon: float) -> float:
     """The largest mean squared error of Gini's diversity index, by one report.
 
@@ -210,6 +216,7 @@ def gini_diversity_mse(num_values: int, num_users: int, epsilon: float) -> float
     return non_interactive_mse(1 - 1 / k, k, num_users, epsilon)
 
 
+@within_float64
 def lipschitz_mse(
     lipschitz: float, num_users: int, epsilon: float, *, num_bins: int | None = None
 ) -> float:
@@ -257,6 +264,7 @@ def lipschitz_mse(
     )
 
 
+@within_float64
 def quadratic_form_lower_bound(
     matrix: ArrayLike,
     num_users: int,

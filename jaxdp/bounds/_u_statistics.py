@@ -6,9 +6,11 @@ All are for a kernel with values in [0, 1]; for another range multiply the varia
 
 import math
 
+from .._checked import within_float64
 from .._spec import check_epsilon, check_int, check_real
 
 
+@within_float64
 def u_statistic_variance(
     num_users: int, num_values: int, epsilon: float, *, simple: bool = False
 ) -> float:
@@ -53,6 +55,7 @@ def u_statistic_variance(
     return 1 / (n * truthful**2) + (2 - truthful) ** 2 / (2 * n * (n - 1) * truthful**4)
 
 
+@within_float64
 def quantization_error(
     num_bins: int, *, lipschitz: float | None = None, density_lipschitz: float | None = None
 ) -> float:
@@ -99,6 +102,7 @@ def quantization_error(
     return 4 * slope**2 + 4 * slope**4
 
 
+@within_float64
 def quantized_u_statistic_mse(
     num_users: int,
     num_bins: int,
@@ -133,6 +137,7 @@ def quantized_u_statistic_mse(
     return u_statistic_variance(num_users, num_bins, epsilon) + lost
 
 
+@within_float64
 def optimal_num_bins(
     num_users: int,
     epsilon: float,

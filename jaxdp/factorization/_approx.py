@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from .._spec import check_int
 from ._factors import balance, decompose, locate, read_factors
 from ._gamma2 import gamma2
 from ._inputs import check_level, check_matrix, check_memory, is_traced, solve
@@ -106,7 +107,7 @@ def gamma2_approx(
       Edmonds, Nikolov, Ullman (2020), Section 3.1 and Lemma 12. Their definition says α/2 where the
       lemma proves α; α here is the plain entrywise tolerance, as in Ghazi et al. (2023).
     """
-    level = check_level("alpha", alpha)
+    level = check_level("alpha", alpha, lead=check_matrix(matrix).shape[:-2])
     if not is_traced(level) and level.ndim == 0 and level == 0:
         return gamma2(matrix, tol=tol)
     return _approximate(matrix, level, tol, max_steps, priced=False)
@@ -161,17 +162,19 @@ def zeta(
             "zeta needs either weight or both num_users and epsilon, got "
             f"weight={weight}, num_users={num_users}, epsilon={epsilon}."
         )
+    lead = check_matrix(matrix).shape[:-2]
     if weight is None:
-        users = check_level("num_users", num_users, positive=True)
-        weight = check_level("epsilon", epsilon, positive=True) * users**0.5
-    weight = check_level("weight", weight, positive=True)
+        users = check_level("num_users", num_users, positive=True, lead=lead)
+        weight = check_level("epsilon", epsilon, positive=True, lead=lead) * users**0.5
+    weight = check_level("weight", weight, positive=True, lead=lead)
     return _approximate(matrix, weight, tol, max_steps, priced=True)
 
 
 def _approximate(matrix, level, tol, max_steps, priced):
     matrix = check_matrix(matrix)
     check_memory(8.0 * matrix.size * 24, "an approximate factorization")
-    tol = check_level("tol", tol)
+    tol = check_level("tol", tol, lead=matrix.shape[:-2])
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     return solve(
         lambda matrix, level, tol: _admm(matrix, level, tol, max_steps=max_steps, priced=priced),
         matrix,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
+from .._spec import check_int
 from ._inputs import check_level, check_matrix, check_memory, solve
 from ._result import Array, relative_gap
 
@@ -97,7 +98,8 @@ def gamma2_dual(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -
     dense = check_matrix(matrix)
     m, k = dense.shape[-2:]
     check_memory(8.0 * dense.size / (m * k) * 10 * (m + k) ** 2, "the dual norm")
-    tol = check_level("tol", tol)
+    tol = check_level("tol", tol, lead=dense.shape[:-2])
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     return solve(lambda matrix, tol: _dual_norm(matrix, tol, max_steps=max_steps), dense, tol)
 
 

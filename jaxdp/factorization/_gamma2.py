@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from .._spec import check_bool, check_int
 from ._factors import balance, column_norm, locate, read_factors, read_signed_factor
 from ._inputs import (
     check_level,
@@ -167,7 +168,9 @@ def _solve(matrix, tol, max_steps, mode, shift):
     size = {"both": m + k, "cols": k, "symmetric": k}[mode]
     num_matrices = matrix.size // (m * k)
     check_memory(8.0 * num_matrices * (5 * size**2 + 10 * m * k), "an interior-point step")
-    tol = check_level("tol", tol)
+    tol = check_level("tol", tol, lead=matrix.shape[:-2])
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
+    check_bool("shift", shift)
     exact = functools.partial(_exact, max_steps=max_steps, mode=mode, shift=bool(shift))
     return solve(exact, matrix, tol)
 

@@ -16,6 +16,8 @@ from .._x64 import in_float64
 
 Result = TypeVar("Result")
 
+_LARGEST = 1e300
+
 
 def is_traced(*values: object) -> bool:
     """Whether any of `values` is being traced, so that only its shape and dtype are known."""
@@ -45,6 +47,11 @@ def check_matrix(value: ArrayLike, name: str = "matrix", *, square: bool = False
     if not is_traced(matrix) and not np.all(np.isfinite(matrix)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
         raise ValueError(f"{name} must be finite, got {matrix[where]} at index {where}.")
+    if not is_traced(matrix) and np.max(np.abs(matrix)) > _LARGEST:
+        raise ValueError(
+            f"{name} must have entries of at most {_LARGEST:g}, got {np.max(np.abs(matrix)):g}: "
+            "sums of larger ones overflow; divide it by a number."
+        )
     return matrix
 
 
@@ -80,8 +87,21 @@ def is_symmetric(value: np.ndarray | jax.Array) -> bool:
     )
 
 
-def check_level(name: str, value: ArrayLike | None, *, positive: bool = False) -> Any:
-    """Returns a tolerance or a weight as float64, or raises unless it is finite and >= 0 (> 0)."""
+def check_level(
+    name: str,
+    value: ArrayLike | None,
+    *,
+    positive: bool = False,
+    lead: tuple[int, ...] = (),
+) -> Any:
+    """Returns a tolerance or a weight as float64, or raises unless it is finite and >= 0 (> 0).
+
+    Args:
+      name: of the argument.
+      value: a number, or one for each matrix of a stack.
+      positive: whether 0 is refused.
+      lead: the leading axes of the stack.
+    """
     if is_traced(value):
         return value
     level = as_array(name, value)  # pyright: ignore[reportArgumentType]
@@ -91,6 +111,12 @@ def check_level(name: str, value: ArrayLike | None, *, positive: bool = False) -
     if not np.all(np.isfinite(level)) or np.any(level < 0) or (positive and np.any(level == 0)):
         bound = "> 0" if positive else ">= 0"
         raise ValueError(f"{name} must be a finite number {bound}, got {level}.")
+    axes = zip(level.shape[::-1], lead[::-1], strict=False)
+    if level.ndim > len(lead) or any(ours not in (1, theirs) for ours, theirs in axes):
+        raise ValueError(
+            f"{name} must be a number, or one for each of the matrices {lead} of a stack, got "
+            f"shape {level.shape}."
+        )
     return level
 
 

@@ -118,6 +118,9 @@ def gamma2_rank(
     dense = check_matrix(matrix)
     rank = check_int("rank", rank, low=1)
     alpha = float(check_level("alpha", alpha))
+    check_level("tol", tol)
+    check_int("num_steps", num_steps, low=1, high=2**31 - 1)
+    check_int("seed", seed, low=0, high=2**32 - 1)
     full = gamma2_approx(dense, alpha, tol=tol)
     if rank >= min(dense.shape) or not np.any(dense) or full.upper == 0:
         return full
@@ -192,6 +195,9 @@ def projected_gradient(
     rank = min(check_int("rank", rank, low=1), m, k)
     alpha = float(check_level("alpha", alpha, positive=True))
     check_level("tol", tol)
+    check_int("num_steps", num_steps, low=1, high=2**31 - 1)
+    check_int("num_reweights", num_reweights, low=0, high=2**31 - 1)
+    check_int("seed", seed, low=0, high=2**32 - 1)
     check_memory(4.0 * (8 * m * k + 12 * rank * (m + k)), "projected gradient descent")
     scale = np.abs(dense).max() or 1.0
     single = jnp.asarray(dense / scale, jnp.float32)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 
+from .._checked import within_float64
 from .._spec import check_choice, check_epsilon, check_real
 from ._approx import gamma2_approx
 from ._gamma2 import gamma2, gamma_f
@@ -13,6 +14,7 @@ from ._inputs import one_matrix
 _MAX_GROUP = 10_000
 
 
+@within_float64
 def local_upper_bound(
     matrix: ArrayLike, variance: float, error: float, *, tol: float = 1e-3
 ) -> float:
@@ -89,6 +91,7 @@ def _reach(matrix: np.ndarray) -> float:
     return math.sqrt(2 * (dimension + 1) / dimension)
 
 
+@within_float64
 def central_lower_bound(
     matrix: ArrayLike, epsilon: float, delta: float, error: float, *, norm: str = "gamma_f"
 ) -> float:
@@ -146,6 +149,7 @@ def central_lower_bound(
     return _reach(dense) * math.sqrt(_noise_floor(epsilon, delta)) * float(bound) / error
 
 
+@within_float64
 def central_upper_bound(
     matrix: ArrayLike, noise_multiplier: float, error: float, *, norm: str = "gamma_f"
 ) -> float:

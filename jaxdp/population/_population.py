@@ -222,7 +222,7 @@ class Population:
         Returns:
           A pytree with the leading axes of `users`.
         """
-        users = Count.of(users)
+        users = Count.of(users, "users")
         check_users(users, 1, self.size)
         return _values_at(self.source, users)
 
@@ -236,8 +236,11 @@ class Population:
         Returns:
           A pytree of values with `size` rows, and bool[size].
         """
-        start, size = Count.of(start), check_int("size", size, low=1)
-        check_users(start, size, self.size)
+        start = Count.of(start, "start")
+        size = check_int("size", size, low=1, high=2**31 - 1)
+        if start.ndim:
+            raise ValueError(f"start must be one index, got shape {start.shape}.")
+        check_users(start, size, self.size, f"start with size = {size}: users")
         return _values_of_block(self.source, start, size)
 
     def counts(self, key: jax.Array | None = None) -> Count:

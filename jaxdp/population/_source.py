@@ -251,13 +251,14 @@ def _running_sum(x: jax.Array, width: int = 32) -> jax.Array:
     return product.astype(jnp.int32).reshape(-1)
 
 
-def check_users(first: Count, number: int, size: Count) -> None:
+def check_users(first: Count, number: int, size: Count, name: str = "users") -> None:
     """Raises unless `number` users from each concrete index on are among `size` users.
 
     Args:
       first: Count[...].
       number: at least 1.
       size: Count[].
+      name: what the message calls them.
     """
     if is_traced((first, size)):
         return
@@ -265,7 +266,7 @@ def check_users(first: Count, number: int, size: Count) -> None:
     if np.any((starts < 0) | (starts > end - number)):
         bad = starts[(starts < 0) | (starts > end - number)].ravel()[0]
         raise ValueError(
-            f"users must be in [0, {end}), the indices of the population, got "
+            f"{name} must be in [0, {end}), the indices of the population, got "
             f"{bad if number == 1 else f'{bad} to {bad + number - 1}'}."
         )
 

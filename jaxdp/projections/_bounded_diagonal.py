@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .._spec import check_int
+from .._spec import check_bool, check_int
 from ._correlation import LARGE, CorrelationProjection, _hessian
 from ._inputs import check_square, check_tolerance, in_precision
 from ._spectral import recompose
@@ -66,7 +66,8 @@ def bounded_diagonal(
       Qi, Sun (2006); Cohen-Addad et al. (2024), Algorithm 3.
     """
     x = check_square("x", x)
-    check_int("max_steps", max_steps, low=1)
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
+    check_bool("float64", float64)
     if tol is not None:
         tol = check_tolerance("tol", tol)
     lead, n = x.shape[:-2], x.shape[-1]

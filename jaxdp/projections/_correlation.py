@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .._spec import check_int
+from .._spec import check_bool, check_int
 from ._inputs import check_square, check_tolerance, in_precision, symmetrize
 from ._spectral import divided_differences, recompose
 
@@ -114,7 +114,8 @@ def correlation(
       matrix; Borsdorf, Higham (2010); Cohen-Addad et al. (2024), Remark 6.1.
     """
     x = check_square("x", x)
-    check_int("max_steps", max_steps, low=1)
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
+    check_bool("float64", float64)
     lead, n = x.shape[:-2], x.shape[-1]
     start = 1.0 - jnp.diagonal(x, axis1=-2, axis2=-1)
     if dual is not None:

@@ -1,6 +1,5 @@
 """Validation and precision shared by the projections."""
 
-import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,7 +9,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from .._spec import as_array, is_traced
+from .._spec import as_array, check_real, is_traced
 from .._x64 import in_float64, one_program
 
 Result = TypeVar("Result")
@@ -97,8 +96,8 @@ def check_radius(name: str, value: ArrayLike, lead: tuple[int, ...], dtype: DTyp
 
 def check_tolerance(name: str, value: float) -> float:
     """Returns a tolerance as a float, or raises unless it is a finite number >= 0."""
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
+    number = check_real(name, value)
+    if number < 0:
         raise ValueError(f"{name} must be a finite number >= 0, got {value!r}.")
     return number
 

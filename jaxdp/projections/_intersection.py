@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .._spec import check_int
+from .._spec import check_bool, check_int
 from ._inputs import check_array, check_tolerance, in_precision
 
 Projection = Callable[[jax.Array], jax.Array]
@@ -107,7 +107,8 @@ def dykstra(
       needed.
     """
     x, projections = _check(x, projections)
-    check_int("max_steps", max_steps, low=1)
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
+    check_bool("float64", float64)
     tol = check_tolerance("tol", tol)
     solve = functools.partial(
         _dykstra, tol=tol, max_steps=max_steps, projections=projections, parallel=bool(parallel)
@@ -165,7 +166,8 @@ def alternating_average(
       convergence to the projection is claimed.
     """
     x, projections = _check(x, projections)
-    check_int("max_steps", max_steps, low=1)
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
+    check_bool("float64", float64)
     tol = check_tolerance("tol", tol)
     solve = functools.partial(_average, tol=tol, max_steps=max_steps, projections=projections)
     return in_precision(solve, float64, x)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .._spec import check_choice, check_int
+from .._spec import check_bool, check_choice, check_int
 from .._x64 import dot
 from ._fista import fista
 from ._frank_wolfe import frank_wolfe
@@ -178,7 +178,8 @@ def _project(y, a, weights, symmetric, tol, max_steps, method, float64):
         if weights.shape != (*lead, k):
             raise ValueError(f"weights must have shape {(*lead, k)}, got {weights.shape}.")
     check_choice("method", method, tuple(_METHODS))
-    check_int("max_steps", max_steps, low=1)
+    check_int("max_steps", max_steps, low=1, high=2**31 - 1)
+    check_bool("float64", float64)
     tol = check_tolerance("tol", tol)
 
     def solve(y, a, weights):

@@ -76,7 +76,7 @@ def _binomial(key, n, p):
 
 def count_operand(name: str, value: ArrayLike | Count) -> Count:
     """A Count, or integers, as a Count; concrete values are checked."""
-    count = Count.of(value)
+    count = Count.of(value, name)
     if not isinstance(count.lo, Tracer):
         concrete = count.numpy()
         if np.any((concrete < 0) | (concrete > MAX_USERS)):

@@ -44,21 +44,26 @@ class Count:
     lo: jax.Array
 
     @classmethod
-    def of(cls, value: "ArrayLike | Count") -> "Count":
-        """A Count of a Python int, an int32 or uint32 array, a NumPy integer array, or a Count."""
+    def of(cls, value: "ArrayLike | Count", name: str = "value") -> "Count":
+        """A Count of a Python int, an int32 or uint32 array, a NumPy integer array, or a Count.
+
+        Args:
+          value: the integers.
+          name: what messages call them.
+        """
         if isinstance(value, Count):
             return cls(value.hi, value.lo)
         if isinstance(value, jax.Array):
             if value.dtype == jnp.uint32:
                 return cls(jnp.zeros(value.shape, jnp.int32), value)
             if value.dtype != jnp.int32:
-                raise TypeError(f"value must be int32 or uint32, got {value.dtype}.")
+                raise TypeError(f"{name} must be int32 or uint32, got {value.dtype}.")
             return _widened(value)
-        array = as_array("value", value)
+        array = as_array(name, value)
         if not np.issubdtype(array.dtype, np.integer):
-            raise TypeError(f"value must be of integers, got dtype {array.dtype}.")
+            raise TypeError(f"{name} must be of integers, got dtype {array.dtype}.")
         if array.size and array.max() >= 2**63:
-            raise ValueError(f"value must be below 2**63, got {array.max()}: a Count would wrap.")
+            raise ValueError(f"{name} must be below 2**63, got {array.max()}: a Count would wrap.")
         array = array.astype(np.int64)
         return cls(
             jnp.asarray((array >> 32).astype(np.int32)),

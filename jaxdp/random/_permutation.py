@@ -45,7 +45,7 @@ def permute(key: jax.Array, ids: ArrayLike | Count, n: ArrayLike | Count) -> Cou
     References:
       Black and Rogaway (2002), Ciphers with arbitrary finite domains.
     """
-    return _permute(check_key(key), Count.of(ids), Count.of(n))
+    return _permute(check_key(key), Count.of(ids, "ids"), Count.of(n, "n"))
 
 
 @compiled_in_float64

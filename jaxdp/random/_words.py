@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from jaxdp_kernels.threefry_words import TILE, UserWords, threefry_words
 from jaxdp_kernels.threefry_words.ref import LANES, users_words
 
-from .._spec import check_key
+from .._spec import check_int, check_key, is_traced
 from .._x64 import one_program
 from ._count import Count
 
@@ -48,7 +48,9 @@ def stream(key: jax.Array, name: int) -> jax.Array:
     Returns:
       `jax.random.fold_in(key, name)`. A key is either folded or turned into words, never both.
     """
-    return jax.random.fold_in(check_key(key), np.uint32(name))
+    if not is_traced(name):
+        name = check_int("name", name, low=0, high=2**32 - 1)
+    return jax.random.fold_in(check_key(key), jnp.asarray(name, jnp.uint32))
 
 
 def words(
@@ -149,7 +151,8 @@ def user_words(key: jax.Array, user: ArrayLike | Count, num_words: int) -> UserW
       >>> bool((user_words(key, 5, 4)[1:3] == words(key, Count.of(5), 1, 4)[1:3, 0]).all())
       True
     """
-    user = Count.of(user)
+    user = Count.of(user, "user")
+    num_words = check_int("num_words", num_words, low=1, high=2**31 - 1)
     start = tile_start(user, num_words)
     place = user.lo & np.uint32(TILE - 1)
     return users_words(jax.random.key_data(check_key(key)), start, place, num_words)

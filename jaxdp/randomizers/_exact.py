@@ -2,6 +2,7 @@
 
 import decimal
 import math
+import numbers
 from fractions import Fraction
 
 from .._spec import check_real
@@ -27,6 +28,8 @@ def log_upper(ratio: Fraction) -> float:
     If `ratio <= exp_lower(epsilon)` then the result is at most `epsilon`: epsilon is itself a float
     that is at least ln(ratio).
     """
+    if not isinstance(ratio, numbers.Rational):
+        raise TypeError(f"ratio must be a Fraction, got {ratio!r}.")
     if ratio <= 0:
         raise ValueError(f"ratio must be > 0, got {ratio}.")
     with decimal.localcontext(_CONTEXT):  # plain operators would round to 28 digits outside of it

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checked import within_float64
 from .._checks import Instance, Integer, Optional, Real
 from .._contract import Params, Spec, Tree, Work, field, spec
 from .._spec import check_epsilon, check_int, check_real
@@ -18,6 +19,7 @@ from ._pairs import PairsProtocol
 _LOCAL = "the spec of a protocol with pure local privacy"
 
 
+@within_float64
 def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
     """The largest privacy parameter of reports that shuffling amplifies to (epsilon, delta).
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .._spec import check_int
+from .._spec import check_bool, check_int
 from ._dense import check_dense
 
 
@@ -89,7 +89,8 @@ def marginal(num_bits: int, order: int, *, negations: bool = False) -> np.ndarra
     References:
       Edmonds, Nikolov, Ullman (2020), Corollary 6 and Section 3.6.
     """
-    num_bits, order = _check(num_bits, order, 2 if negations else 1)
+    literals = 2 if check_bool("negations", negations) else 1
+    num_bits, order = _check(num_bits, order, literals)
     bits = _bits(num_bits)
     rows = [
         np.all(bits[:, list(s)] == np.array(y, int), axis=1)

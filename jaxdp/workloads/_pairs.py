@@ -82,7 +82,7 @@ def auc(num_scores: int) -> np.ndarray:
       >>> workloads.auc(2)[3]  # score 1, label 1
       array([1., 0., 0., 0.])
     """
-    return kendall(check_int("num_scores", num_scores, low=1), 2)
+    return kendall(check_int("num_scores", num_scores, low=1, high=2**13), 2)
 
 
 def gini_diversity(num_values: int) -> np.ndarray:
@@ -163,6 +163,8 @@ def from_function(
     rows = as_array("rows", rows)
     cols = rows if cols is None else as_array("cols", cols)
     for name, grid in (("rows", rows), ("cols", cols)):
+        if grid.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must be real numbers, got dtype {grid.dtype}.")
         if grid.ndim != 1 or grid.size == 0:
             raise ValueError(f"{name} must be a non-empty vector, got shape {grid.shape}.")
     check_dense(f"rows of {rows.size} and cols of {cols.size}", (rows.size, cols.size))
@@ -170,6 +172,8 @@ def from_function(
 
 
 def _call(function, *arguments) -> np.ndarray:
+    if not callable(function):
+        raise TypeError(f"function must be a function of arrays, got {function!r}.")
     shape = np.broadcast_shapes(*(a.shape for a in arguments))
     values = np.asarray(function(*arguments), np.float64)
     if values.shape != shape or not np.all(np.isfinite(values)):

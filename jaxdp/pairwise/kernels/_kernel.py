@@ -27,6 +27,8 @@ _CHUNK = 2**22  # kernel values held at a time
 _NODES = {1: 16, 2: 6}  # per coordinate, for averages
 _MESH = {1: 17, 2: 5}  # per coordinate, for extremes
 
+_MAX_ENTRIES = 2**28  # of a matrix; what workloads have at most, too
+
 
 def identity(u: Float[Array, "*batch m"], num_users: Float[Array, ""]) -> Float[Array, "*batch"]:
     """The link of a statistic that is a U-statistic."""
@@ -122,6 +124,11 @@ class Kernel(Checked):
         check_choice("rule", rule, ("midpoint", "average", "points"))
         shape = domain_shape(domain)
         self._check_shape(shape)
+        if math.prod(shape) ** 2 > _MAX_ENTRIES:
+            raise ValueError(
+                f"num_values must be at most 2**14 in all for the matrix of a kernel, got {shape}: "
+                "it would have more than 2**28 entries; take a coarser grid."
+            )
         bins = bin_indices(shape)
         if not isinstance(domain, AnyGrid):
             tables = [self._on(bins, f) for f in self.functions]
@@ -308,8 +315,8 @@ class Kernel(Checked):
         """Raises unless a domain of this shape has the kernel's coordinates."""
         if self.dim not in (None, len(shape)):
             raise ValueError(
-                f"{type(self).__name__} compares values of {self.dim} coordinates, so its domain "
-                f"must have {self.dim} axes, got shape {shape}."
+                f"{type(self).__name__} compares values of {self.dim} coordinates, so "
+                f"num_values must have {self.dim} axes, got shape {shape}."
             )
 
 

@@ -157,8 +157,8 @@ class MatrixKernel(Kernel):
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if np.prod(shape) != self.num_bins:
             raise ValueError(
-                f"the domain must have the matrix's k = {self.num_bins} bins, got shape "
-                f"{tuple(shape)}."
+                f"num_values, the domain, must be that of the kernel's matrix, k = {self.num_bins} "
+                f"bins, got shape {tuple(shape)}."
             )
 
 

@@ -1,0 +1,457 @@
+"""Hostile values for every argument of the public callables: what is called, and the verdict."""
+
+import contextlib
+import dataclasses
+import decimal
+import fractions
+import functools
+import inspect
+import re
+import resource
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxdp
+from jaxdp import central, engine, pairwise, projections, workloads
+from jaxdp.random import Count
+from jaxdp.randomizers import KRR, PrivUnitG
+from tests.contracts.registry import PROTOCOLS
+
+SECONDS = 20
+GIBIBYTES = 4
+
+VALUES: dict[str, Any] = {
+    "none": None,
+    "true": True,
+    "text": "1",
+    "empty text": "",
+    "bytes": b"1",
+    "object": object(),
+    "dict": {},
+    "function": len,
+    "class": int,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "-inf": -float("inf"),
+    "zero": 0,
+    "zero float": 0.0,
+    "-0.0": -0.0,
+    "minus one": -1,
+    "half": 0.5,
+    "one": 1,
+    "two": 2,
+    "three float": 3.0,
+    "seven": 7,
+    "million": 10**6,
+    "int32": 2**31,
+    "users": 2**53 + 1,
+    "uint64": 2**64,
+    "huge": 10**400,
+    "minus huge": -(10**400),
+    "denormal": 1e-320,
+    "small": 1e-12,
+    "large": 1e6,
+    "largest float32": 3e38,
+    "largest": 1.7e308,
+    "minus largest": -1.7e308,
+    "complex": 1j,
+    "fraction": fractions.Fraction(1, 3),
+    "decimal": decimal.Decimal("0.1"),
+    "numpy": np.float64(0.3),
+    "numpy wrap": np.uint64(2**63 + 5),
+    "numpy bool": np.bool_(True),
+    "half precision": np.float16(0.5),
+    "jax": jax.numpy.float32(0.5),
+    "jax key": jax.random.key(0),
+    "old key": jax.random.PRNGKey(0),
+    "list": [1, 2, 3],
+    "empty list": [],
+    "ragged": [[1], [1, 2]],
+    "texts": ["a", "b"],
+    "nested": [[1.0, 2.0], [3.0, 4.0]],
+    "nan array": np.array([1.0, np.nan]),
+    "inf matrix": np.full((3, 3), np.inf),
+    "large array": np.full(3, 1e308),
+    "large matrix": np.full((3, 3), 1e308),
+    "small matrix": np.full((3, 3), 1e-320),
+    "zeros": np.zeros(3),
+    "zero matrix": np.zeros((3, 3)),
+    "negative array": np.array([-1.0, 2.0, 0.0]),
+    "integers": np.array([2**62, 2**62, 2**62]),
+    "wrapping": np.array([2**63 + 5, 1, 1], np.uint64),
+    "masked": np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
+    "masked matrix": np.ma.array(np.eye(3), mask=np.eye(3)),
+    "empty array": np.zeros((0, 3)),
+    "four axes": np.ones((1, 2, 1, 2)),
+    "structured": np.zeros(2, [("a", int)]),
+    "dates": np.array(["2020-01-01"], "M8[D]"),
+    "objects": np.array([None, 1], object),
+    "count": Count.of([1, 2]),
+    "spec": KRR(3, 1.0),
+    "params": KRR(3, 1.0).build(),
+}
+
+_KEY = jax.random.key(1)
+_MATRIX = np.array([[1.0, 0.5, 0.0], [0.25, 1.0, 0.5], [0.0, 0.25, 1.0]])
+_SYMMETRIC = (_MATRIX + _MATRIX.T) / 2
+
+GOOD: dict[str, Any] = {
+    "epsilon": 1.0,
+    "epsilon0": 1.0,
+    "epsilons": [0.5, 1.0],
+    "total_epsilon": 1.0,
+    "delta": 1e-6,
+    "delta_slack": 1e-6,
+    "sensitivity": 1.0,
+    "sigma": 1.0,
+    "variance": 1.0,
+    "noise_multiplier": 1.0,
+    "error": 0.1,
+    "num_users": 1000,
+    "num_rounds": 3,
+    "num_values": 4,
+    "num_scores": 4,
+    "num_negative": 100,
+    "num_positive": 100,
+    "num_negatives": 100,
+    "num_positives": 100,
+    "num_permutations": 1,
+    "num_items": 3,
+    "num_features": 3,
+    "num_bins": 4,
+    "num_bits": 3,
+    "num_rows": 2,
+    "num_cols": 2,
+    "num_queries": 2,
+    "num_samples": 16,
+    "num_words": 2,
+    "num_reports": 4,
+    "order": 2,
+    "width": 2,
+    "seed": 0,
+    "height": 3,
+    "count_variance": 1.0,
+    "norm": 1.0,
+    "gamma2": 1.0,
+    "rank": 2,
+    "alpha": 0.1,
+    "separation": 0.1,
+    "spread": 1.0,
+    "linear": 0.1,
+    "lipschitz": 1.0,
+    "complexity": 1.0,
+    "size": 3,
+    "matrix": _MATRIX,
+    "workload": np.eye(3),
+    "concepts": np.array([[1.0, -1.0], [1.0, 1.0]]),
+    "x": np.array([0.5, 0.25, 2.0]),
+    "y": np.array([0.5, 0.25, 2.0]),
+    "a": _MATRIX,
+    "key": _KEY,
+    "protocol": KRR(3, 1.0),
+    "randomizer": KRR(3, 1.0),
+    "population": jaxdp.Population.from_histogram([3, 4, 5]),
+    "specs": [KRR(3, 1.0), KRR(3, 2.0)],
+    "num_trials": 2,
+    "kernel": pairwise.GiniDiversity(),
+    "convex_set": central.CosineSet(3),
+    "set": central.CosineSet(3),
+    "n": 10,
+    "p": 0.5,
+    "good": 3,
+    "bad": 4,
+    "draws": 2,
+    "shape": (2,),
+    "counts": [3, 4, 5],
+    "weights": [0.25, 0.75],
+    "ids": [0, 1],
+    "user": 0,
+    "users": 0,
+    "first_user": 0,
+    "name": 0,
+    "ratio": fractions.Fraction(3, 2),
+    "rows": [0.0, 0.5],
+    "function": np.maximum,
+    "edges": (0.0, 0.5, 1.0),
+    "axes": (pairwise.Grid((0.0, 0.5, 1.0)),),
+    "projections": (projections.psd, projections.psd),
+    "table": [[0.6, 0.4], [0.4, 0.6]],
+    "beta": 0.1,
+    "truth": _SYMMETRIC,
+    "estimate": _SYMMETRIC,
+}
+"""Good arguments by name, for what has them under no other meaning."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A public callable and good arguments, of which any is replaced.
+
+    Attributes:
+      name: of the callable.
+      call: it; of a class of specs, it and what its specs are asked.
+      good: arguments by name.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    good: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _asked(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The exact questions that specs answer, without a simulation."""
+
+    @functools.wraps(make)
+    def call(**arguments: Any) -> Any:
+        spec = make(**arguments)
+        if not isinstance(spec, engine.Spec):
+            return spec
+        return spec.build(), spec.exact_epsilon(), spec.exact_delta()
+
+    return call
+
+
+# Of the same name, but with another meaning.
+_SPECIAL: dict[str, dict[str, Any]] = {
+    "bounds.projected_queries_error": {"randomizer": PrivUnitG(4, 1.0)},
+    "bounds.quadratic_form_lower_bound": {"matrix": _SYMMETRIC},
+    "bounds.rounds_separation": {"matrix": _SYMMETRIC},
+    "factorization.signed": {"matrix": _SYMMETRIC},
+    "factorization.zeta": {"weight": 0.1},
+    "pairwise.best": {"num_values": 4},
+    "bounds.kendall_mse": {"num_values": (2, 2)},
+    "bounds.optimal_num_bins": {"lipschitz": 1.0},
+    "bounds.quantization_error": {"lipschitz": 1.0},
+    "bounds.quantized_u_statistic_mse": {"lipschitz": 1.0},
+    "bounds.gaussian_complexity": {"num_samples": 2, "max_steps": 20},
+    "central.neighbor_recall": {"num_neighbors": 1},
+    "central.marginals_from_parities": {"answers": np.ones(7)},
+    "central.parities_from_marginals": {"answers": np.ones(7)},
+    "audit.estimate_epsilon": {"num_samples": 1000},
+    "linear.best": {"objective": "max"},
+    "pairwise.PairKernel": {"f": lambda x, y: abs(x - y)},
+    "pairwise.MatrixKernel": {"weights": _SYMMETRIC},
+    "pairwise.balanced_num_bins": {"lipschitz": 1.0},
+    "factorization.gamma2_approx": {"max_steps": 50},
+    "factorization.gamma2_rank": {"num_steps": 20},
+    "factorization.projected_gradient": {"num_steps": 20, "num_reweights": 1},
+    "projections.psd": {"x": _SYMMETRIC},
+    "projections.spectraplex": {"x": _SYMMETRIC},
+    "projections.correlation": {"x": _SYMMETRIC},
+    "projections.bounded_diagonal": {"x": _SYMMETRIC},
+    "projections.dykstra": {"x": _SYMMETRIC},
+    "projections.alternating_average": {"x": _SYMMETRIC},
+    "projections.nuclear_ball": {"x": _MATRIX},
+    "projections.frobenius_ball": {"x": _MATRIX},
+    "projections.column_norm_ball": {"x": _MATRIX},
+    "random.multinomial": {"weights": [0.5, 0.5]},
+    "random.multivariate_hypergeometric": {"counts": [3, 4]},
+    "random.gamma": {"shape": 2},
+    "random.permute": {"n": 10, "num_users": 10},
+    "random.stream": {"name": 0},
+    "random.alias_table": {"masses": (1, 3), "bits": 2},
+    "workloads.from_function": {"function": np.maximum},
+    "workloads.lipschitz": {"function": np.sqrt},
+}
+
+# What takes the results of others, or functions, and checks nothing by design.
+_RESULTS = re.compile(
+    r"(Release|Outcome|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
+    r"|Factorization|Distributions|Certificate|Encoding|AnswerRound|Trials|Count|AliasTable"
+    r"|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
+    r"|Kernels|TallyLaw|Draft|Census|Population|Operator|Grid)$"
+)
+_INTERNAL = {
+    # decorators and parts of randomizers: programs are written with them, no data is given to them
+    *(f"engine.{name}" for name in ("field", "params", "spec", "static")),
+    *(
+        f"random.{name}"
+        for name in ("everyone", "histogram", "merge", "part_of", "standard_normal")
+    ),
+    *(f"random.{name}" for name in ("sum_integers", "sum_squares", "words", "words_at")),
+    # of results of other functions
+    *(f"factorization.{name}" for name in ("certify", "hard_distributions", "hardest")),
+    "factorization.johnson_lindenstrauss",
+    # written by users: their functions fail as they fail
+    "central.Intersection",
+    "linear.AdaptiveQueries",
+}
+_PACKAGES = (
+    *("accounting", "audit", "bounds", "central", "engine", "factorization", "learning", "linear"),
+    *("pairwise", "projections", "random", "randomizers", "trusted", "workloads"),
+)
+_POPULATION: dict[str, dict[str, Any]] = {
+    "from_values": {"x": [0, 1, 2], "num_values": 3},
+    "from_histogram": {"counts": [3, 4, 5], "values": [0.5, 1.0, 2.0]},
+    "from_distribution": {"p": [0.25, 0.75], "num_users": 10, "values": [1, 2]},
+}
+_METHODS: dict[str, dict[str, Any]] = {
+    "at": {"users": [0, 1]},
+    "block": {"start": 0, "size": 2},
+    "split": {"key": _KEY, "weights": [0.25, 0.75]},
+    "shuffle": {"key": _KEY},
+    "pairs": {"key": _KEY},
+    "bind": {"key": _KEY},
+    "counts": {"key": _KEY},
+}
+_OPERATORS: dict[str, dict[str, Any]] = {
+    "prefix": {"num_values": 4},
+    "difference": {"num_values": 4},
+    "all_range": {"num_values": 4},
+    "parity": {"num_bits": 3},
+    "from_matrix": {"matrix": _MATRIX},
+}
+
+
+def _abstract(thing: object) -> bool:
+    # `ABC`s, protocols and generic bases are derived from, not called.
+    return inspect.isabstract(thing) or getattr(thing, "_is_protocol", False)
+
+
+def _callables() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for package in _PACKAGES:
+        face = getattr(jaxdp, package)
+        for name in dir(face):
+            thing = getattr(face, name)
+            if name.startswith("_") or not callable(thing) or inspect.ismodule(thing):
+                continue
+            yield f"{package}.{name}", thing
+
+
+def _fields(spec: object) -> dict[str, Any]:
+    return {
+        f.name: getattr(spec, f.name)
+        for f in dataclasses.fields(spec)  # pyright: ignore[reportArgumentType]
+        if f.init
+    }
+
+
+@functools.cache
+def subjects() -> dict[str, Subject]:
+    """Everything that is called, by name; an AssertionError names what lacks good arguments."""
+    found: dict[str, Subject] = {}
+    specs = {}
+    for case in PROTOCOLS:
+        spec = case.make(1.0)
+        specs.setdefault(type(spec), spec)
+    lacking = []
+    for name, thing in _callables():
+        if thing in specs:
+            found[name] = Subject(name, _asked(thing), _fields(specs[thing]))
+            continue
+        if name in _INTERNAL or _abstract(thing) or _RESULTS.search(name):
+            continue
+        if inspect.isclass(thing) and not dataclasses.is_dataclass(thing):
+            continue
+        known = {**GOOD, **(_SPECIAL.get(name) or {})}
+        good, special = {}, _SPECIAL.get(name) or {}
+        for parameter in inspect.signature(thing).parameters.values():
+            if parameter.default is parameter.empty or parameter.name in special:
+                if parameter.name in known:
+                    good[parameter.name] = known[parameter.name]
+                else:
+                    lacking.append(f"{name}({parameter.name})")
+            else:
+                good[parameter.name] = parameter.default
+        found[name] = Subject(name, _asked(thing) if inspect.isclass(thing) else thing, good)
+    people = jaxdp.Population.from_histogram([3, 4, 5])
+    for name, good in _POPULATION.items():
+        found[f"Population.{name}"] = Subject(
+            f"Population.{name}", getattr(jaxdp.Population, name), good
+        )
+    for name, good in _METHODS.items():
+        found[f"Population.{name}"] = Subject(f"Population.{name}", getattr(people, name), good)
+    for name, good in _OPERATORS.items():
+        found[f"Operator.{name}"] = Subject(
+            f"Operator.{name}", getattr(workloads.Operator, name), good
+        )
+    assert not lacking, f"no good argument is known for {', '.join(lacking)}"
+    return found
+
+
+class _Hang(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise _Hang
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _numbers(tree: object) -> Iterator[np.ndarray]:
+    for leaf in jax.tree.leaves(tree):
+        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            continue
+        if isinstance(leaf, (float, np.ndarray, np.floating, jax.Array)):
+            array = np.asarray(leaf)
+            if array.dtype.kind == "f":
+                yield array
+
+
+def _finite(value: object) -> bool:
+    try:
+        return all(np.all(np.isfinite(x)) for x in _numbers(value))
+    except (TypeError, ValueError):
+        return True
+
+
+def verdict(subject: Subject, labels: dict[str, str]) -> str | None:
+    """What is wrong with the answer to hostile values, or None.
+
+    Args:
+      subject: what is called.
+      labels: for each replaced argument the label of the value.
+    """
+    given = {name: VALUES[label] for name, label in labels.items()}
+    said = f"{subject.name}({', '.join(f'{k}={v!r}' for k, v in labels.items())})"
+    before = _peak()
+    try:
+        with _within(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = jax.tree.map(
+                lambda x: x, subject.call(**(subject.good | given))
+            )  # leaves are made
+            numbers = list(_numbers(answer))
+    except (ValueError, TypeError) as error:
+        if not any(re.search(rf"\b{re.escape(name)}\b", str(error)) for name in subject.good):
+            return f"{said} names no argument: {type(error).__name__}: {str(error)[:200]}"
+        return None
+    except _Hang:
+        return f"{said} hangs"
+    except Exception as error:
+        return f"{said} raises {type(error).__name__}: {str(error)[:200]}"
+    if _peak() > max(before, 2**30) + GIBIBYTES * 2**30:
+        return f"{said} takes {_peak() - before:.2g} bytes"
+    if all(map(_finite, given.values())) and any(np.any(np.isnan(x)) for x in numbers):
+        return f"{said} answers NaN"
+    return None
+
+
+UNNAMED: set[tuple[str, str]] = set()
+"""(callable, argument) whose errors speak of another name so far, as of `dim` for `num_values`."""
+
+
+def is_known(subject: Subject, labels: dict[str, str], wrong: str) -> bool:
+    """Whether a verdict is that an error names no argument, where this is known."""
+    return "names no argument" in wrong and any((subject.name, name) in UNNAMED for name in labels)
