@@ -367,7 +367,7 @@ class CandidateResponseParams(VectorRound):
 
     def user_cost(self, work: Work) -> float:
         """Nanoseconds of a user, roughly: its candidates are normals."""
-        return work.words(1.5 * self.num_candidates * (self.dim + 1))
+        return work.words(6.0 * self.num_candidates * (self.dim + 1))
 
     def _candidate(self, seed: UInt32[Array, ""], number: jax.Array) -> Float32[Array, " m"]:
         """The normal vector of a number in [0, M / 2)."""
@@ -449,7 +449,7 @@ class CandidateResponseParams(VectorRound):
 
     def _sum_cost(self, work: Work) -> float:
         # Two chi-squares for a user; a vector for an input.
-        return work.words(200.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
+        return work.words(100.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
 
 
 def _part(word: UInt32[Array, ""], size: int) -> Int32[Array, ""]:

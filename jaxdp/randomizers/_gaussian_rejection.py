@@ -508,7 +508,7 @@ class GaussianRejectionParams(MeanRound):
 
     def _cost(self, work: Work) -> float:
         each = 1000.0 + 100.0 * self.dim
-        return work.words(150.0 * work.num_users + each * work.num_bins)
+        return work.words(15.0 * work.num_users + each * work.num_bins)
 
 
 def _sums(key: jax.Array, counts: Count, pieces: Pieces) -> Float[Array, " k"]:

@@ -572,4 +572,5 @@ class LaplaceParams(MeanRound):
     def _cost(self, work: Work) -> float:
         levels = min(2 * work.num_bins, 2 * self.num_levels + 1)
         rounding = work.num_bins * self._entries
-        return work.draws(rounding + self._entries * levels * 2 * self.num_levels)
+        # A binomial for each of the noise's values takes longer than one alone.
+        return work.draws(rounding + 8.0 * self._entries * levels * self.num_levels)

@@ -148,6 +148,11 @@ class PrivUnitParams(FloatVectorRound):
         """One for the side of the cap, one for each coordinate, two for each proposal of X."""
         return 1 + self.dim + coordinate_words(self.dim + 1)
 
+    @property
+    def mean_words(self) -> float:
+        """Nearly always one proposal, whose price is that of a dozen words."""
+        return 13.0 + self.dim
+
     def _parts(self, words: Words, first: int) -> tuple[jax.Array, jax.Array]:
         """X, the coordinate along u, and `sqrt(1 - X**2)`; both 0 where the sampler fails."""
         in_cap = words[0] < self.threshold

@@ -176,6 +176,11 @@ class ProjUnitParams(FloatVectorRound):
         """One for the side of the cap, 2 d + 1 for normals, two for each proposal of X."""
         return 2 + 2 * self.dim + coordinate_words(self.num_projected)
 
+    @property
+    def mean_words(self) -> float:
+        """Nearly always one proposal, whose price is that of a dozen words."""
+        return 14.0 + 2 * self.dim
+
     def _parts(
         self, words: Words, first: int, kept: jax.Array, lost: jax.Array
     ) -> tuple[jax.Array, jax.Array]:

@@ -328,9 +328,14 @@ class FloatVectorRound(VectorRound):
         """The words of the vector, and one for rounding."""
         return self.vector_words + 1
 
+    @property
+    def mean_words(self) -> float:
+        """How many words a user reads on average, roughly, of those of `vector`; for costs."""
+        return self.vector_words
+
     def user_cost(self, work: Work) -> float:
         """Nanoseconds of a user, roughly: normals cost three times what words do."""
-        return work.words(20.0 + 3.0 * self.vector_words)
+        return work.words(20.0 + 3.0 * self.mean_words)
 
     def from_bits(self, words: Words, value: Float[Array, " d"], /) -> Int32[Array, " m"]:
         """One user's report, `vector` on the grid."""

@@ -187,8 +187,10 @@ class PairParams(EncodedRound[Any]):
         return TallyLaw(draw, cost, distance=law.distance)
 
     def user_cost(self, work: Work) -> float:
-        """Nanoseconds of a pair: two images of a permutation take some fifty times a word."""
-        return self.inner.user_cost(work) + work.words(100.0)
+        """Nanoseconds of a pair: two images of a permutation take some hundred times a word."""
+        # Few pairs fill no block, and take as long as one.
+        share = max(2.0**14 / max(work.num_users, 1.0), 1.0)
+        return share * (self.inner.user_cost(work) + work.words(200.0))
 
     @compiled_in_float64
     def estimate(self, outcome: Tree, /) -> Float[Array, " m"]:
