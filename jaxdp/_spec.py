@@ -144,7 +144,8 @@ def _reject_tracer(name: str, value: object) -> None:
     if is_traced(value):
         raise TypeError(
             f"{name} must be a concrete number, got a traced value ({value}). A spec is built on "
-            "the host: build it outside jit and pass its params (spec.build()) into the function."
+            "the host: build it outside jit and pass its params (spec.build()) into the function; "
+            "for a grid of epsilons, jax.vmap over jaxdp.stack(specs)."
         )
 
 

@@ -156,6 +156,11 @@ def test_traced_values_are_refused():
             jax.jit(check)(1.0)
 
 
+def test_vmap_over_epsilons_names_the_remedy():
+    with pytest.raises(TypeError, match=r"jaxdp\.stack"):
+        jax.vmap(lambda epsilon: KRR(3, epsilon).build())(np.array([1.0, 2.0]))
+
+
 def test_keys():
     key = jax.random.key(3)
     assert _spec.check_key(key) is key

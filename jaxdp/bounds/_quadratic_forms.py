@@ -184,7 +184,7 @@ def bilinear_auc_mse(
     References:
       Ghazi et al. (2023), Corollary 7.
     """
-    d = check_int("num_scores", num_scores, low=2)
+    d = check_int("num_scores", num_scores, low=2, high=2**24)
     negatives = check_int("num_negatives", num_negatives, low=1)
     positives = check_int("num_positives", num_positives, low=1)
     n = negatives + positives

@@ -7,7 +7,7 @@ All are for a kernel with values in [0, 1]; for another range multiply the varia
 import math
 
 from .._checked import within_float64
-from .._spec import check_epsilon, check_int, check_real
+from .._spec import check_bool, check_epsilon, check_int, check_real
 
 
 @within_float64
@@ -48,7 +48,7 @@ def u_statistic_variance(
     n = check_int("num_users", num_users, low=2)
     k = check_int("num_values", num_values, low=2)
     epsilon = check_epsilon(epsilon)
-    if simple:
+    if check_bool("simple", simple):
         factor = (1 + k / epsilon) ** 2  # at least (1 - beta)**-2, since e**eps - 1 >= eps
         return factor / n + factor**2 / (2 * n * (n - 1))
     truthful = math.expm1(epsilon) / (k + math.expm1(epsilon))  # 1 - beta

@@ -78,9 +78,11 @@ def check_radius(name: str, value: ArrayLike, lead: tuple[int, ...], dtype: DTyp
             raise TypeError(f"{name} must be a real number, got {value!r}.")
         with np.errstate(over="ignore", under="ignore"):  # beyond the type they are refused
             numbers = numbers.astype(dtype)
-        if not np.all(np.isfinite(numbers) & (numbers > 0)):
+        most = float(jnp.finfo(dtype).max) / 2**20  # sums of so many are finite
+        if not np.all((numbers > 0) & (numbers <= most)):
             raise ValueError(
-                f"{name} must be a finite number > 0 in {np.dtype(dtype).name}, got {value!r}."
+                f"{name} must be a finite number > 0 and at most {most:.3g} in "
+                f"{np.dtype(dtype).name}, got {value!r}."
             )
     array = jnp.asarray(value, dtype)
     fits = array.ndim <= len(lead) and all(

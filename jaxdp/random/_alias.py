@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
+from .._spec import check_int
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +108,12 @@ def alias_table(masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: 
     Raises:
       ValueError: there are more masses than words.
     """
+    bits = check_int("bits", bits, low=1, high=64)
     # Sums over all rows stay below 2**(bits + number of rows): beyond int64 they are Python's.
-    array = np.asarray(masses, np.int64 if bits <= 32 else object)
+    try:
+        array = np.asarray(masses, np.int64 if bits <= 32 else object)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise TypeError(f"masses must be integers that add up to 2**{bits}: {error}.") from error
     a = max((array.shape[-1] - 1).bit_length(), 1)
     extra = 32 if bits > 32 else 0  # bits that second words decide
     if a > bits - extra:
