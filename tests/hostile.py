@@ -274,7 +274,7 @@ _INTERNAL = {
     *(f"engine.{name}" for name in ("field", "params", "spec", "static")),
     *(
         f"random.{name}"
-        for name in ("everyone", "histogram", "merge", "part_of", "standard_normal")
+        for name in ("everyone", "histogram", "merge", "normal", "part_of", "standard_normal")
     ),
     *(f"random.{name}" for name in ("sum_integers", "sum_squares", "words", "words_at")),
     # of results of other functions
@@ -448,7 +448,60 @@ def verdict(subject: Subject, labels: dict[str, str]) -> str | None:
     return None
 
 
-UNNAMED: set[tuple[str, str]] = set()
+UNNAMED: set[tuple[str, str]] = {
+    ("audit.estimate_epsilon", "delta"),
+    ("audit.estimate_epsilon", "statistics"),
+    ("audit.exact_epsilon", "randomizer"),
+    ("bounds.adaptive_max_error", "simple"),
+    ("bounds.cosine_similarity_mse", "num_items"),
+    ("bounds.kendall_mse", "num_values"),
+    ("bounds.linear_queries_lower_mse", "matrix"),
+    ("bounds.rounds_separation", "matrix"),
+    ("bounds.three_round_mse", "gamma2"),
+    ("bounds.three_round_mse", "num_values"),
+    ("bounds.three_round_mse", "rank"),
+    ("central.CosineSimilarity", "float64"),
+    ("central.FactorizationMechanism", "factorization"),
+    ("central.PerturbAndProject", "float64"),
+    ("central.neighbor_recall", "truth"),
+    ("central.parities_from_marginals", "answers"),
+    ("engine.simulate", "truth"),
+    ("engine.stack", "specs"),
+    ("learning.AgnosticLearner", "randomizer"),
+    ("linear.ColumnQueries", "shift"),
+    ("linear.FactorizedQueries", "randomizer"),
+    ("linear.FactorizedQueries", "shift"),
+    ("linear.HierarchicalQueries", "level_weights"),
+    ("linear.OptimizedStrategy", "channel"),
+    ("linear.OptimizedStrategy", "num_outputs"),
+    ("linear.Projected", "below"),
+    ("linear.ProjectionMechanism", "randomizer"),
+    ("linear.ProjectionMechanism", "shift"),
+    ("linear.best", "candidates"),
+    ("linear.best", "defaults"),
+    ("linear.best", "optimize"),
+    ("pairwise.MatrixKernel", "weights"),
+    ("pairwise.OneReport", "kernel"),
+    ("pairwise.OneStep", "kernel"),
+    ("pairwise.OneStep", "randomizer"),
+    ("pairwise.ThreeRound", "kernel"),
+    ("pairwise.ThreeRound", "tau"),
+    ("pairwise.best", "candidates"),
+    ("pairwise.best", "defaults"),
+    ("pairwise.best", "kernel"),
+    ("projections.alternating_average", "projections"),
+    ("projections.box", "high"),
+    ("projections.box", "low"),
+    ("projections.correlation", "dual"),
+    ("projections.dykstra", "parallel"),
+    ("projections.dykstra", "projections"),
+    ("projections.spectraplex", "at_most"),
+    ("random.normal", "shape"),
+    ("random.permute", "n"),
+    ("trusted.AllPairs", "kernel"),
+    ("trusted.ShuffledSum", "kernel"),
+    ("workloads.lipschitz", "function"),
+}
 """(callable, argument) whose errors speak of another name so far, as of `dim` for `num_values`."""
 
 

@@ -165,6 +165,8 @@ def _project(y, a, weights, symmetric, tol, max_steps, method, float64):
     if a.ndim != 2:
         raise ValueError(f"a must be one matrix [d, k], got shape {a.shape}; vmap over matrices.")
     y = check_array("y", y, "d", 1).astype(a.dtype)
+    if y.size == 0:
+        raise ValueError(f"y must hold at least one point, got shape {y.shape}.")
     if y.shape[-1] != a.shape[0]:
         raise ValueError(
             f"y and a must agree in d: the last axis of y has {y.shape[-1]} entries, a has "

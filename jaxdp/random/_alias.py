@@ -114,6 +114,8 @@ def alias_table(masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: 
         array = np.asarray(masses, np.int64 if bits <= 32 else object)
     except (OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"masses must be integers that add up to 2**{bits}: {error}.") from error
+    if array.ndim == 0 or array.size == 0:
+        raise ValueError(f"masses must be a vector, or rows of them, got shape {array.shape}.")
     a = max((array.shape[-1] - 1).bit_length(), 1)
     extra = 32 if bits > 32 else 0  # bits that second words decide
     if a > bits - extra:

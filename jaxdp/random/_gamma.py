@@ -127,6 +127,7 @@ def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     Returns:
       float64[shape].
     """
+    check_key(key)
     # Both uniforms of a lane's first attempt make a draw.
     size = int(np.prod(shape))
     index = jnp.arange(-(-size // 2), dtype=jnp.uint32)

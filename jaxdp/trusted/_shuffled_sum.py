@@ -110,6 +110,11 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
     def validate(self) -> None:
         """Raises unless the kernel is linear, and the sum of the vectors enough for the form."""
         PairwiseProtocol.validate(self)
+        if self.epsilon > 700 or self.delta < 1e-250:
+            raise ValueError(
+                "epsilon must be at most 700 and delta at least 1e-250, which float64 can hold the "
+                f"shares of, got {self.epsilon!r} and {self.delta!r}."
+            )
         if not self.kernel.is_linear:
             raise ValueError(
                 f"kernel must have a statistic that is a mean over pairs, but {self.kernel!r} is a "
