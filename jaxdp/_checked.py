@@ -1,42 +1,9 @@
 """Frozen values whose fields are checked on creation: specs, kernels, grids, convex sets."""
 
 import dataclasses
-import functools
-import inspect
-import math
-from collections.abc import Callable, Iterator
-from typing import ParamSpec, TypeVar
-
-import numpy as np
+from collections.abc import Iterator
 
 from ._checks import Check
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def within_float64(function: Callable[P, R]) -> Callable[P, R]:
-    """Lets a formula refuse arguments, by name, for which it leaves the range of float64.
-
-    Each argument may be in its range, and the formula not: 1 / epsilon**2 for epsilon = 1e-200.
-    """
-
-    @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            answer = function(*args, **kwargs)
-            if not (isinstance(answer, float) and math.isnan(answer)):
-                return answer
-        except (OverflowError, ZeroDivisionError):
-            pass
-        given = inspect.signature(function).bind(*args, **kwargs).arguments
-        said = [f"{k} = {v!r}" if np.ndim(v) == 0 else f"this {k}" for k, v in given.items()]
-        raise ValueError(
-            f"{function.__name__} is beyond the range of float64 for {', '.join(said)}; take "
-            "less extreme numbers."
-        )
-
-    return checked
 
 
 class Checked:

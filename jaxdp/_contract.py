@@ -67,10 +67,7 @@ def params(cls: C) -> C:
 
 
 def field(
-    check: Check | None = None,
-    *,
-    default: object = dataclasses.MISSING,
-    kw_only: bool = False,
+    check: Check | None = None, *, default: object = dataclasses.MISSING, kw_only: bool = False
 ) -> Any:
     """A field of a spec, with the check that its value must pass.
 
@@ -599,5 +596,4 @@ def work_of(users: Population) -> Work:
     """What the costs of a trial over these users are asked for."""
     # While tracing the number is not known: what is cheap for many users is taken.
     num_users = 2.0**31 if is_traced(users.size) else float(users.num_users)
-    bins = users.num_values or users.source.rows or 1
-    return Work(num_users, bins, platform())
+    return Work(num_users, users.num_values or users.source.rows or 1, platform())

@@ -5,11 +5,14 @@ constructor validates eagerly with the checks below, so nothing downstream has t
 """
 
 import dataclasses
+import functools
 import importlib
+import inspect
 import math
 import numbers
 import sys
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +20,8 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 Tree = Any
@@ -390,3 +395,27 @@ def _named(name: object) -> Any:
         return found if found.__module__ == module else None
     except (ImportError, AttributeError, KeyError):
         return None
+
+
+def within_float64(function: Callable[P, R]) -> Callable[P, R]:
+    """Lets a formula refuse arguments, by name, for which it leaves the range of float64.
+
+    Each argument may be in its range, and the formula not: 1 / epsilon**2 for epsilon = 1e-200.
+    """
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            answer = function(*args, **kwargs)
+            if not (isinstance(answer, float) and math.isnan(answer)):
+                return answer
+        except (OverflowError, ZeroDivisionError):
+            pass
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+        said = [f"{k} = {v!r}" if np.ndim(v) == 0 else f"this {k}" for k, v in given.items()]
+        raise ValueError(
+            f"{function.__name__} is beyond the range of float64 for {', '.join(said)}; take "
+            "less extreme numbers."
+        )
+
+    return checked

@@ -21,7 +21,7 @@ FLOORS = {
     "jaxdp_kernels": 0,
     "jaxdp._version": 0,
     "jaxdp._bits": 0,
-    "jaxdp._features": 0,
+    "jaxdp._features": 1,
     "jaxdp._hints": 0,
     "jaxdp._spec": 0,
     "jaxdp._subsets": 0,

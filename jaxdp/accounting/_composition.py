@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checked import within_float64
-from .._spec import as_array, check_choice, check_epsilon, check_int, check_real
+from .._spec import as_array, check_choice, check_epsilon, check_int, check_real, within_float64
 
 _ULP = 2.0**-52
 _BELOW_ONE = 1 - 2.0**-53

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from .._checked import within_float64
-from .._spec import check_real
+from .._spec import check_real, within_float64
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _TAIL = 45.0  # e**-45 of the integrand is left out beyond the end point

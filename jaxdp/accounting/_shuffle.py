@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 
-from .._checked import within_float64
-from .._spec import check_epsilon, check_int, check_real
+from .._spec import check_epsilon, check_int, check_real, within_float64
 
 MAX_USERS = 10**10
 _BLOCKS = 1024  # of numbers of clones, each counted as the smallest number in it

@@ -7,8 +7,7 @@ included. `c = (e**epsilon + 1) / (e**epsilon - 1)`, and r bounds the absolute v
 import math
 import warnings
 
-from .._checked import within_float64
-from .._spec import check_epsilon, check_int, check_real
+from .._spec import check_epsilon, check_int, check_real, within_float64
 
 
 @within_float64

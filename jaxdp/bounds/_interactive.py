@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .._checked import within_float64
 from .._queries import check_workload
-from .._spec import check_choice, check_epsilon, check_int, check_real
+from .._spec import check_choice, check_epsilon, check_int, check_real, within_float64
 from ..factorization import Factorization, HardDistributions, gamma2, gamma2_approx, hardest
 from ..pairwise import PairKernel, ThreeRound
 from ..workloads import Operator

@@ -5,8 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checked import within_float64
-from .._spec import check_epsilon, check_real
+from .._spec import check_epsilon, check_real, within_float64
 from ..factorization import gamma2_approx, hardest
 from ..learning import AgnosticLearner, Learner
 from ..workloads import Operator

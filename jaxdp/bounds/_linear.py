@@ -14,8 +14,7 @@ the largest of J numbers of variance v is only known to be at most `sqrt(2 v log
 
 import math
 
-from .._checked import within_float64
-from .._spec import check_epsilon, check_int, check_real
+from .._spec import check_epsilon, check_int, check_real, within_float64
 from ..randomizers import MeanRandomizer, PrivUnitG, Tail
 
 

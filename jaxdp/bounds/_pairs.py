@@ -6,8 +6,7 @@ square.
 
 import math
 
-from .._checked import within_float64
-from .._spec import check_choice, check_epsilon, check_int, check_real
+from .._spec import check_choice, check_epsilon, check_int, check_real, within_float64
 from ..accounting import split_epsilon
 from ._auc import HierarchicalAUCBounds
 

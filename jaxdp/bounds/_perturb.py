@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._checked import within_float64
-from .._spec import check_int, check_key, check_real
+from .._spec import check_int, check_key, check_real, within_float64
 from .._x64 import in_float64
 from ..central import ConvexSet, CosineSet
 from ..random import normal

@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._checked import within_float64
-from .._spec import check_choice, check_epsilon, check_int, check_real
+from .._spec import check_choice, check_epsilon, check_int, check_real, within_float64
 from ..factorization import gamma2, gamma2_approx
 from ..pairwise import PairKernel
 from ..randomizers import PrivUnitG
@@ -114,7 +113,9 @@ def non_interactive_mse(
     """
     norm = check_real("norm", norm, low=0.0, open_ends=False)
     alpha = check_real("alpha", alpha, low=0.0, open_ends=False)
-    k, n = check_int("num_values", num_values, low=2), check_int("num_users", num_users, low=2)
+    # Of the domain only the logarithm matters: it may be that of all words of a language.
+    k = check_int("num_values", num_values, low=2, high=2**1000)
+    n = check_int("num_users", num_users, low=2)
     best = quadratic_form_mse(norm, k, n, epsilon, alpha=alpha)
     for b in np.geomspace(1e-3, 0.999, 400).tolist():
         # 2 k**2 exp(-l (b**2 / 4 - b**3 / 6)) <= 1/2 for each half of l rows: some draw keeps all.

@@ -6,8 +6,7 @@ All are for a kernel with values in [0, 1]; for another range multiply the varia
 
 import math
 
-from .._checked import within_float64
-from .._spec import check_bool, check_epsilon, check_int, check_real
+from .._spec import check_bool, check_epsilon, check_int, check_real, within_float64
 
 
 @within_float64

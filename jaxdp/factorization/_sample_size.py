@@ -5,8 +5,7 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._checked import within_float64
-from .._spec import check_choice, check_epsilon, check_real
+from .._spec import check_choice, check_epsilon, check_real, within_float64
 from ._approx import gamma2_approx
 from ._gamma2 import gamma2, gamma_f
 from ._inputs import one_matrix

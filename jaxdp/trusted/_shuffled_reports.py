@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checked import within_float64
 from .._checks import Instance, Integer, Optional, Real
 from .._contract import Params, Spec, Tree, Work, field, spec
-from .._spec import check_epsilon, check_int, check_real
+from .._spec import check_epsilon, check_int, check_real, within_float64
 from ..accounting import shuffle_epsilon
 from ..pairwise import AUCProtocol
 from ..population import Population
