@@ -63,7 +63,9 @@ def quadratic_form_mse(
     """
     norm = check_real("norm", norm, low=0.0, open_ends=False)
     alpha = check_real("alpha", alpha, low=0.0, open_ends=False)
-    rank, n = check_int("rank", rank, low=1, high=2**1000), check_int("num_users", num_users, low=2, high=2**1000)
+    # A rank that is read by the formula alone may be that of any domain.
+    rank = check_int("rank", rank, low=1, high=2**1000)
+    n = check_int("num_users", num_users, low=2)
     if check_int("num_reports", num_reports, low=1, high=2) == 1:
         s = _report_variance(check_epsilon(epsilon))
         return alpha**2 + norm**2 * (4 * s / n + 2 * rank * s**2 / (n * (n - 1)))
