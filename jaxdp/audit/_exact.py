@@ -95,6 +95,8 @@ def _check_channel(rows: object) -> list[list[Fraction]]:
         raise TypeError(
             f"randomizer must be a spec, the params of a round, or rows of a channel, got {rows!r}."
         )
+    if not all(isinstance(p, Fraction) or math.isfinite(p) for row in rows for p in row):
+        raise ValueError("randomizer must be rows of finite probabilities, got NaN or inf.")
     exact = [[p if isinstance(p, Fraction) else Fraction(float(p)) for p in row] for row in rows]
     if len(exact) < 2 or len({len(row) for row in exact}) != 1:
         raise ValueError("randomizer must have at least two rows, all of the same length.")

@@ -158,7 +158,9 @@ def _dual_norm(matrix, tol, *, max_steps):
         # Rounding moves the diagonal by a few ulps a step; put it back to exactly 1.
         norms = jnp.sqrt(jnp.diagonal(primal))
         primal = primal / norms[:, None] / norms[None, :]
-        sound = jnp.all(jnp.isfinite(primal)) & jnp.all(jnp.isfinite(potential))
+        # A primal that rounding takes out of the cone has no vectors: the last step ends it.
+        inside = jnp.all(jnp.isfinite(jnp.linalg.cholesky(primal)))
+        sound = inside & jnp.all(jnp.isfinite(potential))
         primal = jnp.where(sound, primal, state.primal)
         potential = jnp.where(sound, potential, state.potential)
         lower, upper = jnp.sum(cost * primal) / 2, upper_bound(potential)

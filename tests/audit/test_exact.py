@@ -35,6 +35,9 @@ def test_rounds_up():
     assert found == math.nextafter(math.log(2), 1)
     barely = Fraction(1, 2) + Fraction(1, 2**100)
     assert exact_epsilon([[HALF, HALF], [barely, 1 - barely]]) > 0
+    for broken in (math.inf, math.nan):
+        with pytest.raises(ValueError, match="finite probabilities"):
+            exact_epsilon([[HALF, HALF], [broken, 0.5]])
 
 
 def test_params_are_enumerated():

@@ -113,3 +113,12 @@ def test_a_result_of_another_matrix_is_rejected():
 def test_certify_is_for_the_host():
     with pytest.raises(TypeError, match="outside jit"):
         jax.jit(lambda f: fz.certify(W, f).upper)(solved("gamma2")[1])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (6, 6), (3, 9)])
+def test_no_tolerance_ends_at_what_rounding_allows(shape, rng):
+    """The last steps leave the cone by rounding; the one before them is the answer."""
+    for matrix in (rng.normal(size=shape), np.ones(shape), np.eye(*shape)):
+        result = fz.gamma2_dual(matrix, tol=0.0, max_steps=200)
+        assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(result))
+        assert float(result.gap) < 1e-6
