@@ -24,7 +24,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.bounds import projected_hadamard_error, projected_queries_error
-from jaxdp.linear import GaussianQueries, Projected, ProjectedHadamard, RejectionQueries
+from jaxdp.linear import ColumnQueries, Projected, ProjectedHadamard
 from jaxdp.randomizers import Gaussian, GaussianRejection
 from jaxdp.sweep import Experiment, Settings
 from jaxdp_experiments._cells import coordinates, key_of
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 
 DELTA = 1e-6
 TOL = 1e-5  # of the projections onto hulls: a gap far below the errors
+
+RANDOMIZERS = {
+    "gaussian": functools.partial(Gaussian, delta=DELTA),
+    "rejection": GaussianRejection,
+}
 
 HADAMARD_VALUES = (2**8, 2**12, 2**16)
 SIZES = (
@@ -90,18 +95,16 @@ class ErrorCell:
         if self.protocol == "hadamard":
             return ProjectedHadamard(self.num_values, self.epsilon)
         workload = queries(self.num_queries, self.num_values)
-        if self.protocol == "gaussian":
-            return Projected(GaussianQueries(workload, self.epsilon, DELTA), tol=TOL)
-        return Projected(RejectionQueries(workload, self.epsilon), tol=TOL)
+        # As in the paper for any columns of norm 1: `GaussianQueries` and `RejectionQueries` would
+        # look for the center of these, and for the two that are farthest apart.
+        raw = ColumnQueries(workload, self.epsilon, RANDOMIZERS[self.protocol], shift=False)
+        return Projected(raw, tol=TOL)
 
     def bound(self) -> float:
         """The proven bound on the error."""
         if self.protocol == "hadamard":
             return projected_hadamard_error(self.num_values, self.num_users, self.epsilon)
-        if self.protocol == "gaussian":
-            randomizer = Gaussian(self.num_queries, self.epsilon, DELTA)
-        else:
-            randomizer = GaussianRejection(self.num_queries, self.epsilon)
+        randomizer = RANDOMIZERS[self.protocol](dim=self.num_queries, epsilon=self.epsilon)
         return projected_queries_error(randomizer, self.num_values, self.num_users)
 
     def rows(self) -> list[dict[str, Any]]:
