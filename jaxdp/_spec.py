@@ -350,7 +350,8 @@ def spec_from_json(data: object) -> Any:
     Nothing is imported but modules of jaxdp, and nothing is called but frozen dataclasses.
 
     Raises:
-      ValueError: a name leads to neither a frozen dataclass nor a function of an imported module.
+      ValueError: a name leads to neither a frozen dataclass, which may stand for a function that
+        makes it, nor a function of an imported module.
     """
     if isinstance(data, dict):
         if "spec" in data:
@@ -366,7 +367,7 @@ def spec_from_json(data: object) -> Any:
         if "tuple" in data:
             return tuple(spec_from_json(v) for v in data["tuple"])
         function = _named(data["function"])
-        if isinstance(function, type) or not callable(function):
+        if not callable(function) or (isinstance(function, type) and not _is_frozen(function)):
             raise ValueError(f"function must name one, got {data['function']!r}; {_IMPORT}")
         return function
     return data

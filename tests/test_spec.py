@@ -208,7 +208,7 @@ def test_nested_specs_round_trip_through_json():
         {"function": "os:system"},
         {"function": "subprocess:run"},
         {"function": "jaxdp._spec:importlib.import_module"},
-        {"function": "jaxdp.randomizers._krr:KRR"},
+        {"function": "jaxdp.random._words:Stream"},
         {"spec": "jaxdp.randomizers._krr:KRR.build"},
         {"spec": 7},
     ],

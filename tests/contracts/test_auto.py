@@ -9,7 +9,7 @@ import jaxdp
 from jaxdp.engine._config import configure
 from tests.contracts.registry import APPLICABLE, PROTOCOLS, Case, ids
 
-TINY = 0.02
+TINY = 0.02  # seconds in which a run's fixed costs, and other processes, outweigh the paths
 BOTH = [case for case in PROTOCOLS if "both_paths_have_one_law" in APPLICABLE[case.name]]
 
 
