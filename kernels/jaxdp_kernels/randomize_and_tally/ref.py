@@ -20,7 +20,6 @@ class Draft:
     """A quick way to the reports of nearly all users.
 
     Attributes:
-      UNSURE: what stands in an entry of a report that needs other words.
       num_words: how many of a user's words it reads, the first ones; static.
       reports: from these words, uint32[num_words, n], and n values to n reports of int32, with the
         users along the last axis: those of `Randomizer.from_bits`, or with UNSURE in them, and then
@@ -30,6 +29,7 @@ class Draft:
     """
 
     UNSURE: ClassVar[np.int32] = np.int32(-(2**31))
+    """What stands in an entry of a report that needs other words."""
 
     num_words: int
     reports: Callable[[jax.Array, Tree], Tree]
