@@ -16,9 +16,9 @@ from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
 from .workloads import Operator
 
 MAX_ENTRIES = 2**28
-_LARGEST = 1e100  # of an entry: float64 has its powers
 """Largest number of entries of a workload that is stored: 2 GiB of float64."""
 
+_LARGEST = 1e100  # of an entry: float64 has its powers
 _MOST_LISTED = 2**12  # values of a domain whose columns are found by asking for their answers
 
 

@@ -30,7 +30,6 @@ Tree = Any
 MAX_USERS = 2**53
 """Largest supported number of users: every smaller integer is a float64."""
 
-
 _LARGEST_INT = 2**63 - 1
 
 

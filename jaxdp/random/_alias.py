@@ -109,7 +109,7 @@ def alias_table(masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: 
       ValueError: there are more masses than words.
     """
     bits = check_int("bits", bits, low=1, high=64)
-    # Sums over all rows stay below 2**(bits + number of rows): beyond int64 they are Python's.
+    # Sums over all rows stay below rows * 2**bits: where int64 may not hold them they are Python's.
     try:
         array = np.asarray(masses, np.int64 if bits <= 32 else object)
     except (OverflowError, TypeError, ValueError) as error:

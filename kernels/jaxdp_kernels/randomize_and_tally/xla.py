@@ -33,8 +33,7 @@ def randomize_and_tally_xla(
     elif size <= LANES or num_words == 1 or (draft is None and num_words <= FEW_WORDS):
         words = threefry_words(key_data, start, size, num_words)[None, :made]
     else:  # tile by tile, as the words lie in memory
-        tiles, kept = -(-size // TILE), draft is not None
-        words = threefry_tiles(key_data, start, tiles, num_words, made, kept)
+        words = threefry_tiles(key_data, start, -(-size // TILE), num_words, made)
     tiles, _, width = words.shape
 
     def by_tile(leaf: jax.Array) -> jax.Array:

@@ -32,12 +32,12 @@ def threefry_words_xla(
         offset = (row << np.uint32(10)) | (user & np.uint32(LANES - 1))
         first, second = _blocks(key_data, start, offset)
         return jnp.where((user & np.uint32(LANES)) == 0, first, second)
-    words = jnp.moveaxis(threefry_tiles(key_data, start, tiles, num_words, num_words, False), 1, 0)
+    words = jnp.moveaxis(threefry_tiles(key_data, start, tiles, num_words, num_words), 1, 0)
     return words.reshape(num_words, tiles * TILE)[:, :num_users]
 
 
 def threefry_tiles(
-    key_data: jax.Array, start: jax.Array, tiles: int, num_words: int, num_first: int, keep: bool
+    key_data: jax.Array, start: jax.Array, tiles: int, num_words: int, num_first: int
 ) -> jax.Array:
     """The first words of the users of consecutive tiles, as they lie in memory.
 
@@ -52,7 +52,6 @@ def threefry_tiles(
       tiles: static.
       num_words: words per user, static.
       num_first: how many of them are made, the first ones; static.
-      keep: whether they are stored on CPU: where words are read several times; static.
 
     Returns:
       uint32[tiles, num_first, 2048].
