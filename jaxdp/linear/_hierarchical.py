@@ -29,6 +29,7 @@ from .._spec import check_int, check_real
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..random import Count, everyone, histogram, multinomial, part_of
 from ..randomizers import KRR, FrequencyOracle, HadamardResponse, ProjectiveGeometryResponse
+from ..randomizers._params import BinRound
 from ._tree import consistent_parts, interval_parts, level_widths, node_shares, num_nodes
 
 OracleMaker = Callable[[int, float], FrequencyOracle]
@@ -321,7 +322,7 @@ def _variances(protocol: HierarchicalQueries) -> Float[np.ndarray, "m k"]:
 
 
 @params
-class HierarchicalParams(Round[Tree]):
+class HierarchicalParams(BinRound[Tree]):
     """The params of `HierarchicalQueries`: a pytree.
 
     Where the tallies of all levels count reports, the reports of the levels are numbered one after
@@ -348,11 +349,6 @@ class HierarchicalParams(Round[Tree]):
     sizes: tuple[int, ...] | None = static()
     num_values: int = static()
     word_bits: int = static(default=32)
-
-    @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
 
     @property
     def num_words(self) -> int:

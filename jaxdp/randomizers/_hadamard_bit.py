@@ -21,7 +21,7 @@ from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import chosen, grain, num_words, random_row
-from ._params import DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
 
@@ -159,7 +159,7 @@ class HadamardBit(SupportOracle):
 
 
 @params
-class HadamardBitParams(DrawnCountsRound):
+class HadamardBitParams(BinRound[Count], DrawnCountsRound):
     """The params of `HadamardBit`: a pytree.
 
     Attributes:
@@ -173,11 +173,6 @@ class HadamardBitParams(DrawnCountsRound):
     word_bits: int = static(default=32)
 
     independent_stream: ClassVar[int] = 2
-
-    @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
 
     @property
     def row_bits(self) -> int:

@@ -22,7 +22,7 @@ from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import chosen, grain, num_words, random_row
-from ._params import DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound
 from ._randomizer import check_bins, check_word_bits, listed_rows
 from ._support import FrequencyOracle, table_noise
 
@@ -278,7 +278,7 @@ def _best_blocks(num_values: int, epsilon: float) -> int:
 
 
 @params
-class HadamardResponseParams(DrawnCountsRound):
+class HadamardResponseParams(BinRound[Count], DrawnCountsRound):
     """The params of `HadamardResponse`: a pytree.
 
     Attributes:
@@ -294,11 +294,6 @@ class HadamardResponseParams(DrawnCountsRound):
     word_bits: int = static(default=32)
 
     independent_stream: ClassVar[int] = 3
-
-    @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
 
     @property
     def block_size(self) -> int:

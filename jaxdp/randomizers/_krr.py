@@ -15,7 +15,7 @@ from .._x64 import compiled_in_float64
 from ..random import Count, binomial, merge, multinomial
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._params import DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
 
@@ -134,7 +134,7 @@ class KRR(SupportOracle):
 
 
 @params
-class KRRParams(DrawnCountsRound):
+class KRRParams(BinRound[Count], DrawnCountsRound):
     """The params of `KRR`: a pytree.
 
     Attributes:
@@ -148,11 +148,6 @@ class KRRParams(DrawnCountsRound):
     word_bits: int = static(default=32)
 
     independent_stream: ClassVar[int] = 2
-
-    @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
 
     @property
     def num_words(self) -> int:

@@ -159,11 +159,6 @@ class LocalHashingParams(SupportRound):
     num_values: int = static()
 
     @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
-
-    @property
     def num_words(self) -> int:
         """Three words for the hash function and one for the response."""
         return 4

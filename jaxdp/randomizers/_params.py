@@ -1,7 +1,7 @@
-"""Bases of the params of randomizers whose reports are counted."""
+"""Bases of the params of randomizers of bins, and of those whose reports are counted."""
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,19 @@ import jax.numpy as jnp
 from .._contract import Independent, Round, TallyLaw, Tree, Work
 from .._x64 import compiled_in_float64
 from ..random import Count, histogram, multinomial
+
+T = TypeVar("T")
+
+
+class BinRound(Round[T]):
+    """Base of params with a field `num_values`, k: a user's value is a bin in [0, k)."""
+
+    num_values: int
+
+    @property
+    def num_bins(self) -> int:
+        """The bins of the domain."""
+        return self.num_values
 
 
 class CountedRound(Round[Count]):

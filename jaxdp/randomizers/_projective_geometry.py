@@ -21,7 +21,7 @@ from ..random import Count, multinomial
 from ._butterfly import thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._params import DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound
 from ._projective_geometry_points import (
     MAX_POINTS,
     difference_set,
@@ -374,7 +374,7 @@ def _subtract(a_high: Array, a_low: Array, b_high: Array, b_low: Array) -> tuple
 
 
 @params
-class ProjectiveGeometryResponseParams(DrawnCountsRound):
+class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
     """The params of `ProjectiveGeometryResponse`: a pytree.
 
     Attributes:
@@ -398,11 +398,6 @@ class ProjectiveGeometryResponseParams(DrawnCountsRound):
     word_bits: int = static(default=32)
 
     independent_stream: ClassVar[int] = 3
-
-    @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
 
     @property
     def num_words(self) -> int:

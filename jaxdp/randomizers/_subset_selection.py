@@ -289,11 +289,6 @@ class SubsetSelectionParams(SupportRound):
     word_bits: int = static(default=32)
 
     @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
-
-    @property
     def num_words(self) -> int:
         """One word for each member of the set."""
         return self.subset_size

@@ -14,7 +14,7 @@ from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ._count_noise import CountNoise, DenseNoise, SymmetricNoise, TableNoise
-from ._params import DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound
 from ._randomizer import BinRandomizer, check_bins, check_law
 
 _CHUNK = 2**22  # numbers of an array that is made on the way
@@ -229,8 +229,11 @@ def symmetric_noise(
     return SymmetricNoise.of(*(float(c / (p - q) ** 2) for c in each))
 
 
-class SupportRound(Round[dict[str, Count]]):
-    """Base of the params of a `SupportOracle` whose tally is the support of each value."""
+class SupportRound(BinRound[dict[str, Count]]):
+    """Base of the params of a `SupportOracle` whose tally is the support of each value.
+
+    A subclass has the field `num_values`, k.
+    """
 
     @abc.abstractmethod
     def probabilities(self) -> tuple[jax.Array, jax.Array]:

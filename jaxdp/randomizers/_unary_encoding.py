@@ -179,11 +179,6 @@ class UnaryEncodingParams(SupportRound):
     word_bits: int = static(default=32)
 
     @property
-    def num_bins(self) -> int:
-        """The bins of the domain."""
-        return self.num_values
-
-    @property
     def num_words(self) -> int:
         """One word for each value."""
         return self.num_values
