@@ -70,9 +70,14 @@ class Steps(NamedTuple):
 
     def levels(self, dither: jax.Array) -> jax.Array:
         """The integer levels for dithers in [0, 2**16), uniform; unbiased, of L1 norm at most J."""
-        # One dither rounds all cumulative sums: their differences cannot add up to more than J.
-        last, first = ((at + dither) >> np.int32(16) for at in (self.ends, self.before()))
-        return self.signs * (last - first)
+        return _levels(self.before(), self.ends, self.signs, dither)
+
+
+def _levels(before: jax.Array, ends: jax.Array, signs: jax.Array, dither: jax.Array) -> jax.Array:
+    """The levels of entries, from the cumulative sums before and after each."""
+    # One dither rounds all cumulative sums: their differences cannot add up to more than J.
+    last, first = ((at + dither) >> np.int32(16) for at in (ends, before))
+    return signs * (last - first)
 
 
 def dither_of(words: UInt32[Array, "*k"]) -> Int32[Array, "*k"]:
@@ -115,8 +120,7 @@ def reports_by_entry(
     dither = dither_of(words)
 
     def visit(before: jax.Array, end: jax.Array, sign: jax.Array, words: jax.Array) -> jax.Array:
-        last, first = ((at + dither) >> np.int32(16) for at in (end, before))
-        return report(sign * (last - first), words)
+        return report(_levels(before, end, sign, dither), words)
 
     return _by_entry(values, scale, num_levels, visit, others)
 
