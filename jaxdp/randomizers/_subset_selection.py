@@ -340,21 +340,25 @@ class SubsetSelectionParams(SupportRound):
             label = label.astype(jnp.int32)
             return label + (label >= values).astype(jnp.int32)
 
+        def has(value: jax.Array) -> jax.Array:
+            """Which lane has the bit of a value."""
+            return lanes == (value >> 5)[None]
+
         def with_bit(chosen: jax.Array, value: jax.Array) -> jax.Array:
             # A comparison with each lane: on CPU a scatter takes several times as long.
-            return chosen | jnp.where(lanes == (value >> 5)[None], _bit(value)[None], np.uint32(0))
+            return chosen | jnp.where(has(value), _bit(value)[None], np.uint32(0))
 
         def add(state: tuple[jax.Array, jax.Array], each: tuple[jax.Array, ...]):
             # Floyd: a pick that is in the set already is replaced by the last label allowed.
             chosen, nonempty = state
             word, modulus, inverse, limit = each
             pick = other(_remainder(word, modulus, inverse))
-            held = jnp.take_along_axis(chosen, pick[None] >> 5, axis=0, mode="promise_in_bounds")
             if lanes.size <= _FEW_LANES:
-                held = jnp.sum(
-                    jnp.where(lanes == (pick >> 5)[None], chosen, 0), axis=0, dtype=jnp.uint32
-                )
-            taken = (held.reshape(-1) & _bit(pick)) != 0
+                lane = jnp.sum(jnp.where(has(pick), chosen, 0), axis=0, dtype=jnp.uint32)
+            else:
+                at = pick[None] >> 5
+                lane = jnp.take_along_axis(chosen, at, axis=0, mode="promise_in_bounds")[0]
+            taken = (lane & _bit(pick)) != 0
             pick = jnp.where(taken, other(modulus - np.uint32(1)), pick)
             return (with_bit(chosen, pick), nonempty & (word <= limit)), None
 
