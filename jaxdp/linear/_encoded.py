@@ -259,28 +259,22 @@ def _width(protocol: EncodedProtocol, symmetric: bool) -> Width | None:
     return Width(tail, *min(map(norms, centres)), protocol.contributions()[0] - columns)
 
 
-def column_encoding(
-    workload: Float[np.ndarray, "m k"],
-    offset: Float[np.ndarray, " m"] | float,
-    norm: float,
-    randomizer: Callable[[Float[np.ndarray, "k m"], float], R_co],
-) -> Encoding[R_co]:
-    """The encoding of a protocol whose users report the column of their value.
+def column_vectors(
+    workload: Float[np.ndarray, "m k"], offset: Float[np.ndarray, " m"], norm: float = 2
+) -> tuple[Float32[np.ndarray, "k m"], float]:
+    """The vectors of users who report the column of their value, and a bound on their norms.
 
     Args:
       workload: W.
       offset: subtracted from the columns.
-      norm: the order of the norm of the columns that the randomizer bounds, 1 or 2.
-      randomizer: from the vectors and the bound on their norms to the randomizer.
+      norm: the order of the norm that is bounded, 1 or 2.
     """
     # Users hold float32: the bound is that of the rounded columns.
-    offset = np.broadcast_to(np.asarray(offset, np.float64), workload.shape[:1])
-    embedding = (workload - offset[:, None]).T.astype(np.float32)
-    if np.any(embedding):
-        radius = EmbeddedRound.radius_of(embedding, norm)
-    else:  # nothing is asked: the noise is far below what float32 tells apart
-        radius = float(np.float32(_NO_RADIUS * max(np.abs(workload).max(), 1.0)))
-    return Encoding(embedding, None, offset, randomizer(embedding, radius))
+    vectors = (workload - offset[:, None]).T.astype(np.float32)
+    if np.any(vectors):
+        return vectors, EmbeddedRound.radius_of(vectors, norm)
+    # Nothing is asked: the noise is far below what float32 tells apart.
+    return vectors, float(np.float32(_NO_RADIUS * max(np.abs(workload).max(), 1.0)))
 
 
 def ball_center(columns: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " m"]:

@@ -13,7 +13,7 @@ from ._encoded import (
     EncodedProtocol,
     Encoding,
     ball_center,
-    column_encoding,
+    column_vectors,
     largest_distance,
 )
 
@@ -84,15 +84,12 @@ class GaussianQueries(EncodedProtocol[Gaussian]):
 
     def _encode(self) -> Encoding[Gaussian]:
         """A value's vector is its column, minus the centre."""
-        printed = self.calibration == "as_printed"
-
-        def randomizer(vectors: np.ndarray, radius: float) -> Gaussian:
-            diameter = largest_distance(vectors, radius)
-            budget = self.epsilon, self.delta
-            return Gaussian(self.num_queries, *budget, radius, self.calibration, diameter=diameter)
-
-        columns = self.workload.values
-        return column_encoding(columns, 0.0 if printed else ball_center(columns), 2, randomizer)
+        columns, printed = self.workload.values, self.calibration == "as_printed"
+        offset = np.zeros(len(columns)) if printed else ball_center(columns)
+        vectors, radius = column_vectors(columns, offset)
+        given = self.num_queries, self.epsilon, self.delta, radius, self.calibration
+        randomizer = Gaussian(*given, diameter=largest_distance(vectors, radius))
+        return Encoding(vectors, None, offset, randomizer)
 
     @property
     def sigma(self) -> float:

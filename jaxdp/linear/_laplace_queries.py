@@ -8,7 +8,7 @@ from .._checks import Epsilon
 from .._contract import field, spec
 from .._queries import WORKLOAD
 from ..randomizers import Laplace
-from ._encoded import EncodedProtocol, Encoding, column_encoding
+from ._encoded import EncodedProtocol, Encoding, column_vectors
 
 
 @spec
@@ -70,6 +70,5 @@ class LaplaceQueries(EncodedProtocol[Laplace]):
             (np.zeros_like(middle), middle, median),
             key=lambda c: np.abs(workload - c[:, None]).sum(axis=0).max(),
         )
-        return column_encoding(
-            workload, offset, 1, lambda _, bound: Laplace(self.epsilon, bound, self.num_queries)
-        )
+        vectors, bound = column_vectors(workload, offset, 1)
+        return Encoding(vectors, None, offset, Laplace(self.epsilon, bound, self.num_queries))

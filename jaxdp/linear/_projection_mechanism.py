@@ -14,7 +14,7 @@ from ._encoded import (
     Encoding,
     VectorMaker,
     ball_center,
-    column_encoding,
+    column_vectors,
     make_randomizer,
 )
 from ._projected import ProjectedProtocol
@@ -122,10 +122,7 @@ class ColumnQueries(EncodedProtocol[MeanRandomizer]):
     def _encode(self) -> Encoding[MeanRandomizer]:
         """A value's vector is its column, minus the center of a ball around all columns."""
         workload = self.workload.values
-
-        def randomizer(vectors: np.ndarray, radius: float) -> MeanRandomizer:
-            del vectors
-            return make_randomizer(self.randomizer, len(workload), self.epsilon, radius)
-
-        offset = ball_center(workload) if self.shift else 0.0
-        return column_encoding(workload, offset, 2, randomizer)
+        offset = ball_center(workload) if self.shift else np.zeros(len(workload))
+        vectors, radius = column_vectors(workload, offset)
+        randomizer = make_randomizer(self.randomizer, len(workload), self.epsilon, radius)
+        return Encoding(vectors, None, offset, randomizer)

@@ -15,7 +15,7 @@ from .._queries import WORKLOAD
 from .._spec import check_int
 from ..randomizers import GaussianRejection
 from ..randomizers._gaussian_rejection_law import ratio_error
-from ._encoded import EncodedProtocol, Encoding, ball_center, column_encoding
+from ._encoded import EncodedProtocol, Encoding, ball_center, column_vectors
 
 _FEWEST = 120  # users for which the paper analyses its algorithm
 
@@ -97,16 +97,13 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
 
     def _encode(self) -> Encoding[GaussianRejection]:
         """A value's vector is its column, minus the centre."""
-
-        def randomizer(vectors: np.ndarray, radius: float) -> GaussianRejection:
-            del vectors
-            return GaussianRejection(
-                self.num_queries, self.epsilon, radius, self.variant, self.num_users
-            )
-
         columns = self.workload.values
-        offset = ball_center(columns) if self._pure else 0.0
-        return column_encoding(columns, offset, 2, randomizer)
+        offset = ball_center(columns) if self._pure else np.zeros(len(columns))
+        vectors, radius = column_vectors(columns, offset)
+        randomizer = GaussianRejection(
+            self.num_queries, self.epsilon, radius, self.variant, self.num_users
+        )
+        return Encoding(vectors, None, offset, randomizer)
 
     def projection_threshold(self, num_users: int) -> float:
         """The number of users below which Algorithm 4 projects.
