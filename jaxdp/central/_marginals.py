@@ -161,7 +161,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
             f"order must be such that the answers fit, got {k} of {n} features",
         )
         if self.noise is None:
-            self.settle(noise=self._least_noise())
+            self.settle(noise=self._default_noise())
         if method == "flattened" and k % 2:
             raise ValueError(
                 f"order must be even for method='flattened', got {k}: an odd tensor is no square "
@@ -185,7 +185,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
             )
         self.step  # noqa: B018  raises where the noise has none
 
-    def _least_noise(self) -> str:
+    def _default_noise(self) -> str:
         if self.method in ("moments", "flattened"):
             # Projected in their own norm, answers only come closer to the truth. The sets for
             # sparse users are of marginals.
