@@ -377,7 +377,8 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         return self._answers(check_probabilities(probabilities), inputs)
 
     def _answers(self, weights: np.ndarray, inputs: Tree) -> np.ndarray:
-        marginals = mean_products(weights, self._check_rows(inputs), subsets(*self._size))
+        rows = check_binary_rows(inputs, self.num_features, self.sparsity)
+        marginals = mean_products(weights, rows, subsets(*self._size))
         if self.queries == "marginals":
             return marginals
         with jax.enable_x64(True):
@@ -397,17 +398,13 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless users hold rows of 0 and 1, at most t of them 1, and fit."""
-        population.require_reals((self.num_features,), low=0.0, high=1.0)
-        self._check_rows(population.inputs)
+        MarginalCounts(*self._size, self.sparsity).check_population(population)
         most = MAX_SUM // self._units
         if population.num_users > most:
             raise ValueError(
                 f"the population has {population.num_users} users, but sums in steps of the noise "
                 f"have 63 bits, which is enough for {most}."
             )
-
-    def _check_rows(self, inputs: Tree) -> np.ndarray:
-        return check_binary_rows(inputs, self.num_features, self.sparsity)
 
     def index(self, features: Sequence[int]) -> int:
         """The place of a set of features among the answers.
