@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._contract import Params, Round, Spec, Tree, Work
+from .._contract import Params, Round, Spec, Tree, Work, round_of
 from ..engine import Trials, simulate
 from ..population import Population
 from ..randomizers import FrequencyOracle, MeanRandomizer, Randomizer
@@ -66,7 +66,7 @@ class Subject:
     @property
     def round(self) -> Round[Any] | None:
         """The params, if the protocol is a single round."""
-        return of_kind(Round, self.params)
+        return round_of(self.params)
 
     @property
     def randomizer(self) -> Randomizer[Any] | None:
