@@ -86,10 +86,10 @@ class FiniteChannel(LinearOracle):
     """The randomizer with a given table of probabilities: `Pr[report = y | x] = table[x, y]`.
 
     One word decides, by the alias table of the user's row: a look-up, however many reports there
-    are. The builder rounds the rows to integers `n_xy` that
-    add up to `2**32` exactly. Where `epsilon` is given it takes for each report y an
-    integer `l` next to the column's least probability, and keeps every `n_xy` of the column
-    in [l, floor(e**epsilon l)]; no entry moves by more than a few units of 2**-32.
+    are. The builder rounds the rows to integers `n_xy` that add up to `2**32` exactly. Where
+    `epsilon` is given it takes for each report y an integer `l` next to the column's least
+    probability, and keeps every `n_xy` of the column in [l, floor(e**epsilon l)]; no entry moves by
+    more than a few units of 2**-32.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly: `max_x n_xy / min_x n_xy <= e**epsilon` for every report
