@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._spec import as_array, check_counts, check_probabilities
+from ._spec import as_array, by_largest_remainders, check_counts, check_probabilities
 
 T = TypeVar("T")
 
@@ -57,12 +57,8 @@ def whole_users(histogram: ArrayLike, num_users: int, num_values: int) -> np.nda
         raise ValueError(
             f"histogram must have {num_values} entries, one for each value, got {shares.size}."
         )
-    exact = check_probabilities(shares, "histogram") * num_users
-    counts = np.floor(exact).astype(np.int64)
-    rest = num_users - int(counts.sum())
-    # The most negative differences are the largest remainders.
-    counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
-    return check_counts(counts)
+    shares = check_probabilities(shares, "histogram")
+    return check_counts(by_largest_remainders(shares, num_users))
 
 
 def table(

@@ -281,6 +281,22 @@ def check_probabilities(value: ArrayLike, name: str = "probabilities") -> np.nda
     return weights / weights.sum()
 
 
+def by_largest_remainders(shares: np.ndarray, total: int) -> np.ndarray:
+    """Integers of a sum, nearest to it times the shares, int64[k]; largest remainders round up.
+
+    Args:
+      shares: float64[k] of sum 1.
+      total: the sum.
+    """
+    exact = shares * total
+    rounded = np.floor(exact).astype(np.int64)
+    # The most negative differences are the largest remainders; stable, so that equal shares are
+    # rounded up in their order on every platform.
+    order = np.argsort(rounded - exact, kind="stable")
+    rounded[order[: total - int(rounded.sum())]] += 1
+    return rounded
+
+
 def check_key(key: object, name: str = "key") -> jax.Array:
     """Returns `key`, or raises unless it is one typed threefry2x32 key."""
     if not isinstance(key, jax.Array):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._spec import Tree
+from .._spec import Tree, by_largest_remainders
 from .._x64 import compiled_in_float64
 from ..random import AliasTable, Count, Stream, alias_table, multinomial, stream, words, words_at
 from ._source import Reader, Source, values_of
@@ -107,14 +107,7 @@ class DistributionSource(Source):
 
 def _integer_weights(probabilities: np.ndarray) -> np.ndarray:
     """Integers that sum to 2**32, nearest to the probabilities by largest remainders."""
-    exact = probabilities / probabilities.sum() * 2.0**_COARSE
-    weights = np.floor(exact).astype(np.int64)
-    missing = 2**_COARSE - int(weights.sum())
-    # The most negative differences are the largest remainders; stable, so that equal bins are
-    # rounded up in their order on every platform.
-    order = np.argsort(weights - exact, kind="stable")
-    weights[order[:missing]] += 1
-    return weights
+    return by_largest_remainders(probabilities / probabilities.sum(), 2**_COARSE)
 
 
 def _fine_weights(probabilities: np.ndarray) -> np.ndarray:
