@@ -1,14 +1,28 @@
-"""Hostile values for every argument of the public callables: what is called, and the verdict."""
+"""Hostile values for every argument of the public callables: what is called, and the verdict.
 
+    python -m tests.hostile --number 20000          # hours; prints every wrong verdict
+    python -m tests.hostile --number 500 --first 200 --only linear.best
+
+A call replaces one or two good arguments of a callable by hostile values. It is right to answer,
+and to raise a ValueError or TypeError that names an argument. Calls are numbered, and each is drawn
+from the seed and its number alone: processes share the work by seeds or by numbers.
+"""
+
+import argparse
+import collections
 import contextlib
 import dataclasses
 import decimal
 import fractions
 import functools
 import inspect
+import os
+import random
 import re
 import resource
 import signal
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -416,12 +430,15 @@ def _finite(value: object) -> bool:
         return True
 
 
-def verdict(subject: Subject, labels: dict[str, str]) -> str | None:
-    """What is wrong with the answer to hostile values, or None.
+def judged(subject: Subject, labels: dict[str, str]) -> tuple[str, str]:
+    """How hostile values end, and what there is to say of it.
 
     Args:
       subject: what is called.
       labels: for each replaced argument the label of the value.
+
+    Returns:
+      "answered" or "refused", which are right, or the class of what is wrong; and its description.
     """
     given = {name: VALUES[label] for name, label in labels.items()}
     said = f"{subject.name}({', '.join(f'{k}={v!r}' for k, v in labels.items())})"
@@ -434,18 +451,24 @@ def verdict(subject: Subject, labels: dict[str, str]) -> str | None:
             )  # leaves are made
             numbers = list(_numbers(answer))
     except (ValueError, TypeError) as error:
-        if not any(re.search(rf"\b{re.escape(name)}\b", str(error)) for name in subject.good):
-            return f"{said} names no argument: {type(error).__name__}: {str(error)[:200]}"
-        return None
+        if any(re.search(rf"\b{re.escape(name)}\b", str(error)) for name in subject.good):
+            return "refused", said
+        return "unnamed", f"{said} names no argument: {type(error).__name__}: {str(error)[:200]}"
     except _Hang:
-        return f"{said} hangs"
+        return "hangs", f"{said} hangs"
     except Exception as error:
-        return f"{said} raises {type(error).__name__}: {str(error)[:200]}"
+        return "raises", f"{said} raises {type(error).__name__}: {str(error)[:200]}"
     if _peak() > max(before, 2**30) + GIBIBYTES * 2**30:
-        return f"{said} takes {_peak() - before:.2g} bytes"
+        return "memory", f"{said} takes {_peak() - before:.2g} bytes"
     if all(map(_finite, given.values())) and any(np.any(np.isnan(x)) for x in numbers):
-        return f"{said} answers NaN"
-    return None
+        return "nan", f"{said} answers NaN"
+    return "answered", said
+
+
+def verdict(subject: Subject, labels: dict[str, str]) -> str | None:
+    """What is wrong with the answer to hostile values, or None; see `judged`."""
+    kind, said = judged(subject, labels)
+    return None if kind in ("answered", "refused") else said
 
 
 UNNAMED: set[tuple[str, str]] = {
@@ -508,3 +531,60 @@ UNNAMED: set[tuple[str, str]] = {
 def is_known(subject: Subject, labels: dict[str, str], wrong: str) -> bool:
     """Whether a verdict is that an error names no argument, where this is known."""
     return "names no argument" in wrong and any((subject.name, name) in UNNAMED for name in labels)
+
+
+def drawn(seed: str, number: int, names: list[str]) -> tuple[Subject, dict[str, str]]:
+    """The call of a number: a callable, and the labels of the values of one or two arguments."""
+    generator = random.Random(f"{seed} {number}")
+    subject = subjects()[generator.choice(names)]
+    count = min(generator.choice((1, 2)), len(subject.good))
+    chosen = generator.sample(sorted(subject.good), count)
+    return subject, {name: generator.choice(sorted(VALUES)) for name in chosen}
+
+
+@contextlib.contextmanager
+def _last_resort(said: str) -> Iterator[None]:
+    # Compiled code hears no signal; a thread ends the process.
+    def end() -> None:
+        print(f"  HARD {said} does not even stop", flush=True)
+        os._exit(3)
+
+    timer = threading.Timer(6 * SECONDS, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def main() -> None:
+    """Makes calls, and prints every wrong verdict and how many calls ended how."""
+    parser = argparse.ArgumentParser(description="Calls everything with hostile values.")
+    parser.add_argument("--number", type=int, default=1000, help="calls to make")
+    parser.add_argument("--first", type=int, default=0, help="number of the first call")
+    parser.add_argument("--seed", default="0", help="which calls")
+    parser.add_argument("--only", default="", help="of callables whose name matches this pattern")
+    parser.add_argument("--gibibytes", type=int, default=12, help="of address space, at most")
+    options = parser.parse_args()
+    names = [name for name in sorted(subjects()) if re.search(options.only, name)]
+    limit = options.gibibytes * 2**30
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    counts: collections.Counter[str] = collections.Counter()
+    for number in range(options.first, options.first + options.number):
+        subject, labels = drawn(options.seed, number, names)
+        start = time.monotonic()
+        with _last_resort(f"{number} {subject.name} {labels}"):
+            kind, said = judged(subject, labels)
+        counts[kind] += 1
+        if kind not in ("answered", "refused"):
+            print(f"{number:6d} {kind:8s} {said}", flush=True)
+        elif time.monotonic() - start > SECONDS / 4:
+            print(f"{number:6d} slow     {said}: {time.monotonic() - start:.0f} s", flush=True)
+        if number % 200 == 199:
+            print(f"{number + 1:6d} so far   {dict(counts)}", flush=True)
+    print(f"{options.number} calls of {len(names)} callables: {dict(counts)}")
+
+
+if __name__ == "__main__":
+    main()
