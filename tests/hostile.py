@@ -519,8 +519,6 @@ UNNAMED: set[tuple[str, str]] = {
     ("projections.dykstra", "parallel"),
     ("projections.dykstra", "projections"),
     ("projections.spectraplex", "at_most"),
-    ("random.normal", "shape"),
-    ("random.permute", "n"),
     ("trusted.AllPairs", "kernel"),
     ("trusted.ShuffledSum", "kernel"),
     ("workloads.lipschitz", "function"),

@@ -1,13 +1,14 @@
 """Alias tables of integer masses: a word leads to an index, with probabilities that are exact."""
 
 import dataclasses
+import numbers
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
-from .._spec import check_int
+from .._spec import as_array, check_int
 
 
 @jax.tree_util.register_dataclass
@@ -106,14 +107,19 @@ def alias_table(masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: 
       A table of a power of two of columns; indices beyond the masses are never drawn.
 
     Raises:
-      ValueError: there are more masses than words.
+      ValueError: there are more masses than words, or they do not add up to 2**bits.
+      TypeError: masses are not integers.
     """
     bits = check_int("bits", bits, low=1, high=64)
     # Sums over all rows stay below rows * 2**bits: where int64 may not hold them they are Python's.
-    try:
-        array = np.asarray(masses, np.int64 if bits <= 32 else object)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise TypeError(f"masses must be integers that add up to 2**{bits}: {error}.") from error
+    array = as_array("masses", masses)
+    if bits > 32:
+        array = np.asarray(masses, object)
+    whole = array.dtype.kind in "iu"
+    if array.dtype == object:
+        whole = all(isinstance(mass, numbers.Integral) for mass in array.flat)
+    if not whole:
+        raise TypeError(f"masses must be integers that add up to 2**{bits}.")
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"masses must be a vector, or rows of them, got shape {array.shape}.")
     a = max((array.shape[-1] - 1).bit_length(), 1)
@@ -123,6 +129,12 @@ def alias_table(masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: 
             f"masses must be at most 2**{bits - extra}, which words of {bits - extra} bits tell "
             f"apart, got {array.shape[-1]}."
         )
+    # Each is in range before they are added up: no sum wraps.
+    valid = not np.any((array < 0) | (array > 2**bits))
+    if bits <= 32 and valid:
+        array = array.astype(np.int64)
+    if not valid or np.any(array.sum(axis=-1) != 2**bits):
+        raise ValueError(f"masses must be >= 0 and add up to 2**{bits} in each row.")
     columns = 2**a
     padded = np.full((*array.shape[:-1], columns), 0, array.dtype)
     padded[..., : array.shape[-1]] = array

@@ -62,7 +62,10 @@ def binomial(key: jax.Array, n: ArrayLike | Count, p: ArrayLike) -> Count:
     References:
       Hörmann (1993), The generation of binomial random variates, algorithm BTRS.
     """
-    return _binomial(check_key(key), count_operand("n", n), float_operand("p", p, high=1.0))
+    check_key(key)
+    trials, p = count_operand("n", n), float_operand("p", p, high=1.0)
+    check_broadcast(n=trials, p=p)
+    return _binomial(key, trials, p)
 
 
 @compiled_in_float64
@@ -85,6 +88,16 @@ def count_operand(name: str, value: ArrayLike | Count) -> Count:
                 f"{concrete.max()}; larger totals are not exact in float64."
             )
     return count
+
+
+def check_broadcast(**operands: jax.Array | np.ndarray | Count) -> None:
+    """Raises ValueError unless the shapes of some arguments, by name, broadcast together."""
+    shapes = {name: operand.shape for name, operand in operands.items()}
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        said = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+        raise ValueError(f"{' and '.join(shapes)} must broadcast together, got {said}.") from None
 
 
 def float_operand(name: str, value: ArrayLike, *, high: float) -> jax.Array | np.ndarray:

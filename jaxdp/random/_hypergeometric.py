@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
-from ._binomial import SEARCH_BELOW, count_operand
+from ._binomial import SEARCH_BELOW, check_broadcast, count_operand
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
 from ._rejection import search, uniforms, until_accepted
@@ -53,6 +53,7 @@ def hypergeometric(
     check_key(key)
     good, bad = count_operand("good", good), count_operand("bad", bad)
     draws = count_operand("draws", draws)
+    check_broadcast(good=good, bad=bad, draws=draws)
     _check_draws(draws, "good + bad", good, bad)
     return _hypergeometric(key, good, bad, draws)
 
@@ -99,6 +100,9 @@ def multivariate_hypergeometric(
     """
     check_key(key)
     counts, draws = count_operand("counts", counts), count_operand("draws", draws)
+    if counts.ndim == 0 or counts.shape[-1] == 0:
+        raise ValueError(f"counts must have an axis of kinds, got shape {counts.shape}.")
+    check_broadcast(draws=draws, counts=counts[..., 0])
     _check_draws(draws, "the sum of counts", counts)
     return _multivariate(key, counts, draws)
 

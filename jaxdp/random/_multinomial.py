@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
-from ._binomial import count_operand, draw_binomial, float_operand
+from ._binomial import check_broadcast, count_operand, draw_binomial, float_operand
 from ._count import Count
 from ._splitting import split_binary
 
@@ -51,6 +51,7 @@ def multinomial(key: jax.Array, n: ArrayLike | Count, weights: ArrayLike) -> Cou
     weights = float_operand("weights", weights, high=_MAX_WEIGHT)
     if weights.ndim == 0 or weights.shape[-1] == 0:
         raise ValueError(f"weights must have an axis of cells, got shape {weights.shape}.")
+    check_broadcast(n=total, weights=weights[..., 0])
     if isinstance(weights, np.ndarray) and not isinstance(total.lo, Tracer):
         if np.any((weights.max(axis=-1) == 0) & (total.numpy() > 0)):
             raise ValueError("weights must not be all 0 where n > 0: no cell can take the users.")

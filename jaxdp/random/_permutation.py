@@ -1,5 +1,7 @@
 """Keyed pseudorandom permutations of [0, n), element by element."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -7,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._spec import check_key
 from .._x64 import compiled_in_float64
+from ._binomial import count_operand
 from ._count import Count
 from ._rejection import uniforms
 
@@ -36,6 +39,9 @@ def permute(key: jax.Array, ids: ArrayLike | Count, n: ArrayLike | Count) -> Cou
     Returns:
       Count of the shape of `ids`.
 
+    Raises:
+      ValueError: a concrete `n` is out of range, or is not one number.
+
     Example:
       >>> import jax
       >>> order = permute(jax.random.key(0), range(5), 5).numpy()
@@ -45,12 +51,18 @@ def permute(key: jax.Array, ids: ArrayLike | Count, n: ArrayLike | Count) -> Cou
     References:
       Black and Rogaway (2002), Ciphers with arbitrary finite domains.
     """
-    return _permute(check_key(key), Count.of(ids, "ids"), Count.of(n, "n"))
+    number = count_operand("n", n)
+    if number.shape != ():
+        raise ValueError(f"n must be one number, got shape {number.shape}; use jax.vmap over n.")
+    return _permute(check_key(key), Count.of(ids, "ids"), number)
 
 
 @compiled_in_float64
 def _permute(key, ids, n):
-    return Count.from_float(_images(jax.random.key_data(key), ids.f64(), n.f64()))
+    images = Count.from_float(_images(jax.random.key_data(key), ids.f64(), n.f64()))
+    # By their limbs: float64 would round the ids beyond 2**53 that are to stay as they are.
+    inside = (ids >= 0) & (ids < n)
+    return jax.tree.map(functools.partial(jnp.where, inside), images, ids)
 
 
 @jax.jit

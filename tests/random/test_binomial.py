@@ -89,6 +89,7 @@ def test_full_precision_of_p_in_a_32_bit_program(key):
         (1, -0.1, ValueError, "p must be in"),
         (1, [0.5, 1.1], ValueError, "p must be in"),
         (1, np.nan, ValueError, "p must be in"),
+        ([1, 2], [0.1, 0.2, 0.3], ValueError, "n and p must broadcast together"),
     ],
 )
 def test_bad_input(key, n, p, error, message):

@@ -105,6 +105,7 @@ def test_multivariate_totals(key):
         (5, 2**53 + 1, 2, "bad must be in"),
         (5, 5, 11, "draws must be at most good"),
         (2**53, 1, 2, "must be at most 2"),
+        ([5, 5], [5, 5, 5], 2, "good and bad and draws must broadcast together"),
     ],
 )
 def test_bad_input(key, good, bad, number, message):
@@ -117,6 +118,10 @@ def test_multivariate_bad_input(key):
         multivariate_hypergeometric(key, [1, 2], 4)
     with pytest.raises(ValueError, match="counts must be in"):
         multivariate_hypergeometric(key, [1, -2], 0)
+    with pytest.raises(ValueError, match="counts must have an axis of kinds"):
+        multivariate_hypergeometric(key, 2, 0)
+    with pytest.raises(ValueError, match="draws and counts must broadcast together"):
+        multivariate_hypergeometric(key, np.ones((3, 2), int), [1, 1])
 
 
 def test_traced_bad_input_is_minus_one_and_ends(key):

@@ -94,6 +94,7 @@ def test_edge_cases(key):
         (1, [0.0, 0.0], "weights must not be all 0"),
         (1, 1.0, "weights must have"),
         (1, [], "weights must have"),
+        ([1, 2], np.ones((3, 2)), "n and weights must broadcast together"),
     ],
 )
 def test_bad_input(key, n, weights, message):

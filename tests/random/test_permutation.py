@@ -85,6 +85,14 @@ def test_keys_differ(permute_100k, key):
 
 
 def test_ids_out_of_range_stay(key):
-    ids = np.array([-1, 5, 2**53, 2**60])
+    ids = np.array([-1, 5, 2**53, 2**53 + 1, 2**60 + 1])
     assert permute(key, ids, 5).numpy().tolist() == ids.tolist()
     assert jax.jit(permute)(key, jnp.arange(3), Count.of(-7)).numpy().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("n", "message"), [(-7, "n must be in"), (2**53 + 1, "n must be in"), ([5, 6], "n must be one")]
+)
+def test_bad_input(key, n, message):
+    with pytest.raises(ValueError, match=message):
+        permute(key, np.arange(3), n)

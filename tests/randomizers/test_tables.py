@@ -59,6 +59,24 @@ def test_more_masses_than_words_are_refused():
         alias_table((1,) * 300, 8)
 
 
+@pytest.mark.parametrize("bits", [2, 40])
+@pytest.mark.parametrize(
+    ("masses", "error"),
+    [
+        ((0.5, 0.5), TypeError),
+        (((1, 3), (4,)), TypeError),
+        ((None, 1), TypeError),
+        ((1, 2), ValueError),
+        ((-1, 2**40 + 1), ValueError),
+        ((2**63, 2**63), ValueError),
+        (4, ValueError),
+    ],
+)
+def test_masses_of_another_sum_are_refused(masses, error, bits):
+    with pytest.raises(error, match="masses must be"):
+        alias_table(masses, bits)
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_draws_at_the_thresholds(name):
     """Each column's threshold, and the words one below and one above, with and without a tie."""
