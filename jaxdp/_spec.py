@@ -101,7 +101,7 @@ def as_array(name: str, value: ArrayLike) -> np.ndarray:
 def as_float64(name: str, value: ArrayLike) -> np.ndarray:
     """Returns `value` as float64, or raises unless it is an array of real numbers."""
     array = as_array(name, value)
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" and not jax.dtypes.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
     return array.astype(np.float64)
 
@@ -220,6 +220,20 @@ def check_choice(name: str, value: T, choices: tuple[object, ...]) -> T:
         listed = ", ".join(repr(c) for c in choices)
         raise ValueError(f"{name} must be one of {listed}, got {value!r}.")
     return value
+
+
+def check_items(name: str, value: object, wanted: str) -> tuple[Any, ...]:
+    """Returns the items of a sequence, or raises unless `value` can be gone through.
+
+    Args:
+      name: the argument's name in messages.
+      value: a sequence.
+      wanted: what the message asks for, such as "a sequence of specs".
+    """
+    try:
+        return tuple(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise TypeError(f"{name} must be {wanted}, got {value!r}.") from None
 
 
 def check_bool(name: str, value: object) -> bool:

@@ -27,12 +27,12 @@ class Config:
     trial_batch: int | None = None
 
 
-def build_params(protocol: Runnable) -> Params[Any]:
-    """The params of a spec, built once; params as they are."""
+def build_params(protocol: Runnable, name: str = "protocol") -> Params[Any]:
+    """The params of a spec, built once; params as they are; `name` is what messages call it."""
     params = params_of(protocol)
     if params is None:
         raise TypeError(
-            f"protocol must be a spec such as jaxdp.randomizers.KRR(4, 1.0), or its params, got "
+            f"{name} must be a spec such as jaxdp.randomizers.KRR(4, 1.0), or its params, got "
             f"{protocol!r}; one of your own derives from jaxdp.engine.Spec."
         )
     return params

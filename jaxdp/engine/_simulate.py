@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import math
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,7 +15,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from .._contract import Params, Runnable
-from .._spec import check_int, is_traced
+from .._spec import check_int, check_items, is_traced
 from ..population import DistributionSource, Population
 from ._config import Config, Method, build_params, configure, default_batch, prepare
 from ._play import play, play_on_host
@@ -24,6 +26,7 @@ from ._truth import check_given, find_truth, known_histogram, truth_kind
 T = TypeVar("T")
 
 _CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at once
+_CHUNK_TRIALS = 2**14  # compiled trials hear no interrupt: not more than some seconds of them
 
 
 def run(
@@ -219,7 +222,8 @@ def stack(specs) -> Any:
       >>> grid.threshold.shape
       (3,)
     """
-    built = [build_params(spec) for spec in specs]
+    specs = check_items("specs", specs, "a sequence of specs")
+    built = [build_params(spec, f"specs[{i}]") for i, spec in enumerate(specs)]
     if not built:
         raise ValueError("specs must hold at least one spec.")
     first = jax.tree.structure(built[0])
@@ -350,6 +354,7 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
     """The estimates, the targets and the true counts of all trials, as far as they exist."""
     params, population, key = _host_arrays(config.mesh, (params, population, key))
     if params.traceable:
+        _check_room(_estimate_shape(params, population, key, config), num_trials)
         chunk = _chunk((params, population, key), num_trials, config, progress)
         step = _compiled_trials
     else:
@@ -375,12 +380,23 @@ def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
     return jax.eval_shape(once, params, population, key).shape
 
 
+def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
+    needed = 8.0 * num_trials * math.prod(shape)
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available / 2:  # the pieces, and all of them in one array
+        raise ValueError(
+            f"num_trials must be fewer than {num_trials}, whose estimates of shape {shape} take "
+            f"{needed:.3g} bytes, with {available:.3g} of memory; run them in parts, with keys "
+            "jax.random.fold_in(key, part)."
+        )
+
+
 def _chunk(arguments, num_trials: int, config: Config, progress: bool) -> int:
-    """Trials in one call: all that fit into memory, but a hundredth where progress is shown."""
+    """Trials in one call: as many as fit into memory, or a hundredth where progress is shown."""
     with jax.enable_x64(True):
         one = _play_compiled.eval_shape(*arguments, config=config)
     size = max(sum(leaf.size for leaf in jax.tree.leaves(one)), 1)
-    chunk = min(num_trials, max(_CHUNK_LIMBS // size, 1))
+    chunk = min(num_trials, max(_CHUNK_LIMBS // size, 1), _CHUNK_TRIALS)
     if progress:
         chunk = min(chunk, -(-num_trials // 100))
     return -(-num_trials // -(-num_trials // chunk))

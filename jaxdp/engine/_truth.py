@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from .._contract import Described
-from .._spec import check_choice
+from .._spec import as_float64, check_choice
 from ..population import ArraySource, DistributionSource, HistogramSource, Population
 from ..random import Count
 
@@ -46,7 +46,7 @@ def truth_kind(protocol: Described, population: Population, truth: object, targe
 
 def check_given(truth: object, shape: tuple[int, ...], num_trials: int) -> np.ndarray:
     """A truth given as finite numbers, in the shape of an estimate or of all; raises otherwise."""
-    array = np.asarray(truth, np.float64)
+    array = as_float64("truth", truth)  # pyright: ignore[reportArgumentType]
     if array.shape not in (shape, (num_trials, *shape)):
         raise ValueError(
             f"truth must have the shape {shape} of an estimate, or {(num_trials, *shape)}, one for "

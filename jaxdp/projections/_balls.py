@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._spec import is_traced
+from .._spec import as_float64, is_traced
 from .._x64 import one_program
 from ._inputs import check_array, check_radius
 
@@ -127,7 +127,7 @@ def box(x: ArrayLike, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> jax
     x = check_array("x", x, "", 0)
     bounds = []
     for name, bound in (("low", low), ("high", high)):
-        if not is_traced(bound) and np.any(np.isnan(np.asarray(bound, np.float64))):
+        if not is_traced(bound) and np.any(np.isnan(as_float64(name, bound))):
             raise ValueError(f"{name} must not be NaN, got {bound!r}.")
         bound = jnp.asarray(bound, x.dtype)
         shapes = zip(bound.shape[::-1], x.shape[::-1], strict=False)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_bool, check_int
-from ._inputs import check_square, check_tolerance, in_precision, symmetrize
+from ._inputs import check_array, check_square, check_tolerance, in_precision, symmetrize
 from ._spectral import divided_differences, recompose
 
 _SUFFICIENT = 1e-4  # of the slope, for a step to be taken
@@ -119,7 +119,7 @@ def correlation(
     lead, n = x.shape[:-2], x.shape[-1]
     start = 1.0 - jnp.diagonal(x, axis1=-2, axis2=-1)
     if dual is not None:
-        start = jnp.asarray(dual, x.dtype)
+        start = check_array("dual", dual, "n", 1).astype(x.dtype)
         if start.shape != (*lead, n):
             raise ValueError(f"dual must have shape {(*lead, n)}, got {start.shape}.")
     if tol is not None:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .._spec import check_bool, check_int
+from .._spec import check_bool, check_int, check_items
 from ._inputs import check_array, check_tolerance, in_precision
 
 Projection = Callable[[jax.Array], jax.Array]
@@ -110,8 +110,9 @@ def dykstra(
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     check_bool("float64", float64)
     tol = check_tolerance("tol", tol)
+    parallel = check_bool("parallel", parallel)
     solve = functools.partial(
-        _dykstra, tol=tol, max_steps=max_steps, projections=projections, parallel=bool(parallel)
+        _dykstra, tol=tol, max_steps=max_steps, projections=projections, parallel=parallel
     )
     return in_precision(solve, float64, x)
 
@@ -175,7 +176,7 @@ def alternating_average(
 
 def _check(x, projections):
     x = check_array("x", x, "", 0)
-    projections = tuple(projections)
+    projections = check_items("projections", projections, "a sequence of functions")
     if not projections:
         raise ValueError("projections must hold at least one function, got none.")
     for i, project in enumerate(projections):

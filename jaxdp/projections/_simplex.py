@@ -163,7 +163,8 @@ def _excess(weights, radius):
     other; sums of blocks keep the rounding error of long sums as low as `jnp.sum` does.
     """
     zero = jnp.zeros((), weights.dtype)
-    blocks = weights.reshape(*weights.shape[:-1], -1, _block(weights.shape[-1]))
+    block = _block(weights.shape[-1])
+    blocks = weights.reshape(*weights.shape[:-1], weights.shape[-1] // block, block)
     total, support = jax.lax.reduce(
         (blocks, (blocks > 0).astype(weights.dtype)),
         (zero, zero),

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from .._spec import check_bool
 from ._inputs import check_array, check_radius, check_square, symmetrize
 from ._simplex import project_l1_ball, project_simplex
 
@@ -80,7 +81,8 @@ def spectraplex(x: ArrayLike, trace: ArrayLike = 1.0, *, at_most: bool = False) 
     """
     x = check_square("x", x)
     trace = check_radius("trace", trace, x.shape[:-2], x.dtype)
-    return _project_symmetric(x, trace, "at_most" if at_most else "equal")
+    kind = "at_most" if check_bool("at_most", at_most) else "equal"
+    return _project_symmetric(x, trace, kind)
 
 
 def nuclear_ball(x: ArrayLike, radius: ArrayLike = 1.0) -> jax.Array:

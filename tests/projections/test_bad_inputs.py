@@ -32,6 +32,7 @@ BAD = {
     "method": (lambda: pj.hull(X, A, method="newton"), "method must be one of 'fista'"),
     "tol": (lambda: pj.hull(X, A, tol=-1.0), "tol must be a finite number >= 0"),
     "max_steps": (lambda: pj.hull(X, A, max_steps=0), "max_steps must be an integer in"),
+    "dual nan": (lambda: pj.correlation(S, dual=X * np.nan), "dual must be finite"),
     "no projection": (lambda: pj.dykstra(X, []), "at least one function"),
     "projection shape": (lambda: pj.dykstra(X, [jnp.sum]), r"projections\[0\] must return"),
 }
@@ -57,6 +58,27 @@ def test_message(name):
 def test_types(call):
     with pytest.raises(TypeError):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("projections", lambda: pj.dykstra(X, 3)),
+        ("parallel", lambda: pj.dykstra(X, [pj.simplex], parallel=[])),
+        ("at_most", lambda: pj.spectraplex(S, at_most=X)),
+        ("low", lambda: pj.box(X, low="0")),
+        ("high", lambda: pj.box(X, high=object())),
+        ("dual", lambda: pj.correlation(S, dual="none")),
+    ],
+)
+def test_types_are_refused_by_name(name, call):
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        call()
+
+
+def test_a_batch_of_none():
+    assert pj.simplex(np.zeros((0, 3))).shape == (0, 3)
+    assert pj.l1_ball(np.zeros((0, 3))).shape == (0, 3)
 
 
 def test_integers_and_half_precision_are_floats():
