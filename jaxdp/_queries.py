@@ -298,35 +298,38 @@ def num_counted_reports(round: Round[Any]) -> int | None:
     return round.num_reports if isinstance(round, CountedRound) else None
 
 
-def check_workload(workload: ArrayLike | Operator | FrozenArray) -> FrozenArray:
+def check_workload(
+    workload: ArrayLike | Operator | FrozenArray, name: str = "workload"
+) -> FrozenArray:
     """Returns a workload as a float64[m, k] that is hashed by content, or raises unless it is one.
 
     Args:
       workload: anything that NumPy makes a matrix of, or an `Operator`.
+      name: the argument's name in messages.
     """
-    array = as_array("workload", workload)  # pyright: ignore[reportArgumentType]
+    array = as_array(name, workload)  # pyright: ignore[reportArgumentType]
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"workload must be a matrix of real numbers, got dtype {array.dtype}.")
+        raise TypeError(f"{name} must be a matrix of real numbers, got dtype {array.dtype}.")
     if array.ndim != 2:
         raise ValueError(
-            f"workload must have shape [m, k], a row for each query, got shape {array.shape}; a "
+            f"{name} must have shape [m, k], a row for each query, got shape {array.shape}; a "
             "single query is a matrix with one row, reshape(1, -1)."
         )
     if 0 in array.shape:
         raise ValueError(
-            f"workload must have at least one query and one value, got shape {array.shape}."
+            f"{name} must have at least one query and one value, got shape {array.shape}."
         )
     if array.size > MAX_ENTRIES:
         raise ValueError(
-            f"workload must have at most 2**28 entries, got shape {array.shape}; for a histogram "
+            f"{name} must have at most 2**28 entries, got shape {array.shape}; for a histogram "
             "of a large domain use HistogramQuery, which stores no matrix."
         )
     if not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"workload must be finite, got {array[where]} at index {where}.")
+        raise ValueError(f"{name} must be finite, got {array[where]} at index {where}.")
     if np.max(np.abs(array)) > _LARGEST:
         raise ValueError(
-            f"workload must have entries of at most {_LARGEST:g}, got {np.max(np.abs(array)):g}; "
+            f"{name} must have entries of at most {_LARGEST:g}, got {np.max(np.abs(array)):g}; "
             "divide it by a number."
         )
     return frozen(array.astype(np.float64, copy=False), workload)

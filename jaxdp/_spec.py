@@ -30,6 +30,9 @@ Tree = Any
 MAX_USERS = 2**53
 """Largest supported number of users: every smaller integer is a float64."""
 
+BELOW_ONE = 1 - 2.0**-53
+"""The largest float64 below 1."""
+
 _LARGEST_INT = 2**63 - 1
 
 

@@ -6,10 +6,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import as_array, check_choice, check_epsilon, check_int, check_real, within_float64
+from .._spec import (
+    BELOW_ONE,
+    as_array,
+    check_choice,
+    check_epsilon,
+    check_int,
+    check_real,
+    within_float64,
+)
 
 _ULP = 2.0**-52
-_BELOW_ONE = 1 - 2.0**-53
 
 
 class Guarantee(NamedTuple):
@@ -170,7 +177,7 @@ def optimal_composition(epsilon: float, num_rounds: int, delta_slack: float) -> 
       Kairouz, Oh, Viswanath (2015), The composition theorem for differential privacy, Theorem 3.3.
     """
     epsilon, rounds = _check_rounds(epsilon, num_rounds)
-    slack = check_real("delta_slack", delta_slack, low=0.0, high=_BELOW_ONE, open_ends=False)
+    slack = check_real("delta_slack", delta_slack, low=0.0, high=BELOW_ONE, open_ends=False)
     return Guarantee(_optimal(epsilon, rounds, slack), slack)
 
 
@@ -261,7 +268,7 @@ def split_epsilon(
     """
     epsilon = check_epsilon(epsilon)
     rounds = check_int("num_rounds", num_rounds, low=1)
-    slack = check_real("delta_slack", delta_slack, low=0.0, high=_BELOW_ONE, open_ends=False)
+    slack = check_real("delta_slack", delta_slack, low=0.0, high=BELOW_ONE, open_ends=False)
     check_choice("method", method, ("optimal", "advanced", "basic"))
     if method == "basic":
         return math.nextafter(epsilon / rounds, 0.0) if rounds > 1 else epsilon

@@ -7,7 +7,7 @@ included. `c = (e**epsilon + 1) / (e**epsilon - 1)`, and r bounds the absolute v
 import math
 import warnings
 
-from .._spec import check_epsilon, check_int, check_real, within_float64
+from .._spec import check_bool, check_epsilon, check_int, check_real, within_float64
 
 
 @within_float64
@@ -56,7 +56,7 @@ def adaptive_max_error(
     d = check_int("num_rounds", num_rounds, low=1)
     c = 1 / math.tanh(check_epsilon(epsilon) / 2)
     r = check_real("bound", bound, low=0.0)
-    if not simple:
+    if not check_bool("simple", simple):
         # sqrt(2 s log(2 d)) with the proxy s = 2 d (c r)**2 / n of a round of n / (2 d) users
         typical = 2 * c * math.sqrt(d * math.log(2 * d) / n)
         # A round is smaller with probability e**(-n / (8 d)), by Chernoff's bound.

@@ -8,6 +8,7 @@ the two relative entropies, as `log x >= 2 (x - 1) / (x + 1)` for x >= 1.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator
 
@@ -97,7 +98,7 @@ def linear_queries_lower_mse(
       Ghazi et al. (2023), Theorem 23.
     """
     n, epsilon = check_int("num_users", num_users, low=1), check_epsilon(epsilon)
-    dense = check_workload(matrix).values
+    dense = check_workload(matrix, "matrix").values
     start = gamma2(dense, shift=True, tol=tol)
     if float(start.upper) == 0:
         return 0.0
@@ -287,6 +288,7 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
     # <W, V diag(sgn x) V^T> = sum |x|, the largest product with a matrix of spectral norm 1
     separation, spread = _row_differences(dense, (factor * np.sign(values)) @ factor.T)
 
+    @functools.cache
     def bounds(n: int) -> tuple[float, float, tuple[float, float, float]]:
         linear = hard_queries_mse(separation, spread, n, 2 * epsilon) if separation > 0 else 0.0
         lower = quadratic_form_lower_mse(linear, norm, n)
@@ -299,10 +301,10 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
 
     max_users = check_real("max_users", max_users, low=2.0**11, high=1e18, open_ends=False)
     grid = [math.ceil(2.0 ** (i / 8)) for i in range(88, math.floor(8 * math.log2(max_users)) + 1)]
-    wins = [bounds(n) for n in grid]
     last = None  # the first grid point from which on three rounds win
     for i in reversed(range(len(grid))):
-        if wins[i][0] <= wins[i][1]:
+        lower, upper, _ = bounds(grid[i])
+        if lower <= upper:
             break
         last = i
     least = None if last is None else grid[last]
@@ -312,7 +314,7 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
             middle = (low + least) // 2
             lower, upper, _ = bounds(middle)
             low, least = (low, middle) if lower > upper else (middle, least)
-    lower, upper, shares = wins[-1] if least is None else bounds(least)
+    lower, upper, shares = bounds(grid[-1] if least is None else least)
     return Separation(least, lower, upper, shares, norm, gamma, separation, spread)
 
 

@@ -6,7 +6,7 @@ square.
 
 import math
 
-from .._spec import check_choice, check_epsilon, check_int, check_real, within_float64
+from .._spec import BELOW_ONE, check_choice, check_epsilon, check_int, check_real, within_float64
 from ..accounting import split_epsilon
 from ._auc import HierarchicalAUCBounds
 
@@ -65,12 +65,13 @@ def one_round_auc_mse(
     check_choice("splitting", splitting, ("budget", "users"))
     levels = check_int("height", height, low=1, high=24)
     epsilon = check_epsilon(epsilon)
-    delta = check_real("delta", delta, low=0.0, high=1.0, open_ends=False)
+    delta = check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False)
     if splitting == "users":
         if delta != 0:
             raise ValueError(f"delta must be 0 where users are split, got {delta!r}.")
         spread = levels / math.tanh(epsilon / 2) ** 2
     else:
+        _check_slack(delta, method)
         spread = 1 / math.tanh(split_epsilon(epsilon, levels, delta, method) / 2) ** 2
     return HierarchicalAUCBounds(num_negative, num_positive, levels, spread).theorem()
 
@@ -207,8 +208,14 @@ def all_pairs_mse(
       Bell, Bellet, Gascón, Kulkarni (2020), section 5.
     """
     n = check_int("num_users", num_users, low=2)
-    delta = check_real("delta", delta, low=0.0, high=1.0, open_ends=False)
+    delta = check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False)
+    _check_slack(delta, method)
     one = split_epsilon(epsilon, n - 1, delta, method)
     drawn = check_real("u_statistic_variance", u_statistic_variance, low=0.0, open_ends=False)
     # Laplace noise of scale 1 / eps_0 has the variance 2 / eps_0**2, over n (n - 1) / 2 pairs.
     return 4 / (n * (n - 1) * one**2) + drawn
+
+
+def _check_slack(delta: float, method: str) -> None:
+    if method == "advanced" and delta == 0:
+        raise ValueError("delta must be > 0 for method = 'advanced', got 0.")

@@ -108,7 +108,7 @@ def gaussian_complexity(
     if scale is None:
         # (R |p| - |p|**2) / t is at most R**2 / (4 t); R is less than G(S) at any rate
         scale = 25 * radius**2 / max(convex_set.complexity_bound(), 1e-300)
-    scale = check_real("scale", scale, low=0.0)
+    scale = check_real("scale", scale, low=0.0, high=1e150)  # beyond, squares of t W overflow
 
     @in_float64
     def sample(index: int) -> Float[Array, "2"]:
@@ -224,7 +224,7 @@ def cosine_similarity_mse(num_items: int, sigma: float) -> float:
     References:
       Cohen-Addad et al. (2024), Theorem 2.1, with its constant.
     """
-    n = check_int("num_items", num_items, low=1)
+    n = check_int("num_items", num_items, low=1, high=2**31)  # of n (n + 1) / 2 entries, int64
     return perturb_and_project_mse(
         sigma, CosineSet(n).complexity_bound(), dimension=n * (n + 1) // 2, radius=float(n)
     )

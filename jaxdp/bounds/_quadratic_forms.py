@@ -11,7 +11,14 @@ from typing import Literal
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._spec import check_choice, check_epsilon, check_int, check_real, within_float64
+from .._spec import (
+    check_choice,
+    check_epsilon,
+    check_int,
+    check_items,
+    check_real,
+    within_float64,
+)
 from ..factorization import gamma2, gamma2_approx
 from ..pairwise import PairKernel
 from ..randomizers import PrivUnitG
@@ -156,7 +163,11 @@ def kendall_mse(num_values: tuple[int, int], num_users: int, epsilon: float) -> 
     References:
       Ghazi et al. (2023), Corollary 7.
     """
-    a, b = (check_int("num_values", m, low=2) for m in num_values)
+    sizes = check_items("num_values", num_values, "a pair of integers (A, B)")
+    if len(sizes) != 2:
+        raise ValueError(f"num_values must be a pair of integers (A, B), got {num_values!r}.")
+    # The norm is a sum over the values, and the table has the product of the two of them.
+    a, b = (check_int("num_values", m, low=2, high=2**24) for m in sizes)
     return non_interactive_mse(_sign_norm(a) * _sign_norm(b), a * b, num_users, epsilon)
 
 

@@ -132,6 +132,7 @@ def quantized_u_statistic_mse(
     References:
       Bell, Bellet, Gascón, Kulkarni (2020), Theorem 2, with the constant of Lemma 2 corrected.
     """
+    check_int("num_bins", num_bins, low=2)
     lost = quantization_error(num_bins, lipschitz=lipschitz, density_lipschitz=density_lipschitz)
     return u_statistic_variance(num_users, num_bins, epsilon) + lost
 

@@ -233,4 +233,4 @@ class Learner(AdditiveProtocol[Params[Any]]):
         n = check_int("num_users", num_users, low=1)
         beta = check_real("beta", beta, low=0.0, high=1.0)
         # Both signs of the errors of all m concepts
-        return n, self.tail(), math.log(2 * self.num_queries / beta)
+        return n, self.tail(), math.log(2 * self.num_queries) - math.log(beta)

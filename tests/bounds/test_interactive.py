@@ -114,6 +114,8 @@ def test_no_separation():
     assert small.num_users is None
     assert small.lower < small.upper
     assert rounds_separation(np.zeros((3, 3)), 0.1).num_users is None
+    with pytest.raises(ValueError, match="matrix must have entries"):
+        linear_queries_lower_mse(np.full((2, 2), 1e308), 10, 1.0)
     with pytest.raises(ValueError, match="symmetric"):
         rounds_separation(np.array([[0.0, 1.0], [0.0, 0.0]]), 0.1)
 

@@ -88,7 +88,9 @@ def test_all_pairs_by_advanced_composition():
         ("splitting", lambda: one_round_auc_mse(1, 1, 2, 1.0, splitting="both")),
         ("delta", lambda: one_round_auc_mse(1, 1, 2, 1.0, splitting="users", delta=0.1)),
         ("num_positive", lambda: one_round_auc_mse(1, 0, 2, 1.0)),
-        ("delta", lambda: all_pairs_mse(10, 1.0, 0.0)),
+        (r"\bdelta\b", lambda: all_pairs_mse(10, 1.0, 0.0)),
+        (r"\bdelta\b", lambda: all_pairs_mse(10, 1.0, 1.0)),
+        (r"\bdelta\b", lambda: one_round_auc_mse(1, 1, 2, 1.0, delta=1.0, method="optimal")),
     ],
 )
 def test_bad_input(name, bad):

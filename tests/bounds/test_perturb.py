@@ -112,6 +112,7 @@ def test_cosine_bound_takes_the_least_of_three():
     assert bounds.cosine_similarity_mse(n, 100.0) == 4.0 * n**2
     for name, arguments in (
         ("num_items", (0, 1.0)),
+        ("num_items", (2**53, 1.0)),
         ("sigma", (4, 0.0)),
         ("sigma", (4, math.nan)),
     ):

@@ -155,6 +155,11 @@ def test_bad_input():
         lambda: quadratic_form_lower_bound(np.eye(3), 2, 1.0),
         lambda: quadratic_form_lower_bound(np.tri(2), 10, 1.0),
         lambda: quadratic_form_lower_bound(np.eye(3), 10, 1.0, form="w"),
+        lambda: kendall_mse((4,), 10, 1.0),
+        lambda: kendall_mse((4, 1), 10, 1.0),
+        lambda: kendall_mse((4, 2**60), 10, 1.0),
     ):
         with pytest.raises(ValueError, match="must be"):
             wrong()
+    with pytest.raises(TypeError, match="num_values must be a pair"):
+        kendall_mse(4, 10, 1.0)  # pyright: ignore[reportArgumentType]

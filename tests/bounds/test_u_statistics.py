@@ -152,6 +152,7 @@ def test_corollary_1_is_the_limit_of_the_optimum():
             lambda: quantized_u_statistic_mse(10, 5, 1.0, lipschitz=1.0, density_lipschitz=1.0),
             "exactly one",
         ),
+        (lambda: quantized_u_statistic_mse(10, 1, 1.0, lipschitz=1.0), "num_bins"),
         (lambda: optimal_num_bins(10, 1.0), "exactly one"),
         (lambda: optimal_num_bins(10, 1.0, lipschitz=-1.0), "lipschitz"),
     ],

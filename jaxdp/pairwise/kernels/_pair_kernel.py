@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..._checks import By, Integer, Optional, Real
 from ..._contract import field, spec
-from ..._spec import FrozenArray, check_real
+from ..._spec import FrozenArray, as_array, check_real
 from ._exact import Form, num_pairs
 from ._kernel import Domain, Kernel, Rule, check_matrix, domain_shape
 
@@ -69,7 +69,7 @@ class PairKernel(Kernel):
     @staticmethod
     def from_matrix(matrix: ArrayLike) -> "MatrixKernel":
         """The kernel f(i, j) = W[i, j] on {0, .., k-1}; see `MatrixKernel`."""
-        return MatrixKernel(matrix)  # pyright: ignore[reportArgumentType]
+        return MatrixKernel(check_matrix(matrix, "matrix"))  # pyright: ignore[reportArgumentType]
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """f(x, y), or an error when it leaves the declared range."""
@@ -86,8 +86,7 @@ class PairKernel(Kernel):
 
 
 def _weights(name: str, value: ArrayLike) -> FrozenArray:
-    del name
-    return FrozenArray(check_matrix(value, "matrix"))
+    return FrozenArray(check_matrix(value, name))
 
 
 @spec
@@ -175,7 +174,7 @@ def as_kernel(kernel: Kernel | ArrayLike, by_hand: bool = False, depth: int = 2)
     """
     if isinstance(kernel, Kernel):
         return kernel
-    matrix = np.asarray(kernel)
+    matrix = as_array("kernel", kernel)
     if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         return PairKernel.from_matrix(check_matrix(kernel, "kernel"))  # which refuses it
     matrix = matrix.astype(np.float64)
