@@ -6,13 +6,25 @@ the remedy. `bad` holds values that it must refuse: the contract tests try them 
 
 import abc
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ._spec import FrozenArray, as_array, check_choice, check_epsilon, check_int, check_real, frozen
+from ._spec import (
+    FrozenArray,
+    as_array,
+    check_bool,
+    check_choice,
+    check_epsilon,
+    check_int,
+    check_real,
+    frozen,
+)
+
+T = TypeVar("T")
 
 
 class Check(abc.ABC):
@@ -74,6 +86,17 @@ class Epsilon(Check):
     @property
     def bad(self) -> tuple[Any, ...]:
         return (0, 0.0, -1.0, float("nan"), float("inf"), "1", None, True)
+
+
+class Boolean(Check):
+    """True or False."""
+
+    def __call__(self, name: str, value: object) -> bool:
+        return check_bool(name, value)
+
+    @property
+    def bad(self) -> tuple[Any, ...]:
+        return (None, 2, "yes", [True])
 
 
 class Choice(Check):
@@ -168,6 +191,25 @@ class Maker(Check):
     @property
     def bad(self) -> tuple[Any, ...]:
         return (3, "none")
+
+
+def made_by(
+    name: str, make: Callable[..., T], wanted: str, *arguments: object, **keywords: object
+) -> T:
+    """What a given callable makes, or raises unless it takes such arguments.
+
+    Args:
+      name: the argument's name in messages.
+      make: the callable.
+      wanted: what the message asks for, such as "a function that makes randomizers".
+      *arguments: it is called with.
+      **keywords: the same.
+    """
+    try:
+        inspect.signature(make).bind(*arguments, **keywords)
+    except (TypeError, ValueError) as error:  # ValueError: built in, without a signature
+        raise TypeError(f"{name} must be {wanted}, got {make!r}: {error}.") from None
+    return make(*arguments, **keywords)
 
 
 @dataclasses.dataclass(frozen=True)

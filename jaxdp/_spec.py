@@ -293,8 +293,10 @@ def check_probabilities(value: ArrayLike, name: str = "probabilities") -> np.nda
       name: the argument's name in messages.
     """
     weights = as_float64(name, value).ravel()
-    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and weights.sum() > 0):
+    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights)):
         raise ValueError(f"{name} must be finite, >= 0 and not all 0, got {value!r}.")
+    # By a power of 2, which changes no digit, lest sums overflow or quotients of denormals do.
+    weights = np.ldexp(weights, -math.frexp(weights.max())[1])
     return weights / weights.sum()
 
 

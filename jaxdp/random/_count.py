@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import EllipsisType
 from typing import Self, TypeVar
 
@@ -104,6 +104,12 @@ class Count:
 
     def __ge__(self, other: "ArrayLike | Count") -> jax.Array:
         return ~(self < other)
+
+    def __iter__(self) -> Iterator["Count"]:
+        # Without this, Python asks for items beyond the last, which jax clamps, without an end.
+        if not self.ndim:
+            raise TypeError("a Count of one number cannot be gone through.")
+        return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> "Count":
         return jax.tree.map(lambda limb: limb[index], self)

@@ -3,6 +3,7 @@
 import decimal
 import math
 import numbers
+import operator
 from fractions import Fraction
 
 from .._spec import check_real
@@ -33,7 +34,9 @@ def log_upper(ratio: Fraction) -> float:
     if ratio <= 0:
         raise ValueError(f"ratio must be > 0, got {ratio}.")
     with decimal.localcontext(_CONTEXT):  # plain operators would round to 28 digits outside of it
-        exact = (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
+        # NumPy's integers are rational too, and no Decimal takes them.
+        parts = (decimal.Decimal(int(x)) for x in (ratio.numerator, ratio.denominator))
+        exact = operator.truediv(*parts).ln()
         # A ratio may be e**nearest but for the error of 60 digits: then no step up is due.
         nearest = float(exact)
         if decimal.Decimal(nearest) < exact - abs(exact) * decimal.Decimal(10) ** -55:

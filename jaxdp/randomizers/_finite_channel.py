@@ -33,7 +33,7 @@ _NO_DECODER = (
 )
 
 
-def _check_table(name: str, value: object) -> FrozenArray:
+def check_table(name: str, value: object) -> FrozenArray:
     """The table as int64 or float64[k, m], or an error that says what is wrong with it."""
     if isinstance(value, Tracer):
         raise TypeError(
@@ -138,7 +138,7 @@ class FiniteChannel(LinearOracle):
       differential privacy.
     """
 
-    table: Any = field(By(_check_table, ("a", [0.5, 0.5], [[0.5, 0.4], [0.5, 0.5]], [[1], [1]])))
+    table: Any = field(By(check_table, ("a", [0.5, 0.5], [[0.5, 0.4], [0.5, 0.5]], [[1], [1]])))
     epsilon: float | None = field(Optional(Epsilon()), default=None)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def validate(self) -> None:
