@@ -12,6 +12,15 @@ def num_subsets(num_features: int, order: int) -> int:
     return sum(math.comb(num_features, size) for size in range(order + 1))
 
 
+def are_num_subsets(count: int, num_features: int, order: int) -> bool:
+    """Whether `count` is `num_subsets`, of which no more is added up than that."""
+    for size in range(order + 1):
+        count -= math.comb(num_features, size)
+        if count < 0:
+            return False
+    return count == 0
+
+
 def subsets(num_features: int, order: int) -> np.ndarray:
     """All subsets of at most `order` elements, int32[N, order].
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from .._checked import Checked
 from .._checks import By, Choice, Numbers, Optional, Real
 from .._contract import field, spec
-from .._spec import FrozenArray, check_int, is_traced
+from .._spec import FrozenArray, as_array, check_int, is_traced
 from .._x64 import in_float64
 from ..projections import IntersectionProjection, alternating_average
 
@@ -369,7 +369,7 @@ def real_array(name: str, value: ArrayLike) -> jax.Array | np.ndarray:
       name: what messages call it.
       value: entries must be finite where they are known.
     """
-    array = value if is_traced(value) else np.asarray(value)
+    array = value if is_traced(value) else as_array(name, value)
     assert isinstance(array, (jax.Array, np.ndarray))
     if not (array.dtype == bool or jnp.issubdtype(array.dtype, jnp.integer)):
         if not jnp.issubdtype(array.dtype, jnp.floating):

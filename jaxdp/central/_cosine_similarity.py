@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._checks import Choice, Epsilon, Integer, Real
+from .._checks import Boolean, Choice, Epsilon, Integer, Real
 from .._contract import Spec, field, params, spec
 from .._spec import check_int, check_key
 from .._x64 import compiled_in_float64, dot
@@ -232,9 +232,9 @@ class CosineSimilarity(GaussianPrivacy, Spec["CosineSimilarityParams"]):
     diagonal: Literal["one", "at_most_one"] = field(DIAGONAL, default="one")
     method: Literal["exact", "average"] = field(Choice("exact", "average"), default="exact")
     split: Literal["diagonal", "frobenius"] = field(SPLIT, default="diagonal")
-    normalize: bool = field(Choice(False, True), default=False)
+    normalize: bool = field(Boolean(), default=False)
     tol: float = field(Real(0.0, closed=True), default=1e-6)
-    float64: bool = True
+    float64: bool = field(Boolean(), default=True)
 
     def validate(self) -> None:
         """Raises ValueError where the noise has no grid."""

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from numpy.typing import ArrayLike
 
-from .._checks import By, Choice, Epsilon, Optional, Real
+from .._checks import By, Choice, Epsilon, Numbers, Optional, Real
 from .._contract import Collect, Interactive, Step, Tree, Work, field, params, spec
 from .._given_factors import as_factorization
 from .._queries import WORKLOAD, AdditiveProtocol
-from .._spec import FrozenArray, check_choice, check_epsilon, check_int
+from .._spec import FrozenArray, as_array, check_choice, check_epsilon, check_int
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..engine import Census
 from ..factorization import central_lower_bound, gamma2, gamma2_approx, gamma_f
@@ -60,19 +60,18 @@ def _check_factors(name: str, value: object) -> tuple[FrozenArray, ...]:
     result = as_factorization(value)
     if result is not None:
         arrays = (result.left, result.right)
-    elif isinstance(value, (tuple, list)) and all(np.ndim(part) == 2 for part in value):
+    elif isinstance(value, (tuple, list)) and all(as_array(name, part).ndim == 2 for part in value):
         arrays = tuple(value)
     else:
         arrays = (value,)
-    factors = tuple(FrozenArray(np.asarray(array, np.float64)) for array in arrays)
+    numbers = (Numbers()(name, array).values for array in arrays)
+    factors = tuple(FrozenArray(array.astype(np.float64)) for array in numbers)
     for array in factors:
         if array.values.ndim != 2 or array.values.size == 0:
             raise ValueError(
                 f"{name} must be None, a Factorization, a pair (left, right) of matrices, or one "
                 f"strategy matrix, got an array of shape {array.values.shape}."
             )
-        if not np.all(np.isfinite(array.values)):
-            raise ValueError(f"{name} must be finite, got NaN or inf.")
     if len(factors) not in (1, 2):
         raise ValueError(f"{name} must have one or two matrices, got {len(factors)}.")
     return factors

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Float64, Shaped
 
 from .._spec import check_int
-from .._subsets import children, joined, num_subsets, rank, with_each
+from .._subsets import are_num_subsets, children, joined, num_subsets, rank, with_each
 from ._convex_set import real_array
 
 
@@ -85,10 +85,10 @@ def _check(answers: ArrayLike, num_features: int, order: int) -> tuple[jax.Array
     n = check_int("num_features", num_features, low=1)
     k = check_int("order", order, low=1, high=n)
     array = jnp.asarray(real_array("answers", answers))
-    if array.ndim == 0 or array.shape[-1] != num_subsets(n, k):
+    if array.ndim == 0 or not are_num_subsets(array.shape[-1], n, k):
         raise ValueError(
-            f"answers must have {num_subsets(n, k)} entries on the last axis, one for "
-            f"each set of at most {k} of {n} features, got shape {array.shape}."
+            f"answers must have an entry on the last axis for each set of at most order = {k} of "
+            f"num_features = {n} features, got shape {array.shape}."
         )
     return array, n, k
 

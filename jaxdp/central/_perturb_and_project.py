@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32
 
-from .._checks import Choice, Epsilon, Instance, Integer, Real
+from .._checks import Boolean, Choice, Epsilon, Instance, Integer, Real
 from .._contract import Spec, field, params, spec, static
 from .._spec import check_int, check_key, check_real
 from .._x64 import as_float64, compiled_in_float64, in_float64
@@ -117,7 +117,7 @@ class PerturbAndProject(GaussianPrivacy, Spec["PerturbAndProjectParams"]):
     method: Literal["exact", "average"] = field(Choice("exact", "average"), default="exact")
     tol: float = field(Real(0.0, closed=True), default=1e-6)
     max_steps: int = field(Integer(1), default=1000)
-    float64: bool = True
+    float64: bool = field(Boolean(), default=True)
 
     def validate(self) -> None:
         """Raises ValueError where the noise has no grid that holds the set."""
