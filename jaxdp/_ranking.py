@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._spec import as_array, by_largest_remainders, check_counts, check_probabilities
+from ._spec import as_array, by_largest_remainders, check_counts, check_items, check_probabilities
 
 T = TypeVar("T")
 
@@ -20,6 +20,7 @@ def named(candidates: Mapping[str, T] | Sequence[T] | None) -> dict[str, T]:
     """
     if candidates is None or isinstance(candidates, Mapping):
         return dict(candidates or {})
+    candidates = check_items("candidates", candidates, "a mapping from names, or a sequence")
     for candidate in candidates:
         if callable(candidate):
             raise TypeError(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._contract import Params
 from .._queries import LinearProtocol, check_workload
 from .._ranking import build_all, named, table, whole_users
-from .._spec import FrozenArray, check_choice, check_epsilon, check_int, check_real
+from .._spec import FrozenArray, check_bool, check_choice, check_epsilon, check_int, check_real
 from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
 from ..workloads import Operator
 from ._factorized_queries import FactorizedQueries
@@ -157,6 +157,7 @@ def best(
     num_users = check_int("num_users", num_users, low=1)
     epsilon = check_epsilon(epsilon)
     check_choice("objective", objective, ("max", "mean"))
+    optimize, defaults = check_bool("optimize", optimize), check_bool("defaults", defaults)
     if delta is not None:
         delta = check_real("delta", delta, low=0.0, high=1.0)
     counts = None

@@ -332,7 +332,7 @@ def make_randomizer(maker: VectorMaker, dim: int, epsilon: float, radius: float)
     sizes = dict(dim=dim, epsilon=epsilon, radius=radius)
     try:
         inspect.signature(maker).bind(**sizes)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: built in, without a signature
         name = maker.__name__ if isinstance(maker, type) else repr(maker)
         raise TypeError(
             f"randomizer must be made from the keywords dim, epsilon and radius alone, got {name}: "

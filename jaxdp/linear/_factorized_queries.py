@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import Choice, Epsilon, Integer, Optional, Real
+from .._checks import Boolean, Choice, Epsilon, Integer, Optional, Real
 from .._contract import field, spec
 from .._given_factors import check_product, given_factors
 from .._queries import WORKLOAD
@@ -128,7 +128,7 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
     alpha: float | None = field(Optional(Real(0.0, closed=True)), default=None)
     factorization: Any = None  # stored as a tuple of three FrozenArrays
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
-    shift: bool = True
+    shift: bool = field(Boolean(), default=True)
     norm: str = field(Choice("max", "mean"), default="max")
 
     def validate(self) -> None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, UInt32
 
-from .._checks import Choice, Epsilon, Instance, Maker, Optional
+from .._checks import Choice, Epsilon, Instance, Maker, Optional, made_by
 from .._contract import (
     Independent,
     Round,
@@ -25,7 +25,7 @@ from .._contract import (
     static,
 )
 from .._queries import WORKLOAD, AdditiveProtocol, num_counted_reports, users_of
-from .._spec import check_int, check_real
+from .._spec import check_int, check_items, check_real
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..random import Count, everyone, histogram, multinomial, part_of
 from ..randomizers import KRR, FrequencyOracle, HadamardResponse, ProjectiveGeometryResponse
@@ -140,7 +140,8 @@ class HierarchicalQueries(AdditiveProtocol["HierarchicalParams"]):
             branching = min(fits, key=lambda b: fits[b][0])
             weights = fits[branching][1]
         self.settle(branching=branching)
-        if np.ndim(weights) != 1 or len(weights) != len(self.widths):
+        weights = check_items("level_weights", weights, "a sequence of numbers")
+        if len(weights) != len(self.widths):
             raise ValueError(
                 f"level_weights must be {len(self.widths)} numbers, one for each level of "
                 f"branching = {branching} on {k} values, got {weights!r}."
@@ -205,7 +206,7 @@ def _oracles(
     sizes = (num_nodes(num_values, width) for width in widths)
     if make is None:
         return tuple(_best(size, epsilon) for size in sizes)
-    return tuple(_MADE("oracle", make(size, epsilon)) for size in sizes)
+    return tuple(_MADE("oracle", made_by("oracle", make, _ORACLE, size, epsilon)) for size in sizes)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from .._checks import Epsilon, Integer
 from .._contract import Round, Through, field, params, spec
 from .._queries import WORKLOAD, AdditiveProtocol
-from .._spec import FrozenArray, check_int
+from .._spec import FrozenArray, as_array, check_bool, check_int, check_probabilities
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ..randomizers import FiniteChannel
-from ..randomizers._finite_channel import MAX_ENTRIES, left_inverse, split
+from ..randomizers._finite_channel import MAX_ENTRIES, check_table, left_inverse, split
 from ._strategy_descent import optimize, worst_prior
 
 _MAX_BIAS = 1e-6  # of the largest answer: beyond, the channel does not determine the answers
@@ -96,8 +96,12 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
         if k < 2:
             raise ValueError("workload must have at least 2 columns: of one value all is known.")
         self.settle(objective=_check_objective(self.objective, k))
+        check_bool("progress", self.progress)
+        outputs = 4 * k if self.num_outputs is None else self.num_outputs
+        high = max(2, MAX_ENTRIES // k)
+        outputs = check_int("num_outputs", outputs, low=2, high=high)
         if self.channel is not None:
-            given = FiniteChannel(self.channel, self.epsilon)
+            given = FiniteChannel(check_table("channel", self.channel), self.epsilon)
             if given.num_values != k:
                 raise ValueError(
                     f"channel must have {k} rows, one for each column of the workload, got "
@@ -111,9 +115,7 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
             self.settle(channel=given.table, num_outputs=given.num_reports)
             _solution(self)
         else:
-            outputs = 4 * k if self.num_outputs is None else self.num_outputs
-            high = max(2, MAX_ENTRIES // k)
-            self.settle(num_outputs=check_int("num_outputs", outputs, low=2, high=high))
+            self.settle(num_outputs=outputs)
 
     @property
     def randomizer(self) -> FiniteChannel:
@@ -156,14 +158,14 @@ def _check_objective(objective: object, num_values: int) -> str | FrozenArray:
             return objective
         law = np.zeros(0)
     else:
-        law = np.asarray(objective)
+        law = as_array("objective", objective)  # pyright: ignore[reportArgumentType]
         law = law.astype(np.float64).ravel() if law.dtype.kind in "biuf" else np.zeros(0)
-    if law.size != num_values or not np.all(np.isfinite(law) & (law >= 0)) or law.sum() <= 0:
+    if law.size != num_values or not np.all(np.isfinite(law) & (law >= 0)) or not np.any(law):
         raise ValueError(
             f"objective must be 'worst', 'mean', or a histogram of {num_values} numbers >= 0 that "
             f"are not all 0, got {objective!r}."
         )
-    return FrozenArray(law / law.sum())
+    return FrozenArray(check_probabilities(law, "objective"))
 
 
 def _law(objective: str | FrozenArray, num_values: int) -> Float[np.ndarray, " k"] | None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from .._checks import By, Choice, Instance, Real
 from .._contract import Params, Round, Through, Tree, field, params, spec, static
 from .._queries import LinearProtocol, users_of
+from .._spec import check_real
 from .._x64 import compiled_in_float64
 from ..population import Population
 from ..projections import PolytopeProjection, hull, l1_ball, simplex, symmetric_polytope
@@ -25,9 +26,12 @@ _ONE_ROUND = Instance(
 
 def _check_below(name: str, value: float | None) -> float | None:
     """A number of users, or None for all numbers of them."""
-    if value is not None and not float(value) > 0:
+    if value is None or (isinstance(value, (float, np.floating)) and value == np.inf):
+        return None
+    number = check_real(name, value)
+    if not number > 0:
         raise ValueError(f"{name} must be a number of users > 0 or None, got {value!r}.")
-    return None if value is None or float(value) == np.inf else float(value)
+    return number
 
 
 class ProjectedProtocol(LinearProtocol[Params[Any]]):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import Epsilon, Real
+from .._checks import Boolean, Epsilon, Real
 from .._contract import field, spec
 from .._queries import WORKLOAD
 from ..randomizers import MeanRandomizer, PrivUnitG
@@ -72,7 +72,7 @@ class ProjectionMechanism(ProjectedProtocol):
     workload: Any = field(WORKLOAD)  # stored as a FrozenArray
     epsilon: float = field(Epsilon())
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
-    shift: bool = True
+    shift: bool = field(Boolean(), default=True)
     tol: float = field(Real(0.0, 1.0), default=1e-6)
 
     onto = "hull"
@@ -113,7 +113,7 @@ class ColumnQueries(EncodedProtocol[MeanRandomizer]):
     workload: Any = field(WORKLOAD)  # stored as a FrozenArray
     epsilon: float = field(Epsilon())
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
-    shift: bool = True
+    shift: bool = field(Boolean(), default=True)
 
     def validate(self) -> None:
         """Raises unless the randomizer can be made."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._contract import Work
 from .._ranking import build_all, named, table, whole_users
-from .._spec import check_choice, check_epsilon, check_int
+from .._spec import check_bool, check_choice, check_epsilon, check_int
 from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
 from ._auc_protocol import AUCProtocol
 from ._protocol import PairwiseProtocol
@@ -168,6 +168,7 @@ def best(
     epsilon = check_epsilon(epsilon)
     check_choice("rounds", rounds, (1, 2, 3))
     FORM("form", form)
+    defaults = check_bool("defaults", defaults)
     plain = QuantizedRR(kernel, 1.0, num_values, form=form)  # checks the statistic
     if histogram is None and not kernel.is_linear:
         raise ValueError(
@@ -176,7 +177,7 @@ def best(
         )
     counts = None  # any users
     if histogram is not None:
-        counts = whole_users(np.asarray(histogram), num_users, plain.randomizer.num_values)
+        counts = whole_users(histogram, num_users, plain.randomizer.num_values)
     known = _defaults(plain, num_users, epsilon) if defaults else {}
     needed = {name: number for name, (number, _) in known.items()}
     makers = {name: make for name, (number, make) in known.items() if number <= rounds}
@@ -192,10 +193,8 @@ def best(
 
     entries, refused = build_all(makers, measure)
     if not entries:
-        raise ValueError(
-            "no protocol's error can be predicted: "
-            + " ".join(f"{name}: {reason}" for name, reason in refused)
-        )
+        reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
+        raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
     # Stable: of equal errors the protocol that is named first
     entries.sort(key=lambda entry: entry.error)
     return StatisticRanking(tuple(entries), tuple(refused), num_users)

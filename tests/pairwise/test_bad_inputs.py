@@ -13,14 +13,19 @@ from jaxdp.pairwise import (
     Grid,
     KendallTau,
     MatrixKernel,
+    OneReport,
     PairKernel,
     ProductGrid,
     QuantizedRR,
+    ThreeRound,
+    TwoRound,
     balanced_num_bins,
+    best,
 )
 
 NAN, INF = float("nan"), float("inf")
 UNIT = Grid.uniform(3)
+W = np.eye(3)
 GINI = GiniMeanDifference()
 
 
@@ -45,7 +50,20 @@ BAD = [
     (lambda: PairKernel.from_matrix([[0, NAN], [NAN, 0]]), ValueError, "finite"),
     (lambda: PairKernel.from_matrix([[0, INF], [INF, 0]]), ValueError, "finite"),
     (lambda: PairKernel.from_matrix([["a", "b"], ["b", "a"]]), TypeError, "matrix"),
-    (lambda: MatrixKernel([[0, 1j], [1j, 0]]), TypeError, "real"),
+    (lambda: MatrixKernel([[0, 1j], [1j, 0]]), TypeError, "weights must be an array of real"),
+    (lambda: MatrixKernel(np.full((2, 2), 1e200)), ValueError, "weights must have entries"),
+    (lambda: OneReport(np.full((2, 2), 1e308), 1.0), ValueError, "kernel must have entries"),
+    (lambda: OneReport([[1], [1, 2]], 1.0), TypeError, "kernel must be"),
+    (lambda: OneReport(jax.random.key(0), 1.0), TypeError, "kernel must be"),
+    # Callables.
+    (lambda: OneReport(W, 1.0, randomizer=len), TypeError, "randomizer must be"),
+    (lambda: ThreeRound(W, 1.0, randomizer=int), TypeError, "randomizer must be"),
+    (lambda: ThreeRound(W, 1.0, tau=np.ones(3)), TypeError, "tau must be"),
+    (lambda: TwoRound(W, 1.0, queries=len), TypeError, "queries must be"),
+    (lambda: best(W, 100, 1.0, candidates=3), TypeError, "candidates must be"),
+    (lambda: best(W, 100, 1.0, candidates=3, defaults=np.ones(2)), TypeError, "defaults must be"),
+    (lambda: best(W, 100, 1.0, defaults=False), ValueError, "candidates must hold"),
+    (lambda: best(W, 100, 1.0, histogram=jax.random.key(0)), TypeError, "histogram must be"),
     # Functions.
     (lambda: PairKernel(np.eye(2)), TypeError, "from_matrix"),
     (lambda: PairKernel(product, lipschitz=-1.0), ValueError, "lipschitz"),

@@ -28,6 +28,7 @@ _NODES = {1: 16, 2: 6}  # per coordinate, for averages
 _MESH = {1: 17, 2: 5}  # per coordinate, for extremes
 
 _MAX_ENTRIES = 2**28  # of a matrix; what workloads have at most, too
+_LARGEST = 1e100  # of a matrix: squares of sums of entries do not overflow
 
 
 def identity(u: Float[Array, "*batch m"], num_users: Float[Array, ""]) -> Float[Array, "*batch"]:
@@ -343,6 +344,11 @@ def check_matrix(matrix: ArrayLike, name: str) -> Float[np.ndarray, "k k"]:
     array = array.astype(np.float64)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite, got NaN or inf.")
+    if np.abs(array).max() > _LARGEST:
+        raise ValueError(
+            f"{name} must have entries of at most {_LARGEST:g}, got {np.abs(array).max():g}; "
+            "divide it by a number."
+        )
     gap = np.abs(array - array.T).max()
     if gap > 1e-9 * np.abs(array).max():
         raise ValueError(

@@ -177,8 +177,9 @@ def as_kernel(kernel: Kernel | ArrayLike, by_hand: bool = False, depth: int = 2)
     matrix = as_array("kernel", kernel)
     if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         return PairKernel.from_matrix(check_matrix(kernel, "kernel"))  # which refuses it
-    matrix = matrix.astype(np.float64)
-    gap = np.abs(matrix - matrix.T).max() if matrix.size else 0.0
+    # By halves, and again by check_matrix: sums of the largest floats overflow.
+    halves = matrix.astype(np.float64) / 2
+    gap = 2 * np.abs(halves - halves.T).max(initial=0.0)
     if gap > 1e-9 * np.abs(matrix).max(initial=0.0):
         if by_hand:
             raise ValueError(
@@ -191,7 +192,7 @@ def as_kernel(kernel: Kernel | ArrayLike, by_hand: bool = False, depth: int = 2)
             "its transpose is used, which has the same statistic.",
             stacklevel=depth,
         )
-        matrix = (matrix + matrix.T) / 2  # f(x, y) and f(y, x) both occur for each pair
+        matrix = halves + halves.T  # f(x, y) and f(y, x) both occur for each pair
     return PairKernel.from_matrix(check_matrix(matrix, "kernel"))
 
 

@@ -41,7 +41,7 @@ def _shares(name: str, value: object) -> tuple[float, ...]:
 
 
 def _tau(name: str, value: float | str | None) -> float | str | None:
-    return value if value == "bound" else TAU(name, value)
+    return value if isinstance(value, str) and value == "bound" else TAU(name, value)
 
 
 @spec

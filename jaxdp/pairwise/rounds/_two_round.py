@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._checks import Choice, Epsilon, Instance, Maker, Real
+from ..._checks import Choice, Epsilon, Instance, Maker, Real, made_by
 from ..._contract import (
     Collect,
     Interactive,
@@ -130,7 +130,8 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         """Raises unless the kernel is linear, and `queries` makes a protocol for its rows."""
         RoundsProtocol.validate(self)
         scalar_randomizer(self.scalar, self.epsilon)
-        protocol = _QUERIES("queries", self.protocol)
+        maker = "a callable of (workload, epsilon)"
+        protocol = _QUERIES("queries", made_by("queries", self.queries, maker, *self._queries_of))
         if protocol.num_queries != self.num_bins:
             raise TypeError(
                 f"queries must make a LinearProtocol with a query for each of the {self.num_bins} "
@@ -150,8 +151,11 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
     @property
     def protocol(self) -> LinearProtocol[Any]:
         """The protocol of the first round."""
-        epsilon = self.epsilon * (self.share if self.sharing == "budget" else 1.0)
-        return self.queries(self.matrices()[0], epsilon)
+        return self.queries(*self._queries_of)
+
+    @property
+    def _queries_of(self) -> tuple[Float[np.ndarray, "k k"], float]:
+        return self.matrices()[0], self.epsilon * (self.share if self.sharing == "budget" else 1.0)
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from ..._checks import Instance, Maker
+from ..._checks import Instance, Maker, made_by
 from ...randomizers import MeanRandomizer, SelfMoments
 from ..kernels._exact import Form
 from ..kernels._kernel import Kernel, linearised_error
@@ -333,7 +333,10 @@ def check_randomizer(
       epsilon: the budget of a report.
       self_moments: whether the moments of `z^T D z` must be known.
     """
-    made = _VECTORS("randomizer", make(dim=dim, epsilon=epsilon, radius=1.0))
+    made = _VECTORS(
+        "randomizer",
+        made_by("randomizer", make, _VECTORS.wanted, dim=dim, epsilon=epsilon, radius=1.0),
+    )
     if made.value_shape != (dim,) or made.covariance_form() is None:
         raise TypeError(f"randomizer must be {_VECTORS.wanted}, got one that makes {made!r}.")
     if self_moments and made.self_moments(np.zeros((1, dim)), np.eye(dim)) is None:
