@@ -400,13 +400,14 @@ def _within(seconds: float) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise _Hang
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Seconds of this process on a core: on a busy machine others take as many as they like.
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _peak() -> int:
@@ -469,66 +470,6 @@ def verdict(subject: Subject, labels: dict[str, str]) -> str | None:
     """What is wrong with the answer to hostile values, or None; see `judged`."""
     kind, said = judged(subject, labels)
     return None if kind in ("answered", "refused") else said
-
-
-UNNAMED: set[tuple[str, str]] = {
-    ("audit.estimate_epsilon", "delta"),
-    ("audit.estimate_epsilon", "statistics"),
-    ("audit.exact_epsilon", "randomizer"),
-    ("bounds.adaptive_max_error", "simple"),
-    ("bounds.cosine_similarity_mse", "num_items"),
-    ("bounds.kendall_mse", "num_values"),
-    ("bounds.linear_queries_lower_mse", "matrix"),
-    ("bounds.rounds_separation", "matrix"),
-    ("bounds.three_round_mse", "gamma2"),
-    ("bounds.three_round_mse", "num_values"),
-    ("bounds.three_round_mse", "rank"),
-    ("central.CosineSimilarity", "float64"),
-    ("central.FactorizationMechanism", "factorization"),
-    ("central.PerturbAndProject", "float64"),
-    ("central.neighbor_recall", "truth"),
-    ("central.parities_from_marginals", "answers"),
-    ("engine.simulate", "truth"),
-    ("engine.stack", "specs"),
-    ("learning.AgnosticLearner", "randomizer"),
-    ("linear.ColumnQueries", "shift"),
-    ("linear.FactorizedQueries", "randomizer"),
-    ("linear.FactorizedQueries", "shift"),
-    ("linear.HierarchicalQueries", "level_weights"),
-    ("linear.OptimizedStrategy", "channel"),
-    ("linear.OptimizedStrategy", "num_outputs"),
-    ("linear.Projected", "below"),
-    ("linear.ProjectionMechanism", "randomizer"),
-    ("linear.ProjectionMechanism", "shift"),
-    ("linear.best", "candidates"),
-    ("linear.best", "defaults"),
-    ("linear.best", "optimize"),
-    ("pairwise.MatrixKernel", "weights"),
-    ("pairwise.OneReport", "kernel"),
-    ("pairwise.OneStep", "kernel"),
-    ("pairwise.OneStep", "randomizer"),
-    ("pairwise.ThreeRound", "kernel"),
-    ("pairwise.ThreeRound", "tau"),
-    ("pairwise.best", "candidates"),
-    ("pairwise.best", "defaults"),
-    ("pairwise.best", "kernel"),
-    ("projections.alternating_average", "projections"),
-    ("projections.box", "high"),
-    ("projections.box", "low"),
-    ("projections.correlation", "dual"),
-    ("projections.dykstra", "parallel"),
-    ("projections.dykstra", "projections"),
-    ("projections.spectraplex", "at_most"),
-    ("trusted.AllPairs", "kernel"),
-    ("trusted.ShuffledSum", "kernel"),
-    ("workloads.lipschitz", "function"),
-}
-"""(callable, argument) whose errors speak of another name so far, as of `dim` for `num_values`."""
-
-
-def is_known(subject: Subject, labels: dict[str, str], wrong: str) -> bool:
-    """Whether a verdict is that an error names no argument, where this is known."""
-    return "names no argument" in wrong and any((subject.name, name) in UNNAMED for name in labels)
 
 
 def drawn(seed: str, number: int, names: list[str]) -> tuple[Subject, dict[str, str]]:
