@@ -3,7 +3,6 @@
 import decimal
 import math
 import numbers
-import operator
 from fractions import Fraction
 
 from .._spec import check_real
@@ -35,8 +34,8 @@ def log_upper(ratio: Fraction) -> float:
         raise ValueError(f"ratio must be > 0, got {ratio}.")
     with decimal.localcontext(_CONTEXT):  # plain operators would round to 28 digits outside of it
         # NumPy's integers are rational too, and no Decimal takes them.
-        parts = (decimal.Decimal(int(x)) for x in (ratio.numerator, ratio.denominator))
-        exact = operator.truediv(*parts).ln()
+        above, below = (decimal.Decimal(int(x)) for x in (ratio.numerator, ratio.denominator))
+        exact = (above / below).ln()
         # A ratio may be e**nearest but for the error of 60 digits: then no step up is due.
         nearest = float(exact)
         if decimal.Decimal(nearest) < exact - abs(exact) * decimal.Decimal(10) ** -55:
