@@ -217,5 +217,5 @@ def all_pairs_mse(
 
 
 def _check_slack(delta: float, method: str) -> None:
-    if method == "advanced" and delta == 0:
+    if isinstance(method, str) and method == "advanced" and delta == 0:
         raise ValueError("delta must be > 0 for method = 'advanced', got 0.")

@@ -161,6 +161,7 @@ def projected_gradient(
     Edge cases:
       =====================================  =================================================
       α not reached at this rank and radius  `alpha` is the larger error, `converged` is False
+      matrix of zeros                        factors of zeros
       =====================================  =================================================
 
     Args:
@@ -170,7 +171,8 @@ def projected_gradient(
       alpha: > 0; the tolerance to reach.
       tol: relative gap for `converged`.
       num_steps: of projected gradient descent.
-      num_reweights: updates of the dual weights; each costs about 60 products of m·k·min(m, k).
+      num_reweights: updates of the dual weights, at most 1000; each costs about 60 products of
+        m·k·min(m, k).
       seed: of the randomized truncated decomposition it starts from.
 
     Returns:
@@ -196,10 +198,13 @@ def projected_gradient(
     alpha = float(check_level("alpha", alpha, positive=True))
     check_level("tol", tol)
     check_int("num_steps", num_steps, low=1, high=2**31 - 1)
-    check_int("num_reweights", num_reweights, low=0, high=2**31 - 1)
+    check_int("num_reweights", num_reweights, low=0, high=1000)  # a few reach the witness's limit
     check_int("seed", seed, low=0, high=2**32 - 1)
     check_memory(4.0 * (8 * m * k + 12 * rank * (m + k)), "projected gradient descent")
-    scale = np.abs(dense).max() or 1.0
+    if not np.any(dense):  # no weights are better than others
+        full = gamma2_approx(dense, alpha, tol=tol)
+        return _restate(dense, full, np.zeros((rank, m)), np.zeros((rank, k)), alpha, tol)
+    scale = float(np.abs(dense).max())  # not NumPy's, whose quotients warn where they overflow
     single = jnp.asarray(dense / scale, jnp.float32)
     witness = _polar_witness(single, num_reweights)
     # Truncated in the metric of the witness's weights, and from a ball a little larger than the
@@ -209,7 +214,7 @@ def projected_gradient(
     left, right = truncate(rows[:, None] * single * cols[None, :], rank, seed)
     exact, mass = np.sum(dense * witness.dual), np.sum(np.abs(witness.dual))
     square = np.float32(np.clip(_SLACK * (exact - alpha * mass), exact / 10, exact) / scale)
-    level, steps = np.float32(alpha / scale), np.int32(num_steps)
+    level, steps = np.float32(min(alpha / scale, 3e38)), np.int32(num_steps)
     factors = descend(single, left / rows[None, :], right / cols[None, :], level, square, steps)
     left, right = (np.sqrt(scale) * np.asarray(f, np.float64) for f in factors)
     return _restate(dense, witness, left, right, alpha, tol, num_steps)

@@ -84,6 +84,18 @@ def test_full_rank_is_the_unrestricted_norm():
     assert fz.gamma2_rank(np.zeros((3, 4)), 2, 0.1).upper == 0
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-320])
+def test_projected_gradient_of_nothing(size):
+    result = fz.projected_gradient(np.full((3, 4), size), 2, 1e6, num_steps=3)
+    assert (result.rank, result.upper, result.lower) == (2, 0, 0)
+    assert all(np.all(np.isfinite(x)) for x in (result.left, result.right, result.dual))
+
+
+def test_projected_gradient_takes_no_endless_reweighting():
+    with pytest.raises(ValueError, match="num_reweights must be"):
+        fz.projected_gradient(W, 12, ALPHA, num_reweights=10**6)
+
+
 def test_projected_gradient_proves_bounds_close_to_the_norm():
     result = fz.projected_gradient(SIGNS, 30, 0.1)
     exact = fz.gamma2_approx(SIGNS, 0.1)
