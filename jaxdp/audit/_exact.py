@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._contract import Round, Spec, round_of, spec_of
-from .._spec import check_int
+from .._spec import check_int, check_items, check_real
 from ..randomizers import Randomizer, log_upper
 from ._inputs import check_inputs
 
@@ -91,14 +91,13 @@ def exact_epsilon(
 
 def _check_channel(rows: object) -> list[list[Fraction]]:
     """Rows as Fractions, or raises unless each sums to 1."""
+    wanted = "a spec, the params of a round, or rows of a channel"
     if not isinstance(rows, Sequence | np.ndarray):
-        raise TypeError(
-            f"randomizer must be a spec, the params of a round, or rows of a channel, got {rows!r}."
-        )
-    if not all(isinstance(p, Fraction) or math.isfinite(p) for row in rows for p in row):
-        raise ValueError("randomizer must be rows of finite probabilities, got NaN or inf.")
-    exact = [[p if isinstance(p, Fraction) else Fraction(float(p)) for p in row] for row in rows]
-    if len(exact) < 2 or len({len(row) for row in exact}) != 1:
+        raise TypeError(f"randomizer must be {wanted}, got {rows!r}.")
+    rows = check_items("randomizer", rows, wanted)
+    listed = [check_items("randomizer", row, wanted) for row in rows]
+    exact = [[p if isinstance(p, Fraction) else _exactly(p) for p in row] for row in listed]
+    if len(exact) < 2 or len({len(row) for row in exact}) != 1 or not exact[0]:
         raise ValueError("randomizer must have at least two rows, all of the same length.")
     for x, row in enumerate(exact):
         # A row repeats few objects many times: each is added once, times its number.
@@ -106,9 +105,19 @@ def _check_channel(rows: object) -> list[list[Fraction]]:
         total = sum((p * times[name] for name, p in distinct.items()), Fraction(0))
         if min(distinct.values()) < 0 or abs(total - 1) > 1e-9:
             raise ValueError(
-                f"row {x} of the channel must hold probabilities of sum 1, got {float(total)!r}."
+                f"randomizer must have rows of probabilities >= 0 of sum 1, got {float(total)!r} "
+                f"in row {x}."
             )
     return exact
+
+
+def _exactly(probability: object) -> Fraction:
+    try:
+        return Fraction(check_real("randomizer", probability, low=-1e9, high=1e9))
+    except ValueError:
+        raise ValueError(
+            "randomizer must be rows of finite probabilities, got NaN, inf, or beyond 1e9."
+        ) from None
 
 
 def _channel_epsilon(channel: list[list[Fraction]]) -> float:

@@ -23,6 +23,8 @@ from ..pairwise import PairKernel, ThreeRound
 from ..workloads import Operator
 
 _SHARES = ((0.02, 0.02), (0.05, 0.05), (0.1, 0.15), (0.2, 0.3), (0.3, 0.35))
+_RANGE = (1e-40, 1e40)  # of gamma_2, of which float32 holds the root, the length of a vector
+_MAX_RANK = 2**20  # of factors: the largest dimension of a report
 _REDUCTION = 2.5  # (W h)_j = 2 Q(x and j) - Q(x) / 2 - W_jj / 2, Q of 2 n and of n users
 
 
@@ -203,10 +205,16 @@ def three_round_mse(
     References:
       Ghazi et al. (2023), Theorem 24 (a more precise Theorem 8).
     """
-    norm, gamma2 = check_real("norm", norm, low=0.0), check_real("gamma2", gamma2, low=0.0)
+    norm = check_real("norm", norm, low=0.0)
+    gamma2 = check_real("gamma2", gamma2, low=_RANGE[0], high=_RANGE[1])
     k = check_int("num_values", num_values, low=2)
     n = check_int("num_users", num_users, low=4)
-    dim = k if rank is None else check_int("rank", rank, low=1)
+    dim = k if rank is None else check_int("rank", rank, low=1, high=_MAX_RANK)
+    if dim > _MAX_RANK:
+        raise ValueError(
+            f"rank must be given, and at most 2**20, where num_values is beyond it, got {k}: "
+            "vectors have no more dimensions."
+        )
     epsilon = check_epsilon(epsilon)
     check_choice("variant", variant, ("paper", "tuned"))
     groups = shares if variant == "tuned" else None
@@ -284,6 +292,11 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
     used = np.abs(values) > 1e-9 * size
     factor, values = vectors[:, used], values[used]
     gamma = float(np.max(factor**2 @ np.abs(values)))
+    if not _RANGE[0] < gamma < _RANGE[1]:
+        raise ValueError(
+            f"matrix must have a gamma_2 within {_RANGE}, got {gamma:.3g} for its factors; "
+            "multiply it by a number."
+        )
     norm = float(np.abs(dense).max())
     # <W, V diag(sgn x) V^T> = sum |x|, the largest product with a matrix of spectral norm 1
     separation, spread = _row_differences(dense, (factor * np.sign(values)) @ factor.T)

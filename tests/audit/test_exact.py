@@ -63,7 +63,10 @@ def test_without_a_list_of_reports_the_spec_is_asked():
     [
         ([[0.5, 0.4], [0.5, 0.5]], {}, "row 0"),
         ([[1.5, -0.5], [0.5, 0.5]], {}, "row 0"),
+        ([[1e308, 1e308]] * 2, {}, "randomizer must be rows of finite"),
+        ([[10**400]] * 2, {}, "randomizer must be rows of finite"),
         ([[0.5, 0.5]], {}, "two rows"),
+        ([[], []], {}, "two rows"),
         ([[0.5, 0.5], [1.0]], {}, "two rows"),
         (KRR(3, 1.0).build(), {}, "max_words"),
         (KRR(3, 1.0).build(8), {"max_words": 0}, "max_words"),
@@ -77,5 +80,13 @@ def test_refusals(randomizer, options, message):
 
 
 def test_refuses_what_is_no_randomizer():
-    with pytest.raises(TypeError, match="randomizer must be"):
-        exact_epsilon(object())  # pyright: ignore[reportArgumentType]
+    for other in (
+        object(),
+        "12",
+        [1, 2],
+        [["a", "b"], [0.5, 0.5]],
+        np.ones((2, 2, 1)),
+        np.array(1),
+    ):
+        with pytest.raises(TypeError, match="randomizer must be"):
+            exact_epsilon(other)  # pyright: ignore[reportArgumentType]

@@ -80,7 +80,12 @@ def test_three_rounds():
     few = three_round_mse(1.0, 30.0, 1000, 4000, 1.0)
     assert few > 1  # where the noise of y counts, and clipping
     assert three_round_mse(1.0, 30.0, 1000, 4000, 1.0, rank=10) <= few
-    for bad, name in (({"norm": 0.0}, "norm"), ({"variant": "our"}, "variant")):
+    for bad, name in (
+        ({"norm": 0.0}, "norm"),
+        ({"variant": "our"}, "variant"),
+        ({"gamma2": 1e300}, "gamma2"),
+        ({"rank": 2**21}, "rank"),
+    ):
         with pytest.raises(ValueError, match=name):
             three_round_mse(**({"norm": 1.0, "gamma2": 2.0} | bad), **OPTIONS)
 
@@ -114,6 +119,10 @@ def test_no_separation():
     assert small.num_users is None
     assert small.lower < small.upper
     assert rounds_separation(np.zeros((3, 3)), 0.1).num_users is None
+    with pytest.raises(ValueError, match="rank must be given"):
+        three_round_mse(1.0, 1.0, 2**21, 10**6, 1.0)
+    with pytest.raises(ValueError, match="matrix must have a gamma_2"):
+        rounds_separation(np.full((2, 2), 1e-320), 1.0)
     with pytest.raises(ValueError, match="matrix must have entries"):
         linear_queries_lower_mse(np.full((2, 2), 1e308), 10, 1.0)
     with pytest.raises(ValueError, match="symmetric"):
