@@ -1,6 +1,6 @@
 """Hostile values for every argument of the public callables: what is called, and the verdict.
 
-    python -m tests.hostile --number 20000          # hours; prints every wrong verdict
+    python -m tests.hostile --number 20000          # an hour; prints every wrong verdict
     python -m tests.hostile --number 500 --first 200 --only linear.best
 
 A call replaces one or two good arguments of a callable by hostile values. It is right to answer,
