@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from .._checks import Boolean, Choice, Epsilon, Integer, Real
 from .._contract import Spec, field, params, spec
-from .._spec import check_int, check_key
+from .._spec import check_int, check_key, is_traced
 from .._x64 import compiled_in_float64, dot
 from ..projections import (
     IntersectionProjection,
@@ -409,8 +409,8 @@ def neighbor_recall(
       >>> print(neighbor_recall(close, np.stack([close, -close]), 2))
       [1. 0.]
     """
-    exact = jnp.asarray(real_array("truth", truth), jnp.float32)
-    estimated = jnp.asarray(real_array("estimate", estimate), jnp.float32)
+    exact = _single("truth", truth)
+    estimated = _single("estimate", estimate)
     n = exact.shape[-1] if exact.ndim else 0
     if exact.shape != (n, n) or estimated.shape[-2:] != (n, n):
         raise ValueError(
@@ -428,3 +428,10 @@ def neighbor_recall(
         return jnp.mean(hits.astype(jnp.float32))
 
     return jax.lax.map(recall, estimated.reshape(-1, n, n)).reshape(estimated.shape[:-2])
+
+
+def _single(name: str, value: ArrayLike) -> Float[Array, "..."]:
+    array = real_array(name, value)
+    if not is_traced(array) and np.abs(array).max(initial=0.0) > np.finfo(np.float32).max:
+        raise ValueError(f"{name} must be within the range of float32; divide it by a number.")
+    return jnp.asarray(array, jnp.float32)

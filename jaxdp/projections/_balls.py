@@ -127,8 +127,15 @@ def box(x: ArrayLike, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> jax
     x = check_array("x", x, "", 0)
     bounds = []
     for name, bound in (("low", low), ("high", high)):
-        if not is_traced(bound) and np.any(np.isnan(as_float64(name, bound))):
-            raise ValueError(f"{name} must not be NaN, got {bound!r}.")
+        if not is_traced(bound):
+            wide = as_float64(name, bound)
+            if np.any(np.isnan(wide)):
+                raise ValueError(f"{name} must not be NaN, got {bound!r}.")
+            if np.any(np.isfinite(wide) & (np.abs(wide) > float(jnp.finfo(x.dtype).max))):
+                raise ValueError(
+                    f"{name} must be within the range of {x.dtype}, the type of x, or infinite, "
+                    f"got {bound!r}."
+                )
         bound = jnp.asarray(bound, x.dtype)
         shapes = zip(bound.shape[::-1], x.shape[::-1], strict=False)
         if bound.ndim > x.ndim or any(ours not in (1, theirs) for ours, theirs in shapes):

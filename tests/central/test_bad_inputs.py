@@ -29,6 +29,11 @@ def test_other_kinds_are_refused_by_name(name, call):
         call()
 
 
+def test_entries_beyond_float32_are_refused():
+    with pytest.raises(ValueError, match="estimate must be within"):
+        neighbor_recall(np.eye(3), np.full((3, 3), 1e308), 1)
+
+
 @pytest.mark.parametrize(
     ("num_features", "order"), [(3, 1), (2**53 + 1, 2**31), (10**6, 10**6), (3, 3)]
 )

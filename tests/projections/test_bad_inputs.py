@@ -23,6 +23,7 @@ BAD = {
     "correlation": (lambda: pj.correlation(A), "x must be square"),
     "dual": (lambda: pj.correlation(S, dual=[1.0]), r"dual must have shape \(3,\)"),
     "box order": (lambda: pj.box(X, 1.0, 0.0), "low must be <= high"),
+    "box large": (lambda: pj.box(X, low=1e308), "low must be within the range of float32"),
     "box nan": (lambda: pj.box(X, np.nan), "low must not be NaN"),
     "box shape": (lambda: pj.box(X, np.ones((2, 3))), "low must broadcast"),
     "y and a": (lambda: pj.hull(np.ones(4), A), "y has 4 entries, a has 3 rows and 5 columns"),
