@@ -182,6 +182,11 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
                 f"diameter must be at most 2 radius = {2 * self.radius:g}, got {self.diameter!r}; "
                 "leave it out for all of the ball."
             )
+        if self.diameter is not None and self.diameter < 1e-20 * self.radius:
+            raise ValueError(
+                f"diameter must be at least 1e-20 radius, got {self.diameter!r}: no grid is fine "
+                "enough for noise of that size."
+            )
         unit = self.radius / self._step
         if unit > _LARGEST_INPUT:
             raise ValueError(

@@ -175,7 +175,13 @@ def _call(function, *arguments) -> np.ndarray:
     if not callable(function):
         raise TypeError(f"function must be a function of arrays, got {function!r}.")
     shape = np.broadcast_shapes(*(a.shape for a in arguments))
-    values = np.asarray(function(*arguments), np.float64)
+    try:
+        values = np.asarray(function(*arguments), np.float64)
+    except (TypeError, ValueError) as error:
+        shapes = " and ".join(str(a.shape) for a in arguments)
+        raise TypeError(
+            f"function must take arrays, here of shape {shapes}, and return numbers: {error}"
+        ) from error
     if values.shape != shape or not np.all(np.isfinite(values)):
         raise ValueError(
             f"function must return finite numbers of shape {shape}, got shape {values.shape}"

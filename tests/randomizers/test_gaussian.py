@@ -166,6 +166,9 @@ def test_populations_and_grids_that_do_not_fit():
         spec.check_population(Population.from_histogram([2**52], np.float32([[0.0, 1.0]])))
     with pytest.raises(ValueError, match="steps must be a power of two"):
         Gaussian(2, 1.0, 1e-6, steps=100)
+    for diameter in (1e-320, 1e-200, 1e-21):
+        with pytest.raises(ValueError, match="diameter must be at least"):
+            Gaussian(3, 1.0, 1e-6, diameter=diameter)
     with pytest.raises(ValueError, match="steps must be at most"):
         Gaussian(2, 15.0, 1e-6, steps=2**15)
     with pytest.raises(ValueError, match="epsilon must be smaller"):

@@ -133,6 +133,8 @@ BAD = [
     (lambda: w.sign(3, ties="half"), ValueError, "ties"),
     (lambda: w.lipschitz(3, lambda d: d[:2]), ValueError, "function"),
     (lambda: w.lipschitz(3, lambda d: np.full_like(d, np.nan)), ValueError, "NaN"),
+    (lambda: w.lipschitz(3, int), TypeError, "function must take arrays"),
+    (lambda: w.from_function(len, [1.0]), TypeError, "function must take arrays"),
     (lambda: w.from_function(np.add, [[1.0]]), ValueError, "rows"),
     (lambda: w.from_function(np.add, [1.0], []), ValueError, "cols"),
     (lambda: w.rademacher(0, 3, seed=0), ValueError, "num_queries"),
