@@ -3,47 +3,57 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._contract import Round, spec_of
-from .._spec import check_epsilon, check_int, check_key, check_real
+from .._contract import Round, Runnable, params_of, round_of, spec_of
+from .._spec import check_bool, check_epsilon, check_int, check_key, check_real
+from ..population import Population
 from ..randomizers import Randomizer
 from ._events import Event, Statistic, candidates, learn
-from ._inputs import check_inputs
+from ._inputs import check_inputs, extreme_bins, neighbour, outside_inputs, users_of
 from ._intervals import lower_limit, mean_is_off, upper_limit
 from ._report import AuditReport, DecodingFinding, PairFinding, short
+from ._runs import run_samples
 from ._samples import Reporter, Sampler, Samples, input_directions
 
 
 def estimate_epsilon(
-    randomizer: Randomizer[Any] | Round[Any] | Reporter,
+    randomizer: Runnable | Reporter,
     key: jax.Array,
     num_samples: int = 100_000,
     *,
     inputs: ArrayLike | None = None,
+    outside: bool | None = None,
+    population: Population | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     confidence: float = 0.999999,
     statistics: Sequence[Callable] = (),
     batch_size: int = 2**16,
 ) -> AuditReport:
-    """A lower bound on the epsilon of a randomizer, from its reports alone.
+    """A lower bound on the epsilon of a randomizer, or of whole runs of a protocol, from samples.
 
     For inputs x, x' and any event S, `ln((Pr_x[S] - delta) / Pr_x'[S])` is at most epsilon. One
     half of the samples is searched for events that make it large; on the other half, independent of
     the search, the two probabilities are bounded, for the best event of each statistic.
 
-    An event is a set of values of a statistic of the report: its symbols, its coordinates, its
-    norm, whether it is zero; the log-density ratio of x and x' (`log_density` of the spec); and how
-    much better x than x' fits what the randomizer's own decoder makes of the single report, which
-    is the likelihood ratio of most frequency oracles and the projection on x - x' of vectors. A set
-    is half a line, or the union of the intervals or symbols of the largest frequency ratios. Norms
-    are compared to 16 bits: samplers of floats are private in real arithmetic, and the last bits of
-    a norm that should be constant depend on the vector.
+    A sample is a report of x. Or, with a `population`, what the analyst learns in one trial of
+    `simulate` in which the first user holds x: outcome and estimate, on both paths where the
+    protocol has both, with blocks of 16 users. That is the engine too: its words, blocks, rounds,
+    masks, and laws of tallies.
+
+    An event is a set of values of a statistic of the sample: its symbols, its coordinates, their
+    last bits and parities, its norm, whether it is zero; the log-density ratio of x and x'
+    (`log_density` of the spec); how much better x than x' fits what the randomizer's own decoder
+    makes of it, which is the likelihood ratio of most frequency oracles and the projection on
+    x - x' of vectors; and the sign of that together with each word of the report, as a hash is sent
+    along with what it hides. A set is half a line, or the union of the intervals or symbols of the
+    largest frequency ratios. Norms are compared to 16 bits: the last bits of a norm that should be
+    constant depend on the vector.
 
     Formal guarantees:
       * With probability `confidence` every bound of the report is valid at once, whatever the
@@ -53,7 +63,7 @@ def estimate_epsilon(
         `1 - confidence`.
       * Nothing is said from above: a small bound may mean that samples, inputs or statistics do
         not suffice. `exact_epsilon` proves privacy, this function disproves it.
-      * A mean of decoded reports is reported as wrong only if the stated variance rules it out
+      * A mean of decoded samples is reported as wrong only if the stated variance rules it out
         (Catoni's bound, within the same `confidence`).
 
     Edge cases:
@@ -61,20 +71,30 @@ def estimate_epsilon(
       no event tells any two inputs apart  bound 0.0; see `AuditReport.spends_nothing`
       event unseen under x'                a finite bound: the upper limit is about ln(1/level) / n
       (epsilon, delta)-claims              delta is subtracted from the lower limit
+      float arithmetic                     audited as it is: `x + noise` betrays x by its last bits
       estimates of more than 4096 entries  single reports are not decoded
       a function                           called with a key of its own for each report
       ===================================  =====================================================
 
     Args:
-      randomizer: a spec, the params of a round, or a function from (key, value) to a report.
+      randomizer: a spec, the params of a round, or a function from (key, value) to a report; with a
+        population, the spec or params of any protocol.
       key: a key; it is folded.
-      num_samples: reports of each input, 1000 to 2**31; about a hundred bytes are kept of each.
+      num_samples: samples of each input, 1000 to 2**31; about a hundred bytes are kept of each.
       inputs: the inputs to compare, int32[m], float32[m] or float32[m, d] with 2 <= m <= 16; when
-        None, the ends of the spec's domain.
-      epsilon: the claim; the spec's `epsilon` when None.
-      delta: the claimed delta in [0, 1); the spec's `delta`, or 0, when None.
+        None, the ends of the domain. Any two are neighbours: of users with a public label, give
+        those with one label.
+      outside: whether inputs outside of the domain are compared too, which a randomizer has to move
+        into it: the integers before and after it; or 100 times the largest input, NaN, and
+        infinity. None for all but functions, and but for runs, which refuse such users.
+      population: users of whom the first holds each of the inputs in turn, 2**16 at most; None to
+        audit single reports. A few users are best, for the noise of each hides the others; two
+        blocks of 16 show whether blocks share their words.
+      epsilon: the claim; when None the spec's `epsilon`, or a protocol's `exact_epsilon()`.
+      delta: the claimed delta in [0, 1); the spec's `delta`, a protocol's `exact_delta()`, or 0,
+        when None.
       confidence: in (0, 1).
-      statistics: further functions of a batch of reports to float[n].
+      statistics: further functions of a batch of reports, or of outcomes as rows, to float[n].
       batch_size: reports drawn at once.
 
     Returns:
@@ -82,47 +102,57 @@ def estimate_epsilon(
 
     Raises:
       ValueError: an argument is out of range, or the inputs or the claim must be given.
+      TypeError: an argument is of the wrong kind, or a protocol is given without a population.
 
     Example:
-      >>> import jax
+      >>> import jax, jaxdp
       >>> from jaxdp.audit import estimate_epsilon
       >>> from jaxdp.randomizers import KRR
       >>> report = estimate_epsilon(KRR(num_values=2, epsilon=1.0), jax.random.key(0))
       >>> 0.9 < report.epsilon_lower <= 1.0, report.violates
       (True, False)
+      >>> users = jaxdp.Population.from_values([0], num_values=2)
+      >>> krr = KRR(num_values=2, epsilon=1.0)
+      >>> report = estimate_epsilon(krr, jax.random.key(0), 20_000, population=users)
+      >>> 0.8 < report.epsilon_lower <= 1.0, report.violates
+      (True, False)
 
     References:
-      Ding, Wang, Wang, Zhang, Kifer (2018), Detecting violations of differential privacy; Chernoff
+      Ding, Wang, Wang, Zhang, Kifer (2018), Detecting violations of differential privacy; Mironov
+      (2012), On significance of the least significant bits for differential privacy; Chernoff
       (1952); Catoni (2012), Challenging the empirical mean and empirical variance.
     """
     check_key(key)
     num_samples = check_int("num_samples", num_samples, low=1000, high=2**31)
     batch = min(check_int("batch_size", batch_size, low=1), num_samples)
     confidence = check_real("confidence", confidence, low=0.0, high=1.0)
-    spec: Randomizer[Any] | None = None
-    if isinstance(randomizer, Randomizer):
-        spec, params = randomizer, randomizer.build()
-        epsilon = spec.epsilon if epsilon is None else epsilon
-        delta = spec.delta if delta is None else delta
-    elif spec_of(randomizer) is not None:
-        raise TypeError(
-            f"randomizer must be a randomizer's spec, params, or a function, got the spec "
-            f"{type(randomizer).__name__} of a protocol; pass its build(), inputs and epsilon."
-        )
+    spec = randomizer if isinstance(randomizer, Randomizer) else None
+    epsilon, delta = _claim(randomizer, spec, epsilon, delta)
+    if population is None:
+        sampler = _sampler(randomizer, spec, inputs, outside, statistics, batch)
+        values, known = sampler.inputs, sampler.inputs[: sampler.inside]
+        data = [] if spec is None else [spec.one_user(value) for value in known]
+        groups = {"": [sampler.draw(key, i, num_samples) for i in range(len(values))]}
     else:
-        params = randomizer
-    if epsilon is None:
-        raise ValueError("epsilon must be given: the randomizer does not state its claim.")
-    epsilon = check_epsilon(epsilon)
-    delta = check_real("delta", delta or 0.0, low=0.0, high=1 - 2.0**-53, open_ends=False)
-    values = check_inputs(inputs, spec)
-    sampler = Sampler(spec, params, values, statistics, batch)
-    samples = [sampler.draw(key, i, num_samples) for i in range(len(values))]
+        if outside:
+            raise ValueError("outside must be left out with a population, which refuses such.")
+        users = users_of(population)
+        if inputs is None and spec is None and population.num_values is not None:
+            inputs = extreme_bins(population.num_values)
+        values = known = check_inputs(inputs, spec)
+        neighbours = [neighbour(population, users, value) for value in values]
+        data = [(pop.counts().numpy(), pop.inputs) for pop in neighbours]
+        groups = run_samples(randomizer, neighbours, values, statistics, key, num_samples)
 
-    pairs = [
-        (i, j, list(candidates(samples[i], samples[j], i, j, _minus(values[i], values[j]))))
-        for i, j in itertools.combinations(range(len(values)), 2)
-    ]
+    pairs = []
+    for i, j in itertools.combinations(range(len(values)), 2):
+        minus = f"{short(values[i])} minus {short(values[j])}"
+        tried = [
+            statistic
+            for prefix, samples in groups.items()
+            for statistic in candidates(samples[i], samples[j], i, j, minus, prefix)
+        ]
+        pairs.append((i, j, tried))
     # One half of the chance of error is for two limits of each event, the other for the means.
     error = (1 - confidence) / 2
     # Bonferroni: two limits for each statistic and each order of a pair.
@@ -141,12 +171,49 @@ def estimate_epsilon(
         confidence=confidence,
         num_samples=num_samples,
         pairs=tuple(findings),
-        decoding=None if spec is None else _check_means(spec, samples, values, error),
+        decoding=None if spec is None else _check_means(spec, groups, known, data, error),
     )
 
 
-def _minus(value: np.ndarray, other: np.ndarray) -> str:
-    return f"{short(value)} minus {short(other)}"
+def _claim(
+    given: object, spec: Randomizer[Any] | None, epsilon: float | None, delta: float | None
+) -> tuple[float, float]:
+    """The claim: as given, or as the spec states it."""
+    if spec is not None:
+        epsilon = spec.epsilon if epsilon is None else epsilon
+        delta = spec.delta if delta is None else delta
+    elif (protocol := spec_of(given)) is not None:
+        epsilon = protocol.exact_epsilon() if epsilon is None else epsilon
+        delta = protocol.exact_delta() if delta is None else delta
+    if epsilon is None:
+        raise ValueError("epsilon must be given: the randomizer does not state its claim.")
+    epsilon = check_epsilon(epsilon)
+    return epsilon, check_real("delta", delta or 0.0, low=0.0, high=1 - 2.0**-53, open_ends=False)
+
+
+def _sampler(
+    given: Runnable | Reporter,
+    spec: Randomizer[Any] | None,
+    inputs: ArrayLike | None,
+    outside: bool | None,
+    statistics: Sequence[Callable],
+    batch: int,
+) -> Sampler:
+    """What draws reports of single users."""
+    params = given if spec is None else spec.build()
+    single = round_of(params)
+    if spec is None and ((single is None and params_of(given) is not None) or spec_of(given)):
+        raise TypeError(
+            f"randomizer must be a randomizer's spec, params, or a function, got the "
+            f"{type(given).__name__} of a protocol; audit its runs with population=, or pass the "
+            "params of one of its rounds, inputs and epsilon."
+        )
+    values = check_inputs(inputs, spec)
+    inside = len(values)
+    if single is not None if outside is None else check_bool("outside", outside):
+        bins = None if single is None else single.num_bins
+        values = np.concatenate([values, outside_inputs(values, bins)])
+    return Sampler(spec, cast(Round[Any] | Reporter, params), values, inside, statistics, batch)
 
 
 def _compare(
@@ -193,30 +260,38 @@ def _best(
 
 
 def _check_means(
-    spec: Randomizer[Any], samples: list[Samples], values: np.ndarray, error: float
+    spec: Randomizer[Any],
+    groups: dict[str, list[Samples]],
+    values: np.ndarray,
+    data: list[tuple[np.ndarray, np.ndarray | None]],
+    error: float,
 ) -> tuple[DecodingFinding, ...] | None:
-    """Decoded reports whose mean is ruled out by the stated truth and variance."""
-    if samples[0].fits is None:
+    """Decoded samples whose mean is ruled out by the truth and variance of their data sets."""
+    known = [samples for samples in groups.values() if samples[0].fits is not None]
+    if not known:
         return None
     findings = []
     # Two sides of each input along each input.
-    log_level = math.log(2 * len(values) ** 2 / error)
-    for sample, value in zip(samples, values, strict=True):
-        alone = spec.one_user(value)
-        truth = np.ravel(spec.truth(*alone))
-        deviation = np.sqrt(np.broadcast_to(np.ravel(spec.variance(*alone)), truth.shape))
+    log_level = math.log(2 * len(known) * len(values) ** 2 / error)
+    for number, (value, users) in enumerate(zip(values, data, strict=True)):
+        truth = np.ravel(spec.truth(*users))
+        deviation = np.sqrt(np.broadcast_to(np.ravel(spec.variance(*users)), truth.shape))
         directions = np.asarray(input_directions(values, truth.size), np.float64)
         # the deviation of a sum of entries is at most the sum of theirs, whatever their correlation
         expected, spread = truth @ directions, (deviation @ np.abs(directions)) ** 2
-        fits = np.asarray(sample.fits)
-        off = mean_is_off(fits, expected, np.maximum(spread, 1e-300), log_level)
-        errors = np.abs(fits.mean(0) - expected) / np.sqrt(np.maximum(spread, 1e-300) / len(fits))
-        if off.any():
-            j = int(np.where(off, errors, -1.0).argmax())
-            found = (float(fits[:, j].mean()), float(expected[j]), float(errors[j]))
-            findings.append(DecodingFinding(_plain(value), _plain(values[j]), *found))
+        spread = np.maximum(spread, 1e-300)
+        for samples in known:
+            fits = np.asarray(samples[number].fits)[:, : len(values)]
+            off = mean_is_off(fits, expected, spread, log_level)
+            errors = np.abs(fits.mean(0) - expected) / np.sqrt(spread / len(fits))
+            if off.any():
+                j = int(np.where(off, errors, -1.0).argmax())
+                found = (float(fits[:, j].mean()), float(expected[j]), float(errors[j]))
+                findings.append(DecodingFinding(_plain(value), _plain(values[j]), *found))
     return tuple(findings)
 
 
 def _plain(value: np.ndarray) -> Any:
-    return value.item() if value.ndim == 0 else tuple(value.tolist())
+    # One NaN for all: reports with equal numbers are then equal.
+    flat = [math.nan if x != x else x for x in np.ravel(value).tolist()]
+    return flat[0] if value.ndim == 0 else tuple(flat)

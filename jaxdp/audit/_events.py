@@ -67,15 +67,26 @@ def _number(value: float) -> str:
     return f"{value:.4g}" if abs(value) < LARGEST else f"{math.copysign(math.inf, value)}"
 
 
-def candidates(first: Samples, second: Samples, i: int, j: int, pair: str) -> Iterator[Statistic]:
-    """Everything that is tried for a pair: the reports of inputs number i and j."""
+def candidates(
+    first: Samples, second: Samples, i: int, j: int, pair: str, prefix: str = ""
+) -> Iterator[Statistic]:
+    """Everything that is tried for a pair: the reports of inputs number i and j.
+
+    Args:
+      first: the reports of one input.
+      second: those of the other.
+      i: the number of the one.
+      j: the number of the other.
+      pair: what their difference is called.
+      prefix: what statistics of several columns are called after.
+    """
 
     def contrast(name: str, field: str) -> Iterator[Statistic]:
         tables = getattr(first, field), getattr(second, field)
-        if tables[0] is not None:
+        if tables[0] is not None and max(i, j) < tables[0].shape[1]:
             with np.errstate(invalid="ignore"):
                 values = [finite(t[:, i] - t[:, j]) for t in tables]
-            yield Statistic(f"{name}, {pair}", (values[0], values[1]))
+            yield Statistic(f"{prefix}{name}, {pair}", (values[0], values[1]))
 
     yield from contrast("log density", "log_densities")
     yield from contrast("decoded", "fits")
@@ -84,6 +95,14 @@ def candidates(first: Samples, second: Samples, i: int, j: int, pair: str) -> It
         columns = getattr(first, kind), getattr(second, kind)
         for name in columns[0]:
             yield Statistic(name, (columns[0][name], columns[1][name]))
+    if first.fits is not None and second.fits is not None and len(first.crossed) > 1:
+        # A hash is sent along with what it hides: each of its words may tell when the bucket of the
+        # report is the true one, and none of them, nor the bucket, says anything alone.
+        differences = [table[:, i] - table[:, j] for table in (first.fits, second.fits)]
+        signs = [np.sign(values).astype(np.int64) for values in differences]
+        for name in first.crossed:
+            crossed = 3 * first.crossed[name] + signs[0], 3 * second.crossed[name] + signs[1]
+            yield Statistic(f"{name} with decoded, {pair}", crossed)
 
 
 def learn(statistic: Statistic, half: int, delta: float, log_level: float) -> tuple[Event, Event]:

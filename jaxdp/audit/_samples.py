@@ -18,6 +18,7 @@ from ..randomizers import Randomizer
 MAX_DECODED = 4096  # entries of an estimate, above which single reports are not decoded
 SYMBOL_COLUMNS, REAL_COLUMNS = 16, 8
 LARGEST = 1e150  # stands for infinity
+FAR = 1e6  # stands for an infinite coordinate of a direction, which float32 has to multiply
 
 Reporter = Callable[[jax.Array, jax.Array], Tree]
 """`(key, value) -> report`: one user's report."""
@@ -30,6 +31,8 @@ class Samples:
     Attributes:
       reals: name to float64[n].
       symbols: name to int64[n].
+      crossed: name to int64[n] in [0, 64), the ends of a column's words, which are tried together
+        with the decoded report where inputs are bins.
       fits: float64[n, m], the decoded report at each of the m inputs: its entry where these are
         bins, else its inner product with them; or None.
       projections: float64[n, m], inner products of the report with the inputs; or None.
@@ -38,6 +41,7 @@ class Samples:
 
     reals: dict[str, np.ndarray]
     symbols: dict[str, np.ndarray]
+    crossed: dict[str, np.ndarray]
     fits: np.ndarray | None
     projections: np.ndarray | None
     log_densities: np.ndarray | None
@@ -51,6 +55,7 @@ class Sampler:
       spec: the spec, for its `log_density`; None for bare params and functions.
       params: the params, or a function.
       inputs: the inputs that are compared, stacked along axis 0.
+      inside: how many of them are in the domain; they come first.
       statistics: functions of a batch of reports to float[n].
       batch: users in a batch.
     """
@@ -58,6 +63,7 @@ class Sampler:
     spec: Randomizer[Any] | None
     params: Round[Any] | Reporter
     inputs: np.ndarray
+    inside: int
     statistics: Sequence[Callable]
     batch: int
 
@@ -79,20 +85,26 @@ class Sampler:
 
     def _reduce(self, reports: Tree) -> Samples:
         host = jax.tree.map(np.asarray, reports)
-        reals, symbols = _columns(host, numbers=self.inputs.dtype == np.float32)
-        for number, statistic in enumerate(self.statistics):
-            name = f"{getattr(statistic, '__name__', 'statistic')} ({number})"
-            reals[name] = finite(statistic(host)).ravel()
+        reals, symbols, crossed = _columns(host, numbers=self.inputs.dtype == np.float32)
+        reals |= apply(self.statistics, host)
         densities = None
         if self.spec is not None:
-            columns = [self.spec.log_density(host, value) for value in self.inputs]
+            columns = [self.spec.log_density(host, value) for value in self.inputs[: self.inside]]
             known = [column for column in columns if column is not None]
             densities = np.stack(known, axis=1) if known else None
-        return Samples(reals, symbols, self._decode(reports), self._project(host), densities)
+        fits, projections = self._decode(reports), self._project(host)
+        return Samples(reals, symbols, crossed, fits, projections, densities)
+
+    def _moved(self) -> np.ndarray:
+        """The inputs as directions: bins moved into the domain, and numbers made finite."""
+        if np.issubdtype(self.inputs.dtype, np.integer):
+            known = self.inputs[: self.inside]
+            return np.clip(self.inputs, known.min(), known.max())
+        return np.nan_to_num(self.inputs, posinf=FAR, neginf=-FAR)
 
     def _project(self, reports: Tree) -> np.ndarray | None:
         """Inner products with the inputs, where both are vectors of one size."""
-        flat = self.inputs.reshape(len(self.inputs), -1)
+        flat = self._moved().reshape(len(self.inputs), -1)
         for leaf in jax.tree.leaves(reports):
             table = leaf.reshape(len(leaf), -1)
             if flat.dtype == np.float32 and table.shape[1] == flat.shape[1]:
@@ -106,10 +118,18 @@ class Sampler:
             return None
         # The size of an estimate, without making one.
         entries = jax.eval_shape(_decode_one, params, _row(reports)).size
-        directions = input_directions(self.inputs, entries)
+        directions = input_directions(self._moved(), entries)
         if directions is None or entries > MAX_DECODED:
             return None
         return np.asarray(_decoded(params, reports, directions), np.float64)
+
+
+def apply(statistics: Sequence[Callable], batch: Tree, prefix: str = "") -> dict[str, np.ndarray]:
+    """A caller's statistics of a batch, by name."""
+    return {
+        f"{prefix}{getattr(f, '__name__', 'statistic')} ({number})": finite(f(batch)).ravel()
+        for number, f in enumerate(statistics)
+    }
 
 
 def finite(values: ArrayLike) -> np.ndarray:
@@ -174,14 +194,16 @@ def _decoded(params: Round[Any], reports: Tree, directions: jax.Array | np.ndarr
     return lax.map(one, reports, batch_size=max(2**20 // len(directions), 1))
 
 
-def _columns(reports: Tree, numbers: bool) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Columns of the reports, by name: as numbers and as symbols.
+def _columns(
+    reports: Tree, numbers: bool
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Columns of the reports, by name: as numbers, as symbols, and as the ends of words.
 
     Args:
       reports: of a batch.
       numbers: whether integers are looked at as numbers too.
     """
-    reals, symbols = {}, {}
+    reals, symbols, crossed = {}, {}, {}
     leaves, _ = jax.tree_util.tree_flatten_with_path(reports)
     for path, leaf in leaves:
         name = "report" + jax.tree_util.keystr(path)
@@ -198,11 +220,35 @@ def _columns(reports: Tree, numbers: bool) -> tuple[dict[str, np.ndarray], dict[
             symbols[f"{name} is zero"] = np.all(table == 0, axis=1).astype(np.int64)
             symbols[f"{name} is finite"] = np.all(np.isfinite(table), axis=1).astype(np.int64)
         else:
-            table = table.astype(np.int64)
-            symbols.update(zip(names[:SYMBOL_COLUMNS], table.T, strict=False))
+            whole = table.astype(np.int64)
+            symbols.update(zip(names[:SYMBOL_COLUMNS], whole.T, strict=False))
             if leaf.ndim > 1:
-                symbols[f"{name} as a whole"] = _hash(table)
-    return reals, symbols
+                symbols[f"{name} as a whole"] = hashed(whole)
+            if not numbers:
+                ends = (whole >> 26) & 56 | whole & 7  # bits 29 to 31 and 0 to 2
+                crossed.update(zip(names[:REAL_COLUMNS], ends.T, strict=False))
+        if leaf.dtype != np.bool_:
+            last = last_bits(table)
+            lows = [f"last bits of {n}" for n in names[:REAL_COLUMNS]]
+            symbols.update(zip(lows, last.T, strict=False))
+            if leaf.ndim > 1:
+                # A parity of many coordinates is fair as soon as any of them is, taken alone.
+                symbols[f"parity of {name}"] = np.bitwise_xor.reduce(last & 1, axis=1)
+    return reals, symbols, crossed
+
+
+def last_bits(table: np.ndarray) -> np.ndarray:
+    """The low end of each number: its last three bits in memory, and the place of the last one set.
+
+    A flag may be hidden there. And a float plus float noise is a multiple of what the float can
+    resolve, which may be coarser than the noise (Mironov 2012): for floats the place is absolute.
+    """
+    bits = np.ascontiguousarray(table).view(f"u{table.dtype.itemsize}").astype(np.uint64)
+    lowest = bits & (~bits + np.uint64(1))
+    place = np.log2(np.maximum(lowest, 1).astype(np.float64)).astype(np.int64)  # exact powers
+    if np.issubdtype(table.dtype, np.floating):
+        place += np.frexp(finite(table))[1]
+    return (bits & np.uint64(7)).astype(np.int64) + 8 * np.where(bits > 0, place, 64)
 
 
 def _to_16_bits(numbers: np.ndarray) -> np.ndarray:
@@ -211,7 +257,7 @@ def _to_16_bits(numbers: np.ndarray) -> np.ndarray:
     return np.ldexp(np.rint(fractions * 2**16), exponents - 16)
 
 
-def _hash(table: np.ndarray) -> np.ndarray:
+def hashed(table: np.ndarray) -> np.ndarray:
     """One number for each row; rows that collide make an event weaker, never wrong."""
     multipliers = np.random.default_rng(0).integers(1, 2**62, table.shape[1]) * 2 + 1
     with np.errstate(over="ignore"):

@@ -1,17 +1,25 @@
-"""Randomizers that claim more privacy than they give, or give more than they use."""
+"""Planted faults: what claims more privacy than it gives, or gives more than it uses.
+
+Each has a switch, or a twin, without the fault; `tests.audit.planted` is the table of them.
+"""
 
 import dataclasses
 import math
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from jaxdp._contract import params, spec
+from jaxdp._contract import Interactive, Step, TallyLaw, Through, Work, params, spec
 from jaxdp.accounting import gaussian_sigma
-from jaxdp.randomizers import KRR, BinaryResponse
+from jaxdp.engine import Census
+from jaxdp.random import Count, user_words
+from jaxdp.randomizers import KRR, BinaryResponse, LocalHashing
 from jaxdp.randomizers._krr import KRRParams
+from jaxdp.randomizers._local_hashing import LocalHashingParams
 
 
 class Reporter:
@@ -181,3 +189,197 @@ class SignOfProduct(Reporter):
         positive = (value == 1) ^ (uniforms(words[2]) < self.flip)
         sign = jnp.where(positive, 1.0, -1.0) * jnp.sign(first) * jnp.sign(second)
         return jnp.stack([first, second * sign])
+
+
+@dataclasses.dataclass(frozen=True)
+class GridLaplace(Reporter):
+    """Numbers in [-1, 1] plus Laplace noise, both whole multiples of 2**-8, in floats.
+
+    Attributes:
+      scale: of the noise; 2 / epsilon is right.
+      clips: whether a number beyond the bound is clamped.
+      knows_nan: whether NaN counts as 0.
+      grid: whether reports are rounded; a float plus float noise tells the float in its last bits.
+    """
+
+    scale: float
+    clips: bool = True
+    knows_nan: bool = True
+    grid: bool = True
+
+    @property
+    def num_words(self) -> int:
+        return 2
+
+    def from_bits(self, words, value):
+        value = jnp.where(jnp.isnan(value), 0.0, value) if self.knows_nan else value
+        value = jnp.clip(value, -1.0, 1.0) if self.clips else value
+        size = -self.scale * jnp.log(uniforms(words[0]))
+        noise = jnp.where(words[1] >> np.uint32(31) == 0, size, -size)
+        if not self.grid:
+            return value + noise
+        return jnp.round(value * 2**8) / 2**8 + jnp.round(noise * 2**8) / 2**8
+
+
+@dataclasses.dataclass(frozen=True)
+class LastMantissaBit(Reporter):
+    """A normal number with a bit of the value in its last place, which is flipped now and then."""
+
+    flip: float
+
+    @property
+    def num_words(self) -> int:
+        return 2
+
+    def from_bits(self, words, value):
+        bit = (value > 0) ^ (uniforms(words[1]) < self.flip)
+        bits = lax.bitcast_convert_type(normals(words[0]), jnp.uint32)
+        return lax.bitcast_convert_type(bits & ~np.uint32(1) | bit.astype(jnp.uint32), jnp.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class ParityOfVector(Reporter):
+    """Integers of which all but one are uniform; their parity is the value, flipped sometimes."""
+
+    flip: float
+
+    @property
+    def num_words(self) -> int:
+        return 9
+
+    def from_bits(self, words, value):
+        entries = words[:8] >> np.uint32(8)
+        bit = (value == 1) ^ (uniforms(words[8]) < self.flip)
+        odd = jnp.sum(entries) & np.uint32(1)
+        return entries.at[0].add(odd ^ bit.astype(jnp.uint32)).astype(jnp.int32)
+
+
+@params
+class ForgetfulParams(LocalHashingParams):
+    """Local hashing whose client hashes with 0 for a coefficient that it sends along."""
+
+    def from_bits(self, words, value):
+        sent = jnp.stack([words[0], words[1], words[2], words[3]])
+        return LocalHashingParams.from_bits(self, sent.at[0].set(0), value).at[0].set(words[0])
+
+
+@spec
+class ForgetsCoefficient(LocalHashing):
+    """Local hashing without the quadratic term of the hash on the client's side."""
+
+    def build(self, word_bits: int = 32) -> ForgetfulParams:
+        right = LocalHashing(self.num_values, self.epsilon, self.hash_range).build(word_bits)
+        return ForgetfulParams(right.response, right.num_values)
+
+
+@params
+class OneWordParams(LocalHashingParams):
+    """Local hashing that randomizes the hash by a word that it sends along."""
+
+    def from_bits(self, words, value):
+        shared = jnp.stack([words[0], words[1], words[2], words[2]])
+        return LocalHashingParams.from_bits(self, shared, value)
+
+
+@spec
+class SharesAWord(LocalHashing):
+    """Local hashing whose third coefficient is the word of its randomized response too."""
+
+    def build(self, word_bits: int = 32) -> OneWordParams:
+        right = LocalHashing(self.num_values, self.epsilon, self.hash_range).build(word_bits)
+        return OneWordParams(right.response, right.num_values)
+
+
+@params
+class Lawless(Through[Count]):
+    """A round that is run user by user only."""
+
+    inner: KRRParams
+
+    @property
+    def law(self) -> TallyLaw[Count] | None:
+        return None
+
+    def estimate(self, outcome):
+        return self.inner.estimate(outcome)
+
+
+@params
+class InRepeatedBlocks(Lawless):
+    """The same, to be run by an engine that gives every block of users the same words."""
+
+
+@params
+class UnmaskedParams(KRRParams):
+    """k-RR whose tally may count the rows that fill up the last block as well."""
+
+    counts_all: jax.Array | np.ndarray = dataclasses.field(default_factory=lambda: np.array(True))
+
+    @property
+    def law(self) -> Any:
+        return None
+
+    def tally(self, reports, mask=None):
+        return KRRParams.tally(self, reports, None if mask is None else mask | self.counts_all)
+
+
+@spec
+class Unmasked(KRR):
+    """k-RR with a tally that may ignore its mask."""
+
+    counts_all: bool = True
+
+    def build(self, word_bits: int = 32) -> UnmaskedParams:
+        krr = KRR(self.num_values, self.epsilon).build(word_bits)
+        return UnmaskedParams(krr.threshold, krr.num_values, word_bits, np.array(self.counts_all))
+
+
+@params
+class OtherLaw(Lawless):
+    """A round whose tally, of one user, is drawn as if another one had been run."""
+
+    drawn: KRRParams
+
+    @property
+    def law(self) -> TallyLaw[Count]:
+        def draw(key, counts, inputs):
+            del inputs
+            value = jnp.argmax(counts.lo).astype(jnp.int32)
+            report = self.drawn.from_bits(user_words(key, 0, 1), value)
+            return self.drawn.tally(report[None])
+
+        return TallyLaw(draw, lambda work: 0.0)
+
+
+@params
+class TwoQuestions(Interactive):
+    """Users are asked for their bit twice.
+
+    Attributes:
+      first: what they run at first.
+      second: what they run then.
+      number: int32[], of the second round; that of the first is 0.
+      raw: bool[], whether the analyst keeps the true counts instead of the second tally.
+    """
+
+    first: Lawless
+    second: Lawless
+    number: jax.Array
+    raw: jax.Array | np.ndarray
+
+    @classmethod
+    def make(cls, first: float, second: float, number: int = 1, raw: bool = False):
+        once, twice = (Lawless(KRR(2, epsilon).build()) for epsilon in (first, second))
+        return cls(once, twice, jnp.asarray(number, jnp.int32), np.array(raw))
+
+    def rounds(self, work: Work) -> list[Step]:
+        return [Step(self.first, work), Step(self.second, work)]
+
+    def play(self, key, users, collect):
+        del key
+        once, twice = collect(self.first, users, 0), collect(self.second, users, self.number)
+        true = collect(Census(2), users, 2)
+        return once, jax.tree.map(lambda x, y: jnp.where(self.raw, x, y), true, twice)
+
+    def estimate(self, outcome):
+        return self.first.estimate(outcome[0])

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+import jaxdp
 from jaxdp.audit import AuditReport, estimate_epsilon
 from jaxdp.audit._events import Statistic, learn
-from jaxdp.audit._inputs import check_inputs
+from jaxdp.audit._inputs import check_inputs, outside_inputs
 from jaxdp.audit._intervals import lower_limit, mean_is_off, upper_limit
 from jaxdp.audit._report import PairFinding
-from jaxdp.audit._samples import finite
+from jaxdp.audit._samples import finite, last_bits
+from jaxdp.pairwise import GiniDiversity, TwoRound
 from jaxdp.randomizers import KRR, BinaryResponse, PrivUnit
 from tests import stats
 
@@ -114,6 +116,9 @@ def test_a_function_is_audited(key):
     assert report.decoding is None
 
 
+USERS = jaxdp.Population.from_values([0, 1], 3)
+
+
 def test_inputs_are_the_ends_of_the_domain():
     assert check_inputs(None, KRR(2, 1.0)).tolist() == [0, 1]
     assert check_inputs(None, KRR(9, 1.0)).tolist() == [0, 1, 4, 8]
@@ -122,10 +127,43 @@ def test_inputs_are_the_ends_of_the_domain():
     assert ball.tolist() == [[2, 0, 0], [-2, 0, 0], [0, 0, 0]]
 
 
+def test_inputs_outside_of_the_domain():
+    """None is in it, and all are of its shape and type."""
+    assert outside_inputs(np.array([0, 2], np.int32), 3).tolist() == [-1, 3]
+    far, broken, endless = outside_inputs(np.array([0, 2, -3], np.float32), None)
+    assert (far, np.isnan(broken), endless) == (-300, True, np.inf)
+    rows = outside_inputs(check_inputs(None, PrivUnit(2, 1.0)), None)
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, [[100, 0], [np.nan, 0], [np.inf, 0]])
+
+
+def test_they_are_compared_by_default_where_the_contract_promises(key):
+    """Specs and rounds move every input into the domain; of functions nobody knows."""
+    options: dict[str, Any] = dict(inputs=[0, 1], epsilon=1.0)
+    for given, more in ((KRR(3, 1.0), {-1, 3}), (KRR(3, 1.0).build(), {-1, 3}), (coin, set())):
+        report = estimate_epsilon(given, key, 1000, **options)
+        assert {pair.value for pair in report.pairs} == {0, 1} | more
+    report = estimate_epsilon(KRR(3, 1.0), key, 1000, outside=False, **options)
+    assert {pair.value for pair in report.pairs} == {0, 1}
+
+
+def test_last_bits():
+    """Odd and even numbers, signed or not, and the last digit that a float uses."""
+    parities = last_bits(np.array([[-3, 0, 5, 8]], np.int32)) & 1
+    assert parities.tolist() == [[1, 0, 1, 0]]
+    places = last_bits(np.array([[1.0, 3.0, 1.25, 2.5]], np.float32)) >> 3
+    assert (places - places[0, 0]).tolist() == [[0, 0, -2, -1]]
+    assert last_bits(np.array([[np.nan, np.inf, -0.0]], np.float32)).shape == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("randomizer", "options", "message"),
     [
         (KRR(3, 1.0), {"num_samples": 10}, "num_samples"),
+        (KRR(3, 1.0), {"population": USERS, "outside": True}, "outside"),
+        (KRR(3, 1.0), {"population": USERS, "inputs": [0.0, 1.0]}, "inputs"),
+        (KRR(4, 1.0).build(), {"population": USERS, "inputs": [0, 3], "epsilon": 1.0}, "x must"),
+        (KRR(3, 1.0), {"population": jaxdp.Population.from_distribution([1.0], 9)}, "population"),
         (KRR(3, 1.0), {"inputs": [0]}, "inputs"),
         (KRR(3, 1.0), {"inputs": 3}, "inputs"),
         (KRR(3, 1.0), {"inputs": list(range(40))}, "inputs"),
@@ -148,6 +186,20 @@ def test_refuses_other_types(key):
         estimate_epsilon(KRR(3, 1.0), 0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="inputs"):
         estimate_epsilon(KRR(3, 1.0), key, inputs=["a", "b"])
+    with pytest.raises(TypeError, match="population"):
+        estimate_epsilon(
+            KRR(3, 1.0),
+            key,
+            population=[0, 1],  # pyright: ignore[reportArgumentType]
+        )
+    with pytest.raises(TypeError, match="outside"):
+        estimate_epsilon(KRR(3, 1.0), key, outside=2)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="randomizer must be a spec"):
+        estimate_epsilon(coin, key, population=USERS, epsilon=1.0)
+    rounds = TwoRound(GiniDiversity(), 1.0, num_values=3)
+    for protocol in (rounds, rounds.build()):
+        with pytest.raises(TypeError, match="population="):
+            estimate_epsilon(protocol, key, epsilon=1.0)
 
 
 def finding(value, other, bound, p, q):
