@@ -10,6 +10,7 @@ import importlib
 import inspect
 import math
 import numbers
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -133,6 +134,14 @@ def as_int32(name: str, value: ArrayLike) -> np.ndarray:
             f"{name} must be in [-2**31, 2**31), the range of int32, got {bad}; recode the values."
         )
     return array.astype(np.int32)
+
+
+def physical_memory() -> int:
+    """The physical memory of this machine in bytes; 2**63 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 2**63
 
 
 def exact_sum(counts: np.ndarray) -> int:

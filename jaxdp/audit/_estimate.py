@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._contract import Round, Runnable, params_of, round_of, spec_of
-from .._spec import check_bool, check_epsilon, check_int, check_key, check_real
+from .._spec import (
+    BELOW_ONE,
+    check_bool,
+    check_epsilon,
+    check_int,
+    check_items,
+    check_key,
+    check_real,
+    physical_memory,
+)
 from ..population import Population
 from ..randomizers import Randomizer
 from ._events import Event, Statistic, candidates, learn
@@ -105,16 +114,11 @@ def estimate_epsilon(
       TypeError: an argument is of the wrong kind, or a protocol is given without a population.
 
     Example:
-      >>> import jax, jaxdp
+      >>> import jax
       >>> from jaxdp.audit import estimate_epsilon
       >>> from jaxdp.randomizers import KRR
       >>> report = estimate_epsilon(KRR(num_values=2, epsilon=1.0), jax.random.key(0))
       >>> 0.9 < report.epsilon_lower <= 1.0, report.violates
-      (True, False)
-      >>> users = jaxdp.Population.from_values([0], num_values=2)
-      >>> krr = KRR(num_values=2, epsilon=1.0)
-      >>> report = estimate_epsilon(krr, jax.random.key(0), 20_000, population=users)
-      >>> 0.8 < report.epsilon_lower <= 1.0, report.violates
       (True, False)
 
     References:
@@ -124,8 +128,18 @@ def estimate_epsilon(
     """
     check_key(key)
     num_samples = check_int("num_samples", num_samples, low=1000, high=2**31)
+    available = physical_memory()
+    if 200.0 * num_samples > available:
+        raise ValueError(
+            f"num_samples must be fewer than {num_samples}: a hundred bytes are kept of each "
+            f"sample of two inputs or more, and there are {available:.3g}."
+        )
     batch = min(check_int("batch_size", batch_size, low=1), num_samples)
     confidence = check_real("confidence", confidence, low=0.0, high=1.0)
+    statistics = check_items("statistics", statistics, "a sequence of functions")
+    for i, statistic in enumerate(statistics):
+        if not callable(statistic):
+            raise TypeError(f"statistics[{i}] must be a function of reports, got {statistic!r}.")
     spec = randomizer if isinstance(randomizer, Randomizer) else None
     epsilon, delta = _claim(randomizer, spec, epsilon, delta)
     if population is None:
@@ -134,7 +148,7 @@ def estimate_epsilon(
         data = [] if spec is None else [spec.one_user(value) for value in known]
         groups = {"": [sampler.draw(key, i, num_samples) for i in range(len(values))]}
     else:
-        if outside:
+        if outside is not None and check_bool("outside", outside):
             raise ValueError("outside must be left out with a population, which refuses such.")
         users = users_of(population)
         if inputs is None and spec is None and population.num_values is not None:
@@ -188,7 +202,8 @@ def _claim(
     if epsilon is None:
         raise ValueError("epsilon must be given: the randomizer does not state its claim.")
     epsilon = check_epsilon(epsilon)
-    return epsilon, check_real("delta", delta or 0.0, low=0.0, high=1 - 2.0**-53, open_ends=False)
+    delta = 0.0 if delta is None else delta
+    return epsilon, check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False)
 
 
 def _sampler(

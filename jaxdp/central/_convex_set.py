@@ -3,7 +3,6 @@
 import abc
 import functools
 import math
-import os
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from .._checked import Checked
 from .._checks import By, Choice, Numbers, Optional, Real
 from .._contract import field, spec
-from .._spec import FrozenArray, as_array, check_int, is_traced
+from .._spec import FrozenArray, as_array, check_int, is_traced, physical_memory
 from .._x64 import in_float64
 from ..projections import IntersectionProjection, alternating_average
 
@@ -395,11 +394,3 @@ def check_memory(needed: int, what: str) -> None:
         raise ValueError(
             f"{what}, which takes about {needed:,} bytes, and the machine has {available:,}."
         )
-
-
-def physical_memory() -> int:
-    """The physical memory of this machine in bytes; 2**63 where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 2**63

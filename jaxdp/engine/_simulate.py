@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from .._contract import Params, Runnable
-from .._spec import check_int, check_items, is_traced
+from .._spec import check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
 from ._config import Config, Method, build_params, configure, default_batch, prepare
 from ._play import play, play_on_host
@@ -382,7 +381,7 @@ def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
 
 def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
     needed = 8.0 * num_trials * math.prod(shape)
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = physical_memory()
     if needed > available / 2:  # the pieces, and all of them in one array
         raise ValueError(
             f"num_trials must be fewer than {num_trials}, whose estimates of shape {shape} take "

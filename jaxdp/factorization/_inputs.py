@@ -2,7 +2,6 @@
 
 import functools
 import math
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
-from .._spec import as_array
+from .._spec import as_array, physical_memory
 from .._x64 import in_float64
 
 Result = TypeVar("Result")
@@ -127,7 +126,7 @@ def check_memory(num_bytes: float, what: str) -> None:
     if stats and "bytes_limit" in stats:
         available = stats["bytes_limit"]
     else:
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        available = physical_memory()
     if num_bytes > available:
         raise ValueError(
             f"{what} needs about {num_bytes:.3g} bytes of memory, {device.platform} has "

@@ -170,6 +170,7 @@ def test_last_bits():
         (KRR(3, 1.0), {"inputs": [0.0, float("nan")]}, "inputs"),
         (KRR(3, 1.0), {"confidence": 1.0}, "confidence"),
         (KRR(3, 1.0), {"delta": 1.0}, "delta"),
+        (KRR(3, 1.0), {"num_samples": 2**31}, "num_samples"),
         (KRR(3, 1.0), {"epsilon": -1.0}, "epsilon"),
         (KRR(3, 1.0), {"batch_size": 0}, "batch_size"),
         (KRR(3, 1.0).build(), {}, "epsilon must be given"),
@@ -192,6 +193,14 @@ def test_refuses_other_types(key):
             key,
             population=[0, 1],  # pyright: ignore[reportArgumentType]
         )
+    with pytest.raises(TypeError, match="statistics must be"):
+        estimate_epsilon(KRR(3, 1.0), key, statistics=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"statistics\[1\] must be"):
+        estimate_epsilon(KRR(3, 1.0), key, statistics=[np.sum, "mean"])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="delta must be"):
+        estimate_epsilon(KRR(3, 1.0), key, delta=np.ones(2))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="outside must be"):
+        estimate_epsilon(KRR(3, 1.0), key, outside=np.ones(2), population=USERS)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="outside"):
         estimate_epsilon(KRR(3, 1.0), key, outside=2)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="randomizer must be a spec"):
