@@ -183,11 +183,11 @@ def three_round_mse(
 
     Args:
       norm: `|W|`, the largest absolute value of an entry, > 0; of "tuned", of W minus a constant.
-      gamma2: the norm of the signed factorization in use, > 0; the same.
+      gamma2: the norm of the signed factorization in use, 1e-40 to 1e40; the same.
       num_values: k, at least 2.
       num_users: n, at least 4.
       epsilon: privacy parameter.
-      rank: l, of the factors; k if None.
+      rank: l, of the factors, at most 2**20; k if None.
       variant: "paper" or "tuned".
       shares: of the users in each round ("tuned").
 

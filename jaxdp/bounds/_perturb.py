@@ -210,7 +210,7 @@ def cosine_similarity_mse(num_items: int, sigma: float) -> float:
       second term: the projection gains a factor of the order sigma sqrt(n).
 
     Args:
-      num_items: n, at least 1.
+      num_items: n, 1 to 2**31.
       sigma: deviation of the noise before it is symmetrised, > 0.
 
     Returns:

@@ -148,7 +148,7 @@ def kendall_mse(num_values: tuple[int, int], num_users: int, epsilon: float) -> 
       the matrix with ones on the diagonal, which is another statistic where ties are possible.)
 
     Args:
-      num_values: (A, B), the numbers of values of the coordinates, at least 2 each.
+      num_values: (A, B), the numbers of values of the coordinates, 2 to 2**24 each.
       num_users: n, at least 2.
       epsilon: privacy parameter in [1e-4, 30].
 

@@ -94,7 +94,7 @@ class MatrixKernel(Kernel):
     """The kernel f(i, j) = W[i, j] on the values {0, .., k-1}, or on the bins of a grid of k.
 
     Args:
-      weights: float[k, k], symmetric and finite.
+      weights: float[k, k], symmetric and finite, with entries of at most 1e100.
 
     Raises:
       ValueError: the matrix is not square, symmetric and finite.
