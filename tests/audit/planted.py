@@ -133,11 +133,11 @@ FAULTS = (
         sampled(
             faults.HalfSensitivity.make(16, 1.0, 0.01, sensitivity=1.0),
             faults.HalfSensitivity.make(16, 1.0, 0.01, sensitivity=2.0),
-            num_samples=100_000,
+            num_samples=50_000,
             inputs=[_END, -_END],
             delta=0.01,
         ),
-        least=1.5,
+        least=1.3,
     ),
     Fault(
         "sign-of-a-product",

@@ -94,7 +94,7 @@ def test_search_finds_the_best_event(rng):
 
 def test_bound_grows_towards_the_truth(key):
     """20 times the samples: 0.5 to 0.12 away from epsilon = 3, by about 0.02; never beyond."""
-    options: dict[str, Any] = dict(confidence=1 - 1e-9, inputs=np.array([0, 7]))
+    options: dict[str, Any] = dict(confidence=1 - 1e-9, inputs=np.array([0, 7]), outside=False)
     gaps = [
         3.0 - estimate_epsilon(KRR(8, 3.0), key, n, batch_size=n, **options).epsilon_lower
         for n in (10_000, 200_000)
