@@ -94,17 +94,18 @@ class EncodedRound(Through[T]):
 class EmbeddedRound(EncodedRound[dict[str, Count]]):
     """Base of rounds in which users report a vector that stands for their value.
 
-    A subclass has the leaves `inner`, the round of a randomizer of vectors, and `embedding`,
-    float32[k, l], the vector of each value.
+    A subclass has the leaves `inner`, the round of a randomizer of numbers or vectors, and
+    `embedding`, float32[k, ...], the number or vector of each value.
     """
 
     inner: MeanRound
-    embedding: Any  # Float32[Array, "k l"]
+    embedding: Any  # Float32[Array, "k ..."]
 
     @property
     def num_bins(self) -> int:
         """The bins of the domain."""
-        return self.embedding.shape[-2]
+        # Before the axes of a number or vector; stacked params have axes of their own in front.
+        return self.embedding.shape[-1 - len(self.inner.value_shape)]
 
     @property
     def value(self) -> Tree:

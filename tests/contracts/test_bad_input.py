@@ -44,6 +44,7 @@ PARAMS = {type(params): case for case in PROTOCOLS for params in [case.make(1.0)
 def test_params_refuse_the_users_that_their_spec_refuses(case):
     """Params clamp what is beyond their domain, so that they would answer."""
     spec, params = case.make(1.0), case.make(1.0).build()
+    params.check_population(case.population())
     if params.traceable:  # traced params are checked as far as they are known
         jax.eval_shape(lambda params: jaxdp.run(params, case.population(), KEY), params)
     refused = 0
