@@ -75,7 +75,8 @@ def gamma2(
     dense = check_matrix(matrix)
     # The trace norm is concave in the weights: if W equals its transpose, the mean of (p, q) and
     # (q, p) is no worse than either, so p = q, which halves the variables.
-    mode = "symmetric" if is_symmetric(dense) and not shift else "both"
+    plain = not check_bool("shift", shift)
+    mode = "symmetric" if is_symmetric(dense) and plain else "both"
     return _solve(dense, tol, max_steps, mode, shift)
 
 

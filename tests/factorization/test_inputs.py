@@ -67,6 +67,8 @@ BAD = [
     (lambda: fz.gamma2([[1j]]), TypeError, "matrix must be a real array"),
     (lambda: fz.gamma2([["a"]]), TypeError, "matrix"),
     (lambda: fz.gamma2(np.eye(2), tol=-1.0), ValueError, "tol"),
+    (lambda: fz.gamma2(np.eye(2), shift=np.ones(2)), TypeError, "shift must be"),
+    (lambda: fz.gamma_f(np.ones((2, 3)), shift=np.ones(2)), TypeError, "shift must be"),
     (lambda: fz.gamma2_approx(np.eye(2), -0.1), ValueError, "alpha must be"),
     (lambda: fz.gamma2_approx(np.eye(2), np.nan), ValueError, "alpha must be"),
     (lambda: fz.zeta(np.eye(2)), ValueError, "zeta needs"),
