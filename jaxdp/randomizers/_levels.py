@@ -73,11 +73,16 @@ class Steps(NamedTuple):
         return _levels(self.before(), self.ends, self.signs, dither)
 
 
-def _levels(before: jax.Array, ends: jax.Array, signs: jax.Array, dither: jax.Array) -> jax.Array:
+def _levels(
+    before: Int32[Array, "*k"],
+    ends: Int32[Array | np.ndarray, "*k"],
+    signs: Int32[Array | np.ndarray, "*k"],
+    dither: Int32[Array, "..."],
+) -> Int32[Array, "*k"]:
     """The levels of entries, from the cumulative sums before and after each."""
     # One dither rounds all cumulative sums: their differences cannot add up to more than J.
     last, first = ((at + dither) >> np.int32(16) for at in (ends, before))
-    return signs * (last - first)
+    return jnp.asarray(signs) * (last - first)
 
 
 def dither_of(words: UInt32[Array, "*k"]) -> Int32[Array, "*k"]:

@@ -1,5 +1,6 @@
 """Checks of runs: the same bits for any cut into blocks, and however they are compiled."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -7,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._contract import Params, Tree
-from ..engine import outcome, run, simulate
+from ..engine import outcome, run
 from ..population import Population
 from ..random import Count, Stream, merge, user_words
 from ._subject import Method, Subject, T, check, given
 
-BLOCKS = (2**15, 2**16, 2**17)
-DEVICES = (1, 2, 4, 8)
+SHARES = ((2**9, 8), (2**13, 2), (2**15, 1), (2**16, 4))
+"""Block sizes, below a tile of users and above, and the numbers of devices they go with."""
 
 
 def _equal(actual: Tree, expected: Tree, what: str) -> None:
@@ -109,26 +110,11 @@ def estimate_is_that_of_the_outcome(subject: Subject) -> None:
 
 
 @check("protocol")
-def estimates_have_the_shape_of_the_truth(subject: Subject) -> None:
-    """On every path, and nothing is compiled for it."""
-    population, key = subject.population, subject.stream("estimates_have_the_shape_of_the_truth")
-    truth = subject.spec.truth(subject.counts, subject.inputs)
-    assert truth is not None, "the spec gives no truth"
-    for method in subject.paths:
-
-        def once(key: jax.Array, method: Method = method) -> Any:
-            return run(subject.spec, population, key, method=method)
-
-        assert jax.eval_shape(once, key).shape == np.shape(truth), method
-
-
-@check("protocol")
 def bits_do_not_depend_on_blocks_and_devices(
     subject: Subject,
     *,
     kinds: tuple[str, ...] = ("values", "histogram", "distribution"),
-    block_sizes: tuple[int, ...] = BLOCKS,
-    devices: tuple[int, ...] = DEVICES,
+    shares: tuple[tuple[int, int], ...] = SHARES,
 ) -> None:
     """The same estimate, bit for bit, for any block size and any number of devices there are.
 
@@ -138,8 +124,7 @@ def bits_do_not_depend_on_blocks_and_devices(
     Args:
       subject: what is checked; with 71 times the users, so that there are several blocks.
       kinds: of the population.
-      block_sizes: users in a block.
-      devices: how many; more than there are are left out.
+      shares: users in a block, and how many devices; all there are where there are fewer.
     """
     key = subject.stream("bits_do_not_depend_on_blocks_and_devices")
     spec, counts = subject.spec, subject.counts * 71
@@ -154,13 +139,10 @@ def bits_do_not_depend_on_blocks_and_devices(
         if users is None:
             continue
         expected = run(spec, users, key, method="per_user")
-        for size in block_sizes:
-            found = run(spec, users, key, method="per_user", block_size=size)
-            subject.same(found, expected, f"{kind}, blocks of {size}")
-        for number in devices:
-            if number <= jax.device_count():
-                found = run(spec, users, key, method="per_user", mesh=_mesh(number))
-                subject.same(found, expected, f"{kind}, {number} devices")
+        for size, devices in shares:
+            mesh = _mesh(min(devices, jax.device_count()))
+            found = run(spec, users, key, method="per_user", block_size=size, mesh=mesh)
+            subject.same(found, expected, f"{kind}, blocks of {size} on {devices} devices")
 
 
 def _mesh(number: int) -> jax.sharding.Mesh:
@@ -168,57 +150,40 @@ def _mesh(number: int) -> jax.sharding.Mesh:
     return jax.make_mesh((number,), ("users",), axis_types=auto, devices=jax.devices()[:number])
 
 
-@check("protocol", lambda s: s.inputs is None or isinstance(s.values, np.ndarray))
-def given_users_are_the_counted_ones(subject: Subject) -> None:
-    """An array in the order of the bins is the population of its histogram, user by user."""
-    key = subject.stream("given_users_are_the_counted_ones")
-    given = _as_arrays(subject, subject.counts)
-    assert given is not None
-    subject.same(
-        run(subject.spec, given, key, method="per_user"),
-        run(subject.spec, subject.population, key, method="per_user"),
-    )
-
-
 @check("protocol")
-def trials_are_runs(subject: Subject) -> None:
-    """Trial t of `simulate` is the run with the key folded with t, in batches of any size."""
-    spec, population = subject.spec, subject.population
-    key = subject.stream("trials_are_runs")
-    trials = simulate(spec, population, key, num_trials=7, method="per_user")
-    again = simulate(spec, population, key, num_trials=7, method="per_user", trial_batch=2)
-    subject.close(again.estimates, trials.estimates)
-    for t in (0, 6):
-        alone = run(spec, population, jax.random.fold_in(key, t), method="per_user")
-        subject.close(trials.estimates[t], alone)
+def runs_agree_however_they_are_made(subject: Subject, *, methods: Sequence[Method] = ()) -> None:
+    """The first of many trials is the run of its key, compiled by the caller in 64-bit mode.
 
+    The run has the params in place of the spec. On the per-user path it also takes its users one
+    by one, unless their values are pytrees, in blocks of 32 on all devices but one. Estimates are
+    equal but for the last digits of a program's sums, and have the shape of the truth.
 
-@check("protocol", lambda s: s.params.traceable)
-def runs_agree_inside_jit_and_vmap(subject: Subject) -> None:
-    """Compiled by the caller, and vmapped over keys: the same estimates up to float32."""
-    spec, population = subject.spec, subject.population
-    keys = jax.random.split(subject.stream("runs_agree_inside_jit_and_vmap"), 3)
-    for method in subject.paths:
+    Args:
+      subject: what is checked.
+      methods: the paths; all of them if there are none given.
+    """
+    for method in methods or subject.paths:
+        trials, population, options = subject.simulated(method), subject.population, {}
+        if method == "per_user":
+            population = _as_arrays(subject, subject.counts) or population
+            # A number that is no power of two, as blocks are.
+            devices = max(jax.device_count() - 1, 1)
+            options = dict(mesh=_mesh(devices), block_size=2**5)
 
-        def once(population: Population, key: jax.Array, method: Method = method) -> Any:
-            return run(spec, population, key, method=method)
+        def once(
+            population: Population,
+            key: jax.Array,
+            method: Method = method,
+            options: dict[str, Any] = options,
+        ) -> Any:
+            return run(subject.params, population, key, method=method, **options)
 
-        alone = np.stack([run(spec, population, k, method=method) for k in keys])
-        inside = jax.jit(jax.vmap(once, in_axes=(None, 0)))(population, keys)
-        # A 32-bit program of the caller has no float64 to return.
-        assert inside.dtype == np.float32
-        subject.close(inside, alone, 1e-6, method)
-
-
-@check("protocol")
-def results_do_not_depend_on_the_x64_flag(subject: Subject) -> None:
-    """The same float64 bits with jax's 64-bit mode and without."""
-    population, key = subject.population, subject.stream("results_do_not_depend_on_the_x64_flag")
-    narrow = run(subject.spec, population, key)
-    with jax.enable_x64(True):
-        wide = run(subject.spec, population, key)
-    assert narrow.dtype == wide.dtype == np.float64
-    np.testing.assert_array_equal(narrow, wide)
+        with jax.enable_x64(True):
+            made = jax.jit(once) if subject.params.traceable else once
+            found = np.asarray(made(population, jax.random.fold_in(subject.stream(method), 0)))
+        assert trials.truth is not None, "the spec gives no truth"
+        assert found.shape == np.shape(trials.truth), f"{method}: not the shape of the truth"
+        subject.close(trials.estimates[0], found, what=method)
 
 
 @check("protocol", lambda s: s.round is not None)

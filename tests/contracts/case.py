@@ -13,6 +13,9 @@ import numpy as np
 import jaxdp
 from jaxdp.testing import Subject
 
+FEW, MANY = 800, 4000
+"""The trials of a simulation: by default, which see a doubled variance, and with `-m slow`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -55,13 +58,13 @@ class Case:
     def population(self, scale: int = 1) -> jaxdp.Population:
         return jaxdp.Population.from_histogram(np.array(self.counts) * scale, self.inputs)
 
-    def subject(self, epsilon: float = 1.0) -> Subject:
-        """What the checks of `jaxdp.testing` look at."""
-        return _subject(self, epsilon)
+    def subject(self, epsilon: float = 1.0, num_trials: int = MANY) -> Subject:
+        """What the checks of `jaxdp.testing` look at; where floats, in 2,000 trials at most."""
+        return _subject(self, epsilon, num_trials)
 
 
 @functools.lru_cache(maxsize=8)  # the tests of a case follow one another and share simulations
-def _subject(case: Case, epsilon: float) -> Subject:
+def _subject(case: Case, epsilon: float, num_trials: int) -> Subject:
     name = f"{case.name} {epsilon} {os.environ.get('JAXDP_TEST_SEED', '')}"
     return Subject(
         case.make(epsilon),
@@ -72,7 +75,7 @@ def _subject(case: Case, epsilon: float) -> Subject:
         exact=case.exact,
         private=case.private,
         floats=case.floats,
-        num_trials=2000 if case.floats else 4000,  # floats take longer
+        num_trials=min(num_trials, 2000) if case.floats else num_trials,  # floats take longer
     )
 
 

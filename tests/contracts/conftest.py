@@ -4,36 +4,31 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.case import Case
-from tests.contracts.registry import APPLICABLE, EXEMPLARS, RANDOMIZERS
+from tests.contracts.case import MANY, Case
+from tests.contracts.registry import EXEMPLARS, RANDOMIZERS
 
 SIMULATIONS = {
     "bits_do_not_depend_on_blocks_and_devices",
     "both_paths_have_one_law",
     "estimate_is_that_of_the_outcome",
-    "given_users_are_the_counted_ones",
     "independent_users_have_the_population_truth",
     "outcome_is_the_tally_of_the_reports",
     "reports_agree_under_every_transformation",
-    "results_do_not_depend_on_the_x64_flag",
-    "runs_agree_inside_jit_and_vmap",
+    "runs_agree_however_they_are_made",
     "tallies_merge",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
     "test_results_for_a_key_are_the_stored_ones",
     "test_stacked_grid_is_vmapped",
-    "trials_are_runs",
     "variance_is_as_predicted",
 }
 """Checks and tests that a variant of another case is left out of by default."""
 
 OF_THE_ENGINE = {
     "independent_users_have_the_population_truth",
-    "runs_agree_inside_jit_and_vmap",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
     "test_stacked_grid_is_vmapped",
-    "trials_are_runs",
 }
 """What the engine does with any member: by default on two, of either kind of tally."""
 
@@ -42,15 +37,6 @@ COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
 
 TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
 """The randomizers whose reports are compared under every transformation by default."""
-
-EXHAUSTIVE = {
-    "both_paths_have_one_law",
-    "estimate_is_that_of_the_outcome",
-    "given_users_are_the_counted_ones",
-    "results_do_not_depend_on_the_x64_flag",
-    "variance_is_as_predicted",
-}
-"""What takes long to compile: by default on the exemplars, with `-m slow` on the others."""
 
 OF_RANDOMIZERS = {"outcome_is_the_tally_of_the_reports", "tallies_merge"}
 """What protocols inherit from their randomizers: by default on these."""
@@ -78,8 +64,8 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
       params: of the test; "case" is one of them.
     """
     case, method = params["case"], params.get("method")
-    if test == "estimates_have_the_shape_of_the_truth":  # simulations find that out, too
-        return not is_slow("variance_is_as_predicted", {"case": case, "method": "per_user"})
+    if params.get("num_trials") == MANY:
+        return True
     if test == "bits_do_not_depend_on_blocks_and_devices":
         return True
     if test == "reports_agree_under_every_transformation":
@@ -88,19 +74,16 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
         return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
     if case.variant and test in SIMULATIONS:
         return True
-    if test == "variance_is_as_predicted" and case not in RANDOMIZERS:
-        # A protocol is simulated on one path. Randomizers have exact tests of their laws.
-        has_law = "both_paths_have_one_law" in APPLICABLE[case.name]
-        other_path = case not in EXEMPLARS and has_law and method == "per_user"
-        return other_path or case.name in DEAR
     if test == "test_results_for_a_key_are_the_stored_ones":
         return case.name in DEAR
+    if test == "runs_agree_however_they_are_made" and method == "tally":
+        return True
     if test in OF_RANDOMIZERS:
         return case not in RANDOMIZERS
     if test in OF_THE_ENGINE:
         path = COUNTS_AND_SUMS.get(case.name)
         return path is None or method not in (None, path)
-    return test in EXHAUSTIVE and case not in EXEMPLARS
+    return test == "estimate_is_that_of_the_outcome" and case not in EXEMPLARS
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects

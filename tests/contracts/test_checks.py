@@ -10,6 +10,7 @@ import pytest
 
 from jaxdp.testing import CHECKS
 from jaxdp.testing._run_checks import applicable
+from tests.contracts.case import FEW, MANY
 from tests.contracts.registry import APPLICABLE, EXEMPLARS, PROTOCOLS, STORED, ids
 
 AT_EACH_EPSILON = {
@@ -19,28 +20,32 @@ AT_EACH_EPSILON = {
     "estimator_inverts_the_channel",
     "variance_is_that_of_the_channel",
 }
-BY_METHOD = {"variance_is_as_predicted", "independent_users_have_the_population_truth"}
+
+LAWS = {
+    "both_paths_have_one_law": (),
+    "independent_users_have_the_population_truth": ("per_user", "tally"),
+    "runs_agree_however_they_are_made": ("per_user", "tally"),
+    "variance_is_as_predicted": ("per_user", "tally"),
+}
+"""What is checked by simulation, and the paths that are checked one by one."""
+
 PLAIN = [
     pytest.param(case, name, epsilon, id=f"{name}-{case.name}-{epsilon:g}")
     for case in PROTOCOLS
     for name in APPLICABLE[case.name]
-    if name not in BY_METHOD
+    if name not in LAWS
     for epsilon in (case.epsilons if name in AT_EACH_EPSILON else (1.0,))
 ]
-LAWS = [
-    pytest.param(case, name, method, id=f"{name}-{method}-{case.name}")
+SIMULATED = [
+    pytest.param(case, name, method, num_trials, id="-".join(filter(None, label)))
     for case in PROTOCOLS
     for name in APPLICABLE[case.name]
-    if name in BY_METHOD
-    for method in ("per_user", "tally")
-    if method == "per_user" or "both_paths_have_one_law" in APPLICABLE[case.name]
+    if name in LAWS
+    for method in LAWS[name] or (None,)
+    if method != "tally" or "both_paths_have_one_law" in APPLICABLE[case.name]
+    for num_trials in (FEW, MANY)
+    for label in [(name, method, case.name, str(num_trials))]
 ]
-SHARES = [
-    ("values", (2**16,), (2, 8)),
-    ("histogram", (2**17,), (4,)),
-    ("distribution", (2**15,), (1,)),
-]
-"""Kinds of populations, and the block sizes and numbers of devices that are tested by default."""
 
 
 @pytest.mark.slow
@@ -59,16 +64,16 @@ def test_check(case, name, epsilon):
     CHECKS[name](case.subject(epsilon))
 
 
-@pytest.mark.parametrize(("case", "name", "method"), LAWS)
-def test_law(case, name, method):
-    CHECKS[name](case.subject(), methods=(method,))
+@pytest.mark.parametrize(("case", "name", "method", "num_trials"), SIMULATED)
+def test_law(case, name, method, num_trials):
+    options = {} if method is None else {"methods": (method,)}
+    CHECKS[name](case.subject(1.0, num_trials), **options)
 
 
 @pytest.mark.parametrize("case", EXEMPLARS, ids=ids)
-@pytest.mark.parametrize(("kind", "block_sizes", "devices"), SHARES)
-def test_bits(case, kind, block_sizes, devices):
-    check = CHECKS["bits_do_not_depend_on_blocks_and_devices"]
-    check(case.subject(), kinds=(kind,), block_sizes=block_sizes, devices=devices)
+@pytest.mark.parametrize("kind", ["values", "histogram", "distribution"])
+def test_bits(case, kind):
+    CHECKS["bits_do_not_depend_on_blocks_and_devices"](case.subject(), kinds=(kind,))
 
 
 @pytest.mark.parametrize("case", EXEMPLARS, ids=ids)
