@@ -225,7 +225,8 @@ def _sampler(
         )
     values = check_inputs(inputs, spec)
     inside = len(values)
-    if single is not None if outside is None else check_bool("outside", outside):
+    wanted = single is not None if outside is None else check_bool("outside", outside)
+    if wanted:
         bins = None if single is None else single.num_bins
         values = np.concatenate([values, outside_inputs(values, bins)])
     return Sampler(spec, cast(Round[Any] | Reporter, params), values, inside, statistics, batch)
