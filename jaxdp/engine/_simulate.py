@@ -373,10 +373,9 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
 
 
 def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
-    def once(params, population, key):
-        return params.estimate(play(params, population, key, config)[0])
-
-    return jax.eval_shape(once, params, population, key).shape
+    with jax.enable_x64(True):  # in which trials are traced: the next call finds both traces
+        found, _ = _play_compiled.eval_shape(params, population, key, config=config)
+        return _estimate_compiled.eval_shape(params, found).shape
 
 
 def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
