@@ -194,7 +194,12 @@ class Maker(Check):
 
 
 def made_by(
-    name: str, make: Callable[..., T], wanted: str, *arguments: object, **keywords: object
+    name: str,
+    make: Callable[..., T],
+    wanted: str,
+    *arguments: object,
+    remedy: str = "",
+    **keywords: object,
 ) -> T:
     """What a given callable makes, or raises unless it takes such arguments.
 
@@ -203,12 +208,13 @@ def made_by(
       make: the callable.
       wanted: what the message asks for, such as "a function that makes randomizers".
       *arguments: it is called with.
+      remedy: what the message ends with.
       **keywords: the same.
     """
     try:
         inspect.signature(make).bind(*arguments, **keywords)
     except (TypeError, ValueError) as error:  # ValueError: built in, without a signature
-        raise TypeError(f"{name} must be {wanted}, got {make!r}: {error}.") from None
+        raise TypeError(f"{name} must be {wanted}, got {make!r}: {error}{remedy}.") from None
     return make(*arguments, **keywords)
 
 

@@ -6,7 +6,6 @@ Each user privatizes a vector that stands for its value; the analyst averages an
 import abc
 import dataclasses
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32
 
-from .._checks import Maker
+from .._checks import Maker, made_by
 from .._contract import Draft, Independent, Kernels, TallyLaw, Through, Tree, Words, params
 from .._queries import AdditiveProtocol, Encoding, R_co, Width
 from .._x64 import as_float64, compiled_in_float64, dot
@@ -330,13 +329,7 @@ def make_randomizer(maker: VectorMaker, dim: int, epsilon: float, radius: float)
     Raises:
       TypeError: it needs more than these three.
     """
+    wanted = "made from the keywords dim, epsilon and radius alone"
+    remedy = "; give other arguments first, as functools.partial(Gaussian, delta=1e-6) does"
     sizes = dict(dim=dim, epsilon=epsilon, radius=radius)
-    try:
-        inspect.signature(maker).bind(**sizes)
-    except (TypeError, ValueError) as error:  # ValueError: built in, without a signature
-        name = maker.__name__ if isinstance(maker, type) else repr(maker)
-        raise TypeError(
-            f"randomizer must be made from the keywords dim, epsilon and radius alone, got {name}: "
-            f"{error}; give other arguments first, as functools.partial(Gaussian, delta=1e-6) does."
-        ) from None
-    return maker(**sizes)
+    return made_by("randomizer", maker, wanted, remedy=remedy, **sizes)
