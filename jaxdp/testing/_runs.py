@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._contract import Params, Tree
-from ..engine import outcome, run
+from ..engine import outcome, run, simulate
 from ..population import Population
 from ..random import Count, Stream, merge, user_words
 from ._subject import Method, Subject, T, check, given
@@ -148,6 +148,59 @@ def bits_do_not_depend_on_blocks_and_devices(
 def _mesh(number: int) -> jax.sharding.Mesh:
     auto = (jax.sharding.AxisType.Auto,)
     return jax.make_mesh((number,), ("users",), axis_types=auto, devices=jax.devices()[:number])
+
+
+@check("protocol", lambda s: s.inputs is None or isinstance(s.values, np.ndarray))
+def given_users_are_the_counted_ones(subject: Subject) -> None:
+    """An array in the order of the bins is the population of its histogram, user by user."""
+    key = subject.stream("given_users_are_the_counted_ones")
+    given = _as_arrays(subject, subject.counts)
+    assert given is not None
+    subject.same(
+        run(subject.spec, given, key, method="per_user"),
+        run(subject.spec, subject.population, key, method="per_user"),
+    )
+
+
+@check("protocol")
+def trials_are_runs(subject: Subject) -> None:
+    """Trial t of `simulate` is the run with the key folded with t, in batches of any size."""
+    spec, population = subject.spec, subject.population
+    key = subject.stream("trials_are_runs")
+    trials = simulate(spec, population, key, num_trials=7, method="per_user")
+    again = simulate(spec, population, key, num_trials=7, method="per_user", trial_batch=2)
+    subject.close(again.estimates, trials.estimates)
+    for t in (0, 6):
+        alone = run(spec, population, jax.random.fold_in(key, t), method="per_user")
+        subject.close(trials.estimates[t], alone)
+
+
+@check("protocol", lambda s: s.params.traceable)
+def runs_agree_inside_jit_and_vmap(subject: Subject) -> None:
+    """Compiled by the caller, and vmapped over keys: the same estimates up to float32."""
+    spec, population = subject.spec, subject.population
+    keys = jax.random.split(subject.stream("runs_agree_inside_jit_and_vmap"), 3)
+    for method in subject.paths:
+
+        def once(population: Population, key: jax.Array, method: Method = method) -> Any:
+            return run(spec, population, key, method=method)
+
+        alone = np.stack([run(spec, population, k, method=method) for k in keys])
+        inside = jax.jit(jax.vmap(once, in_axes=(None, 0)))(population, keys)
+        # A 32-bit program of the caller has no float64 to return.
+        assert inside.dtype == np.float32
+        subject.close(inside, alone, 1e-6, method)
+
+
+@check("protocol")
+def results_do_not_depend_on_the_x64_flag(subject: Subject) -> None:
+    """The same float64 bits with jax's 64-bit mode and without."""
+    population, key = subject.population, subject.stream("results_do_not_depend_on_the_x64_flag")
+    narrow = run(subject.spec, population, key)
+    with jax.enable_x64(True):
+        wide = run(subject.spec, population, key)
+    assert narrow.dtype == wide.dtype == np.float64
+    np.testing.assert_array_equal(narrow, wide)
 
 
 @check("protocol")

@@ -11,24 +11,30 @@ SIMULATIONS = {
     "bits_do_not_depend_on_blocks_and_devices",
     "both_paths_have_one_law",
     "estimate_is_that_of_the_outcome",
+    "given_users_are_the_counted_ones",
     "independent_users_have_the_population_truth",
     "outcome_is_the_tally_of_the_reports",
     "reports_agree_under_every_transformation",
+    "results_do_not_depend_on_the_x64_flag",
     "runs_agree_however_they_are_made",
+    "runs_agree_inside_jit_and_vmap",
     "tallies_merge",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
     "test_results_for_a_key_are_the_stored_ones",
     "test_stacked_grid_is_vmapped",
+    "trials_are_runs",
     "variance_is_as_predicted",
 }
 """Checks and tests that a variant of another case is left out of by default."""
 
 OF_THE_ENGINE = {
     "independent_users_have_the_population_truth",
+    "runs_agree_inside_jit_and_vmap",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
     "test_stacked_grid_is_vmapped",
+    "trials_are_runs",
 }
 """What the engine does with any member: by default on two, of either kind of tally."""
 
@@ -37,6 +43,13 @@ COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
 
 TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
 """The randomizers whose reports are compared under every transformation by default."""
+
+EXHAUSTIVE = {
+    "estimate_is_that_of_the_outcome",
+    "given_users_are_the_counted_ones",
+    "results_do_not_depend_on_the_x64_flag",
+}
+"""What takes long to compile: by default on the exemplars, with `-m slow` on the others."""
 
 OF_RANDOMIZERS = {"outcome_is_the_tally_of_the_reports", "tallies_merge"}
 """What protocols inherit from their randomizers: by default on these."""
@@ -83,7 +96,7 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
     if test in OF_THE_ENGINE:
         path = COUNTS_AND_SUMS.get(case.name)
         return path is None or method not in (None, path)
-    return test == "estimate_is_that_of_the_outcome" and case not in EXEMPLARS
+    return test in EXHAUSTIVE and case not in EXEMPLARS
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects

@@ -96,6 +96,10 @@ def moved_law(self) -> TallyLaw:
     return TallyLaw(draw, law.cost)
 
 
+def slow_in_64_bits(self, work) -> float:
+    return 1e9 if jax.config.jax_enable_x64 else 0.0
+
+
 def raw_values(self, words, value):
     """The value's square decides about reports of values beyond the domain."""
     report = krr.from_bits(self, words, value)
@@ -164,6 +168,10 @@ FAULTS = {
     "outcome_is_the_tally_of_the_reports": subject(altered(KRR3, {"tally": padded_tally})),
     "estimate_is_that_of_the_outcome": subject(altered(KRR3, {"estimate": impure(krr.estimate)})),
     "bits_do_not_depend_on_blocks_and_devices": subject(altered(KRR3, {"tally": padded_tally})),
+    "given_users_are_the_counted_ones": subject(altered(KRR3, {"tally": padded_tally})),
+    "trials_are_runs": subject(altered(KRR3, {"estimate": impure(krr.estimate)})),
+    "runs_agree_inside_jit_and_vmap": subject(altered(KRR3, {"estimate": impure(krr.estimate)})),
+    "results_do_not_depend_on_the_x64_flag": subject(altered(KRR3, {"user_cost": slow_in_64_bits})),
     "runs_agree_however_they_are_made": subject(altered(KRR3, {"tally": padded_tally})),
     "reports_agree_under_every_transformation": subject(
         altered(KRR3, {"from_bits": impure(krr.from_bits)})
