@@ -1,0 +1,81 @@
+"""Compilers for accelerators that this machine does not have, and programs compiled by them."""
+
+import functools
+import importlib.util
+import os
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import NamedSharding
+
+# libtpu reads these when it is loaded, or looks for the machine that it runs on.
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
+os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+
+PLATFORMS = ("cuda", "tpu")
+H200 = pathlib.Path(__file__).with_name("h200.txtpb")
+"""An H200 as XLA describes devices, for `xla_gpu_target_config`."""
+
+
+def missing(platform: str) -> str | None:
+    """Why nothing can be compiled for a platform, and the remedy; None if it can."""
+    package = {"cuda": "jax_cuda13_plugin", "tpu": "libtpu"}[platform]
+    if importlib.util.find_spec(package) is not None:
+        return None
+    return f"needs {package}: pip install -e '.[aot]' in an environment of its own"
+
+
+@functools.cache
+def devices(platform: str, number: int = 1) -> tuple[Any, ...]:
+    """Devices to compile for: H200s on one host, or the first of four chips of a TPU v5e.
+
+    Args:
+      platform: one of `PLATFORMS`.
+      number: how many; of TPUs four at most.
+    """
+    if platform == "cuda":
+        described: Any = topologies.get_topology_desc(
+            platform="cuda", target_config=H200.read_text(), topology=f"1x1x{number}"
+        )
+    else:
+        described = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
+    return tuple(described.devices[:number])
+
+
+def mesh_of(platform: str, *shape: int, names: tuple[str, ...]) -> jax.sharding.Mesh:
+    """A mesh of such devices."""
+    found = devices(platform, int(np.prod(shape)))
+    return jax.sharding.Mesh(np.array(found).reshape(shape), names)
+
+
+def compile_for(
+    platform: str, function: Callable[..., Any], *arguments: Any, where: Any = None, **static: Any
+) -> tuple[Any, float]:
+    """A program compiled for a device.
+
+    Args:
+      platform: one of `PLATFORMS`.
+      function: jitted.
+      *arguments: its arguments, replicated over the mesh.
+      where: the mesh of a program for several devices; None for one.
+      **static: its static arguments.
+
+    Returns:
+      The compiled program, and the CPU seconds from its trace to the end.
+    """
+    where = mesh_of(platform, 1, names=("device",)) if where is None else where
+    everywhere = NamedSharding(where, jax.P())
+
+    def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+        leaf = leaf if hasattr(leaf, "dtype") else jax.eval_shape(lambda: leaf)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere)
+
+    begin = time.process_time()
+    lowered = function.trace(*jax.tree.map(abstract, arguments), **static).lower()
+    return lowered.compile(), time.process_time() - begin
