@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxdp.randomizers import KRR
-from jaxdp_kernels.threefry_words import threefry_words
+from jaxdp_kernels.threefry_words import StreamKey, threefry_words
 
 BLOCK = 2**20  # users of a block on a device
 CHUNK = 2**15  # users of a NumPy chunk: its few arrays fit into a core's second-level cache
@@ -21,13 +21,13 @@ CHUNK = 2**15  # users of a NumPy chunk: its few arrays fit into a core's second
 @functools.partial(jax.jit, static_argnames="num_users")
 def raw_words(key: jax.Array, num_users: int) -> jax.Array:
     """The sum of one word a user and no more, uint32[]: the limit of any such simulation."""
-    data = jax.random.key_data(key)
+    stream = StreamKey.of(key)
     block = min(BLOCK, num_users)
 
     def add(number, total):
         first = jnp.asarray(number, jnp.int32).astype(jnp.uint32) * np.uint32(block)
         start = jnp.stack([jnp.zeros_like(first), first >> np.uint32(1)])
-        return total + jnp.sum(threefry_words(data, start, block, 1), dtype=jnp.uint32)
+        return total + jnp.sum(threefry_words(stream, start, block, 1), dtype=jnp.uint32)
 
     return lax.fori_loop(0, num_users // block, add, jnp.zeros((), jnp.uint32))
 

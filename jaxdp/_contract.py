@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxdp_kernels.randomize_and_tally import Draft
+from jaxdp_kernels.threefry_words import StreamKey
 
 from ._checked import Checked
 from ._checks import Check
@@ -174,8 +175,8 @@ class TallyLaw(Generic[T]):
     distance: float = 0.0
 
 
-TallyKernel = Callable[["Round[T]", jax.Array, jax.Array, jax.Array | None, Tree, jax.Array], T]
-"""`(round, key_data, start, first, values, mask) -> tally`: `jaxdp_kernels.randomize_and_tally`."""
+TallyKernel = Callable[["Round[T]", StreamKey, jax.Array, jax.Array | None, Tree, jax.Array], T]
+"""`(round, key, start, first, values, mask) -> tally`: `jaxdp_kernels.randomize_and_tally`."""
 
 DrawKernel = Callable[["Round[T]", jax.Array, Count, Tree], T]
 """`(round, key, counts, inputs) -> tally`, as `TallyLaw.draw`."""

@@ -17,6 +17,7 @@ from jaxdp.random import Count, words
 from jaxdp.randomizers import KRR
 from jaxdp_kernels import OPERATIONS
 from jaxdp_kernels.standard_normal import standard_normal
+from jaxdp_kernels.threefry_words import StreamKey
 from tests import stats
 
 USERS = 2**14
@@ -138,7 +139,7 @@ def test_every_randomizer_is_timed():
 @pytest.mark.parametrize("normals", [False, True])
 def test_the_limit_of_a_randomizer_is_the_sum_of_all_its_draws(key, normals):
     make = standard_normal if normals else None
-    got = _randomizers.draw(jax.random.key_data(key), make, 2048, jnp.int32(3))
+    got = _randomizers.draw(StreamKey.of(key), make, 2048, jnp.int32(3))
     drawn = words(key, Count.zeros(), 3 * 2048, 1)
     if normals:
         total = np.asarray(standard_normal(drawn), np.float64).sum()

@@ -12,6 +12,7 @@ from ..population import Population
 from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
+Rounds = Literal[13, 20]
 
 _VMAP_BELOW = 2**16  # numbers a batch of vmapped trials may hold
 
@@ -23,6 +24,7 @@ class Config:
     method: str
     mesh: jax.sharding.Mesh | None
     block_size: int | None
+    rounds: int = 20
     want_counts: bool = False
     trial_batch: int | None = None
 
@@ -59,6 +61,7 @@ def configure(
     method: Method,
     mesh: jax.sharding.Mesh | None,
     block_size: int | None,
+    rounds: Rounds,
 ) -> Config:
     """The configuration of a call, its options checked and its method chosen."""
     check_choice("method", method, ("auto", "per_user", "tally"))
@@ -67,15 +70,16 @@ def configure(
     if mesh is not None:  # `shard_map` splits users by itself, whatever kind of axes it is given
         mesh = jax.sharding.Mesh(mesh.devices, mesh.axis_names)
     work = work_of(population)
-    rounds = [step.round for step in params.rounds(work)]
-    lawless = [round for round in rounds if round.law is None]
+    played = [step.round for step in params.rounds(work)]
+    lawless = [round for round in played if round.law is None]
     if method == "tally" and lawless:
         raise ValueError(
             f"method='tally' needs the law of the tally, which {type(lawless[0]).__name__} does "
             "not have; use method='per_user'."
         )
-    num_words = max((round.num_words for round in rounds), default=1)
+    num_words = max((round.num_words for round in played), default=1)
     check_block_size(block_size)
+    check_choice("rounds", rounds, (13, 20))
     chosen = str(method)
     if method == "auto":
         cost = params.cost(work)
@@ -83,7 +87,7 @@ def configure(
         chosen = "tally" if cheaper and math.isfinite(cost.tally) else "per_user"
     if chosen == "per_user" and not is_traced(population.size):
         check_num_users(population.num_users, num_words, block_size)
-    return Config(chosen, mesh, block_size)
+    return Config(chosen, mesh, block_size, int(rounds))
 
 
 def default_batch(params: Params[Any], population: Population, config: Config) -> int:

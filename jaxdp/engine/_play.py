@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdp_kernels.threefry_words import StreamKey
+
 from .._contract import Independent, Params, Round, TallyLaw
 from ..population import DistributionSource, Population, RoundSource, Source
 from ..random import Count, Stream
@@ -60,9 +62,8 @@ def _collect(
     if config.method == "tally":
         assert law is not None, "checked by `configure`"
         return _draw_tally(round, law, users, stream(Stream.TALLY), config)
-    return stream_tally(
-        round, users, stream(Stream.ROUND), mesh=config.mesh, block_size=config.block_size
-    )
+    words = StreamKey.of(stream(Stream.ROUND), config.rounds)
+    return stream_tally(round, users, words, mesh=config.mesh, block_size=config.block_size)
 
 
 def _draw_tally(
@@ -104,7 +105,7 @@ def _true_counts(users: Population, config: Config) -> Count:
     return stream_tally(
         Census(source.num_values or 1),
         Population(source),
-        jax.random.key(0),
+        StreamKey.of(jax.random.key(0)),
         mesh=config.mesh,
         block_size=None,
     )

@@ -16,7 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 from .._contract import Params, Runnable
 from .._spec import check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
-from ._config import Config, Method, build_params, configure, default_batch, prepare
+from ._config import Config, Method, Rounds, build_params, configure, default_batch, prepare
 from ._play import play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
@@ -36,6 +36,7 @@ def run(
     method: Method = "auto",
     mesh: jax.sharding.Mesh | None = None,
     block_size: int | None = None,
+    rounds: Rounds = 20,
 ) -> Any:
     """Runs a protocol once over all users.
 
@@ -54,6 +55,11 @@ def run(
       block_size: users per block, a power of two; None for a good default. Tallies are the same
         bits for every mesh and block size, but for reports that are rounded from floats (sphere
         mechanisms), of which a few may move by one grid step from one program to another.
+      rounds: of threefry2x32, the cipher that makes the words of the users' reports: 20, or 13,
+        which make other words in two thirds of the time. 13 rounds are for simulation only: they
+        have no known flaw, but a thin margin (see `jaxdp_kernels.threefry_words.StreamKey`), and
+        the privacy of real reports rests on 20. Random users, their groups, and tallies that are
+        drawn at once always take 20.
 
     Returns:
       The estimate: NumPy float64, or a jax array of the caller's precision inside jit.
@@ -72,7 +78,7 @@ def run(
       True
     """
     params = prepare(protocol, population, key)
-    config = configure(params, population, method, mesh, block_size)
+    config = configure(params, population, method, mesh, block_size, rounds)
     if _inside_transformation(params, population, key):  # compiled, also under a bare vmap
         if not params.traceable:
             raise TypeError(
@@ -100,6 +106,7 @@ def outcome(
     method: Method = "auto",
     mesh: jax.sharding.Mesh | None = None,
     block_size: int | None = None,
+    rounds: Rounds = 20,
 ) -> Any:
     """What a run leaves before it is reduced to the estimate, on the host.
 
@@ -110,12 +117,13 @@ def outcome(
       method: as in `run`.
       mesh: as in `run`.
       block_size: as in `run`.
+      rounds: as in `run`.
 
     Returns:
       The tally, or what an interactive protocol's `play` returned; its leaves are NumPy arrays.
     """
     params = prepare(protocol, population, key)
-    config = configure(params, population, method, mesh, block_size)
+    config = configure(params, population, method, mesh, block_size, rounds)
     return _play_once(params, population, key, config)[0]
 
 
@@ -128,6 +136,7 @@ def simulate(
     method: Method = "auto",
     mesh: jax.sharding.Mesh | None = None,
     block_size: int | None = None,
+    rounds: Rounds = 20,
     trial_batch: int | None = None,
     truth: Any = None,
     progress: bool = False,
@@ -145,6 +154,7 @@ def simulate(
       method: as in `run`.
       mesh: as in `run`.
       block_size: as in `run`.
+      rounds: as in `run`.
       trial_batch: how many trials run side by side; None for a good default.
       truth: what errors are measured against. "sample": the statistic of the users at hand, the
         default for given users. "population": that of the distribution they are drawn from, the
@@ -176,7 +186,7 @@ def simulate(
             "simulate runs on the host and cannot be traced; inside jit use "
             "jax.vmap(lambda k: jaxdp.run(protocol, population, k))(keys)."
         )
-    config = configure(params, population, method, mesh, block_size)
+    config = configure(params, population, method, mesh, block_size, rounds)
     source = population.source
     if truth is None:
         truth = "population" if isinstance(source, DistributionSource) else "sample"

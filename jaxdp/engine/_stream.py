@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.threefry_words import StreamKey
 
 from .._contract import Round, TallyLaw, params, static
 from ..population import Population
@@ -21,7 +22,7 @@ T = TypeVar("T")
 def stream_tally(
     round: Round[T],
     users: Population,
-    key: jax.Array,
+    key: StreamKey,
     *,
     mesh: jax.sharding.Mesh | None,
     block_size: int | None,
@@ -31,7 +32,7 @@ def stream_tally(
     Args:
       round: what the users run.
       users: the users, bound to the trial.
-      key: the round's stream key, used for words only.
+      key: the round's stream.
       mesh: devices to split the users over, along all its axes; None for one device.
       block_size: users in a block; None for the default.
 
@@ -67,11 +68,11 @@ def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
     return lax.fori_loop(0, num_blocks, step, zero)
 
 
-def _block_tally(round: Round[T], key, start: Count, values, mask, tiled: bool) -> T:
+def _block_tally(round: Round[T], key: StreamKey, start: Count, values, mask, tiled: bool) -> T:
     """The tally of consecutive users from `start` on: by the platform's kernel, or the default."""
     arguments = (
         round,
-        jax.random.key_data(key),
+        key,
         tile_start(start, round.num_words),
         None if tiled else start.lo & np.uint32(TILE - 1),
         values,

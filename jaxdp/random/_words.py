@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
-from jaxdp_kernels.threefry_words import TILE, UserWords, threefry_words
+from jaxdp_kernels.threefry_words import TILE, StreamKey, UserWords, threefry_words
 from jaxdp_kernels.threefry_words.ref import LANES, users_words
 
 from .._spec import check_int, check_key, is_traced
@@ -88,7 +88,7 @@ def _words(key, first_user, num_users, num_words, tiled):
     if not tiled:
         return _words_at(key, first_user + Count.of(lax.iota(jnp.uint32, num_users)), num_words)
     start = tile_start(first_user, num_words)
-    return threefry_words(jax.random.key_data(key), start, num_users, num_words)
+    return threefry_words(StreamKey.of(key), start, num_users, num_words)
 
 
 def tile_start(user: Count, num_words: int) -> jax.Array:
@@ -155,4 +155,4 @@ def user_words(key: jax.Array, user: ArrayLike | Count, num_words: int) -> UserW
     num_words = check_int("num_words", num_words, low=1, high=2**31 - 1)
     start = tile_start(user, num_words)
     place = user.lo & np.uint32(TILE - 1)
-    return users_words(jax.random.key_data(check_key(key)), start, place, num_words)
+    return users_words(StreamKey.of(check_key(key)), start, place, num_words)

@@ -114,6 +114,7 @@ class Simulation(Checked):
       num_trials: how many trials, at least 1.
       seed: an integer in [0, 2**32).
       method: as in `jaxdp.simulate`.
+      rounds: as in `jaxdp.simulate`.
       target: what the truth itself approximates, such as the statistic before quantisation; None
         if there is no such thing.
       bound: a function at the top level of a module, of the protocol and the number of users, that
@@ -142,6 +143,7 @@ class Simulation(Checked):
     num_trials: int
     seed: int = 0
     method: Literal["auto", "per_user", "tally"] = "auto"
+    rounds: Literal[13, 20] = 20
     target: float | None = None
     bound: Callable[[Any, int], float] | None = None
     labels: Any = ()
@@ -152,6 +154,7 @@ class Simulation(Checked):
         check_int("num_trials", self.num_trials, low=1)
         check_int("seed", self.seed, low=0, high=2**32 - 1)
         check_choice("method", self.method, ("auto", "per_user", "tally"))
+        self.settle(rounds=int(check_choice("rounds", self.rounds, (13, 20))))
         self.settle(labels=_check_labels(self.labels))
         spec_to_json(self)
 
@@ -173,7 +176,12 @@ class Simulation(Checked):
         """
         population = self.data.population()
         trials = simulate(
-            self.protocol, population, self.key, num_trials=self.num_trials, method=self.method
+            self.protocol,
+            population,
+            self.key,
+            num_trials=self.num_trials,
+            method=self.method,
+            rounds=self.rounds,
         )
         counts, inputs = self.data.counts.values, population.inputs
         columns = {

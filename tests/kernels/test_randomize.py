@@ -11,6 +11,7 @@ from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, Gaussian, Laplace, PrivUnitG, UnaryEncoding
 from jaxdp_kernels.randomize_and_tally import arg_specs, randomize_and_tally
 from jaxdp_kernels.randomize_and_tally.ref import randomize_and_tally_ref
+from jaxdp_kernels.threefry_words import StreamKey
 from tests.marks import slow
 
 ORIGIN = np.zeros(2, np.uint32)
@@ -38,24 +39,25 @@ def test_tallies_equal_the_definition(spec):
     ids=lambda x: getattr(type(x), "__name__", None),
 )
 def test_tallies_are_the_engines(spec, values, key):
-    """Bit for bit the tally of the per-user path, for the same key."""
+    """Bit for bit the tally of the per-user path, for the same key and the same rounds."""
     bins = isinstance(spec, KRR | UnaryEncoding)
     values = jnp.asarray(values, jnp.int32 if bins else jnp.float32)
     options = {"num_values": spec.num_values} if bins else {}
     population = jaxdp.Population.from_values(values, **options)
     params, everyone = spec.build(), np.ones(len(values), bool)
-    tally = stream_tally(params, population, key, mesh=None, block_size=None)
+    stream = StreamKey.of(key)
 
     def counted(tally):
         leaves = jax.tree.leaves(tally, is_leaf=lambda x: isinstance(x, Count))
         return np.concatenate([np.ravel(leaf.numpy()) for leaf in leaves])
 
-    def found(key):
-        data = jax.random.key_data(key)
-        return counted(randomize_and_tally(params, data, ORIGIN, None, values, everyone))
+    def found(stream: StreamKey):
+        return counted(randomize_and_tally(params, stream, ORIGIN, None, values, everyone))
 
-    np.testing.assert_array_equal(found(key), counted(tally))
-    assert (found(jax.random.fold_in(key, 1)) != counted(tally)).any()
+    tally = stream_tally(params, population, stream, mesh=None, block_size=None)
+    np.testing.assert_array_equal(found(stream), counted(tally))
+    for other in (StreamKey.of(key, rounds=13), StreamKey.of(jax.random.fold_in(key, 1))):
+        assert (found(other) != counted(tally)).any()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_drafts_make_the_definitions_tallies(spec, n, key):
     """More users than ties are made anew at a time."""
     params, everyone = spec.build(), np.ones(n, bool)
     rows = np.random.default_rng(n).uniform(-0.3, 0.3, (n, *params.value.shape))
-    arguments = params, jax.random.key_data(key), ORIGIN, None, jnp.float32(rows), everyone
+    arguments = params, StreamKey.of(key), ORIGIN, None, jnp.float32(rows), everyone
     got, expected = randomize_and_tally(*arguments), randomize_and_tally_ref(*arguments)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -77,54 +79,54 @@ def test_drafts_make_the_definitions_tallies(spec, n, key):
 def test_blocks_that_begin_anywhere_add_up(tile, key):
     params = KRR(num_values=7, epsilon=1.0).build()
     values, everyone = np.arange(3000, dtype=np.int32) % 7, np.ones(3000, bool)
-    data, counter = jax.random.key_data(key), tile * 1024
+    stream, counter = StreamKey.of(key), tile * 1024
     start = np.array([counter >> 32, counter & 0xFFFFFFFF], np.uint32)
-    whole = randomize_and_tally(params, data, start, None, values, everyone)
+    whole = randomize_and_tally(params, stream, start, None, values, everyone)
     parts = [
-        randomize_and_tally(params, data, start, np.uint32(a), values[a:b], everyone[a:b])
+        randomize_and_tally(params, stream, start, np.uint32(a), values[a:b], everyone[a:b])
         for a, b in ((0, 40), (40, 1500), (1500, 3000))
     ]
     np.testing.assert_array_equal(whole.numpy(), jaxdp.merge(*parts).numpy())
 
 
 def test_users_out_of_the_mask_do_not_count(key):
-    data, params = jax.random.key_data(key), KRR(num_values=3, epsilon=1.0).build()
+    stream, params = StreamKey.of(key), KRR(num_values=3, epsilon=1.0).build()
     values, mask = np.arange(90, dtype=np.int32) % 3, np.arange(90) < 40
-    masked = randomize_and_tally(params, data, ORIGIN, None, values, mask)
-    few = randomize_and_tally(params, data, ORIGIN, None, values[:40], mask[:40])
+    masked = randomize_and_tally(params, stream, ORIGIN, None, values, mask)
+    few = randomize_and_tally(params, stream, ORIGIN, None, values[:40], mask[:40])
     np.testing.assert_array_equal(masked.numpy(), few.numpy())
 
 
 def test_words_and_terms_alone_are_in_memory():
     """Two arrays of a number for each bit: the words, and what XLA adds up by a tree."""
     params = UnaryEncoding(num_values=64, epsilon=1.0).build()
-    shapes = [jax.ShapeDtypeStruct((2,), jnp.uint32)] * 2
+    start = jax.ShapeDtypeStruct((2,), jnp.uint32)
     values, mask = (jax.ShapeDtypeStruct((2**16,), dtype) for dtype in (jnp.int32, jnp.bool_))
 
-    run = jax.jit(lambda d, s, v, m: randomize_and_tally(params, d, s, None, v, m))
-    memory = run.lower(*shapes, values, mask).compile().memory_analysis()
+    run = jax.jit(lambda k, s, v, m: randomize_and_tally(params, k, s, None, v, m))
+    memory = run.lower(StreamKey(start), start, values, mask).compile().memory_analysis()
     assert memory.temp_size_in_bytes <= 2.1 * 4 * 64 * 2**16
 
 
 def test_lowers_for_cuda():
-    data = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    start = jax.ShapeDtypeStruct((2,), jnp.uint32)
     values, mask = (jax.ShapeDtypeStruct((4096,), dtype) for dtype in (jnp.int32, jnp.bool_))
     vectors = jax.ShapeDtypeStruct((4096, 4), jnp.float32)
     for params, held in ((KRR(4, 1.0).build(), values), (PrivUnitG(4, 1.0).build(), vectors)):
-        f = jax.jit(lambda d, s, v, m, p=params: randomize_and_tally(p, d, s, None, v, m))
-        exported = jax.export.export(f, platforms=["cuda"])(data, data, held, mask)
+        f = jax.jit(lambda k, s, v, m, p=params: randomize_and_tally(p, k, s, None, v, m))
+        exported = jax.export.export(f, platforms=["cuda"])(StreamKey(start), start, held, mask)
         assert exported.platforms == ("cuda",)
 
 
 def test_bad_arguments(key):
-    data, bins, everyone = jax.random.key_data(key), np.zeros(4, np.int32), np.ones(4, bool)
+    stream, bins, everyone = StreamKey.of(key), np.zeros(4, np.int32), np.ones(4, bool)
     krr = KRR(3, 1.0).build()
     for arguments, message in (
-        ((data, np.zeros(2, np.int32), None, bins, everyone), "start must be uint32"),
-        ((data, ORIGIN, None, np.int32(0), everyone), "values must have one row"),
-        ((data, ORIGIN, None, bins, np.ones(3, bool)), "values must have one row"),
-        ((data, ORIGIN, None, bins, bins), "mask"),
-        ((data, ORIGIN, None, bins, everyone, "mosaic"), "implementation must be"),
+        ((stream, np.zeros(2, np.int32), None, bins, everyone), "start must be uint32"),
+        ((stream, ORIGIN, None, np.int32(0), everyone), "values must have one row"),
+        ((stream, ORIGIN, None, bins, np.ones(3, bool)), "values must have one row"),
+        ((stream, ORIGIN, None, bins, bins), "mask"),
+        ((stream, ORIGIN, None, bins, everyone, "mosaic"), "implementation must be"),
     ):
         with pytest.raises(ValueError, match=message):
             randomize_and_tally(krr, *arguments)

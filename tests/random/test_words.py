@@ -8,17 +8,28 @@ from jax.extend.random import threefry_2x32
 
 from jaxdp import random as jr
 from jaxdp.random import Count
-from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, threefry_words
+from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, StreamKey, threefry_words
 from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
-from jaxdp_kernels.threefry_words.ref import threefry2x32, threefry_words_ref
+from jaxdp_kernels.threefry_words.ref import (
+    first_words,
+    threefry2x32,
+    threefry_words_ref,
+    users_words,
+)
 from tests.marks import slow
 
 SMALL_SPECS = [spec for spec in ARG_SPECS if spec.num_users * spec.num_words <= 2**16]
-# Random123's kat_vectors, threefry2x32 with 20 rounds: counter, key, result.
+ONES, PI, MORE = (0xFFFFFFFF,) * 2, (0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344)
+# Random123's kat_vectors for threefry2x32: rounds, counter, key, result.
 PUBLISHED = [
-    ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
-    ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
-    ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
+    (13, (0, 0), (0, 0), (0x9D1C5EC6, 0x8BD50731)),
+    (13, ONES, ONES, (0xFD36D048, 0x2D17272C)),
+    (13, PI, MORE, (0xBA3E4725, 0xF27D669E)),
+    (20, (0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+    (20, ONES, ONES, (0x1CB996FC, 0xBB002BE7)),
+    (20, PI, MORE, (0xC4923A9C, 0x483DF7A0)),
+    (32, (0, 0), (0, 0), (0xCEE3D47E, 0xA23DFD5C)),
+    (32, ONES, ONES, (0x6E2FE0D0, 0xB1B76F82)),
 ]
 
 
@@ -38,11 +49,31 @@ def jax_words(key: jax.Array, users: list[int], num_words: int) -> np.ndarray:
     return chosen.reshape(num_words, len(users))
 
 
-@pytest.mark.parametrize(("counter", "key", "expected"), PUBLISHED)
-def test_published_vectors(counter, key, expected):
-    key, counter = (tuple(jnp.array(pair, jnp.uint32)) for pair in (key, counter))
-    got = threefry2x32(key, counter)
-    assert tuple(int(x) for x in got) == expected
+@pytest.mark.parametrize(("rounds", "counter", "key", "expected"), PUBLISHED)
+def test_published_vectors(rounds, counter, key, expected):
+    got = threefry2x32(*np.array([key, counter], np.uint32)[..., None], rounds)
+    assert (int(got[0][0]), int(got[1][0])) == expected
+
+
+def test_a_stream_of_fewer_rounds_has_its_words_at_the_same_addresses(key):
+    """By both ways in which columns of words are made, and one at a time."""
+    stream, users, tile = StreamKey.of(key, rounds=13), 5000, 2**22 - 1
+    for num_words in (2, 3):
+        counter = tile * num_words * 1024
+        start = np.array([counter >> 32, counter % 2**32], np.uint32)
+        make = jax.jit(threefry_words, static_argnums=(2, 3))
+        at = [
+            address(2048 * tile + user, word, num_words)
+            for word in range(num_words)
+            for user in range(users)
+        ]
+        counters = np.array([[counter >> 32, counter % 2**32] for counter, _ in at], np.uint32).T
+        blocks = threefry2x32(np.asarray(stream.data)[:, None], counters, 13)
+        expected = np.where([half == 1 for _, half in at], blocks[1], blocks[0])
+        words = make(stream, start, users, num_words)
+        np.testing.assert_array_equal(words, expected.reshape(num_words, users))
+    lazy = users_words(stream, jnp.asarray(start), jnp.array([1024, 4999], jnp.uint32), num_words)
+    np.testing.assert_array_equal(first_words(lazy, num_words), words[:, np.array([1024, 4999])])
 
 
 @pytest.mark.parametrize("implementation", [None, *IMPLEMENTATIONS])
@@ -59,8 +90,8 @@ def test_words_of_the_shared_arguments(spec, implementation):
 
 def test_lowers_for_cuda():
     f = jax.jit(threefry_words, static_argnums=(2, 3))
-    arguments = [jax.ShapeDtypeStruct((2,), jnp.uint32)] * 2
-    exported = jax.export.export(f, platforms=["cuda"])(*arguments, 4096, 3)
+    start = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    exported = jax.export.export(f, platforms=["cuda"])(StreamKey(start), start, 4096, 3)
     assert exported.platforms == ("cuda",)
     assert exported.out_avals[0].shape == (3, 4096)
 
@@ -106,19 +137,20 @@ def test_streams_are_folds_and_distinct(key):
     assert jr.stream(key, jr.Stream.ROUND + 1) == folded
 
 
-DATA, START = np.zeros(2, np.uint32), np.zeros(2, np.uint32)
+START = np.zeros(2, np.uint32)
+STREAM = StreamKey(START)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.zeros(4, np.uint32), START, 1, 1), "key_data must be uint32"),
-        ((np.zeros(2, np.int32), START, 1, 1), "key_data must be uint32"),
-        ((DATA, np.zeros((), np.uint32), 1, 1), "start must be uint32"),
-        ((DATA, START, -1, 1), "num_users and num_words must be"),
-        ((DATA, START, 1, -1), "num_users and num_words must be"),
-        ((DATA, START, 2**20, 2**14), "num_users and num_words must be"),
-        ((DATA, START, 1, 1, "mosaic"), "implementation must be"),
+        ((StreamKey(np.zeros(4, np.uint32)), START, 1, 1), "key.data must be uint32"),
+        ((StreamKey(np.zeros(2, np.int32)), START, 1, 1), "key.data must be uint32"),
+        ((STREAM, np.zeros((), np.uint32), 1, 1), "start must be uint32"),
+        ((STREAM, START, -1, 1), "num_users and num_words must be"),
+        ((STREAM, START, 1, -1), "num_users and num_words must be"),
+        ((STREAM, START, 2**20, 2**14), "num_users and num_words must be"),
+        ((STREAM, START, 1, 1, "mosaic"), "implementation must be"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -42,6 +42,7 @@ def test_every_field_is_part_of_the_name():
         num_trials=21,
         seed=8,
         method="per_user",
+        rounds=13,
         target=None,
         bound=None,
         labels={"grid": "2×3", "epsilon": 2.0},
@@ -82,6 +83,18 @@ def test_row_of_a_number():
     assert (row["num_trials"], row["num_users"]) == (20, 120)
 
 
+def test_rounds_are_those_of_the_trials():
+    cell = dataclasses.replace(KRR, method="per_user", rounds=13)
+    (row, *_) = cell.rows()
+    options = {"num_trials": 10, "method": "per_user"}
+    population = cell.data.population()
+    fewer, more = (
+        jaxdp.simulate(cell.protocol, population, cell.key, rounds=rounds, **options)
+        for rounds in (13, 20)
+    )
+    assert row["estimates"] == fewer.estimates[:, 0].tolist() != more.estimates[:, 0].tolist()
+
+
 def test_a_row_for_each_number_of_an_estimate():
     rows = KRR.rows()
     assert [row["entry"] for row in rows] == [0, 1, 2]
@@ -98,6 +111,7 @@ def test_a_row_for_each_number_of_an_estimate():
         (dict(seed=-1), ValueError, "seed"),
         (dict(seed=2**32), ValueError, "seed"),
         (dict(method="fast"), ValueError, "method"),
+        (dict(rounds=12), ValueError, "rounds"),
         (dict(data=[1, 2]), TypeError, "data"),
         (dict(labels="epsilon"), TypeError, "labels"),
         (dict(labels={"epsilon": None}), TypeError, "labels"),

@@ -21,6 +21,7 @@ from jaxdp import audit, linear, pairwise, testing, trusted, workloads
 from jaxdp.random import Count, Stream
 from jaxdp.randomizers import KRR, PrivUnitG, SubsetSelection
 from jaxdp_kernels import randomize_and_tally
+from jaxdp_kernels.threefry_words import StreamKey
 from tests import stats
 from tests.marks import slow
 from tests.third_party import kernel, oracle, protocol, vector
@@ -259,10 +260,10 @@ def test_lower_bound_on_the_epsilon_of_params(key):
 @pytest.mark.parametrize("spec", [ORACLE, slow(VECTOR)], ids=lambda spec: type(spec).__name__)
 def test_tally_is_its_definition(spec, key):
     """The operation of `jaxdp_kernels` makes the tally that its definition makes, bit for bit."""
-    params, data = spec.build(), jax.random.key_data(jax.random.fold_in(key, Stream.ROUND))
+    params, stream = spec.build(), StreamKey.of(jax.random.fold_in(key, Stream.ROUND))
     bins = np.arange(3000, dtype=np.int32) % 4
     values = jnp.asarray(bins if spec is ORACLE else POINTS[bins])
-    arguments = data, jnp.zeros(2, jnp.uint32), None, values, jnp.asarray(bins != 1)
+    arguments = stream, jnp.zeros(2, jnp.uint32), None, values, jnp.asarray(bins != 1)
     fast, slow = (
         jax.jit(functools.partial(randomize_and_tally, implementation=name))(params, *arguments)
         for name in ("xla", "ref")

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .._dispatch import pick
+from ..threefry_words import StreamKey
 from .ref import Draft as Draft
 from .ref import Randomizer as Randomizer
 from .ref import Tree, randomize_and_tally_ref
@@ -17,7 +18,7 @@ IMPLEMENTATIONS = {"xla": randomize_and_tally_xla, "ref": randomize_and_tally_re
 
 def randomize_and_tally(
     randomizer: Randomizer,
-    key_data: jax.Array,
+    key: StreamKey,
     start: jax.Array,
     first: jax.Array | None,
     values: Tree,
@@ -41,7 +42,7 @@ def randomize_and_tally(
 
     Args:
       randomizer: a `Randomizer`, such as the params of any of `jaxdp.randomizers`.
-      key_data: uint32[2], `jax.random.key_data(key)` of a threefry2x32 key.
+      key: of the stream of users' words.
       start: uint32[2], the counter of the first block of the tile that holds the first user, as
         (high, low) halves; see `threefry_words`.
       first: uint32[], how many users of that tile come before the first one; None for none.
@@ -59,9 +60,9 @@ def randomize_and_tally(
       >>> import jax, jax.numpy as jnp
       >>> from jaxdp.randomizers import KRR
       >>> params = KRR(num_values=3, epsilon=20.0).build()
-      >>> data, start = jax.random.key_data(jax.random.key(0)), jnp.zeros(2, jnp.uint32)
+      >>> key, start = StreamKey.of(jax.random.key(0)), jnp.zeros(2, jnp.uint32)
       >>> values, everyone = jnp.array([0, 2, 2, 1, 2]), jnp.ones(5, bool)
-      >>> randomize_and_tally(params, data, start, None, values, everyone).numpy().tolist()
+      >>> randomize_and_tally(params, key, start, None, values, everyone).numpy().tolist()
       [1, 1, 3]
     """
     if start.shape != (2,) or start.dtype != jnp.uint32:
@@ -75,4 +76,4 @@ def randomize_and_tally(
             f"{sorted(map(str, rows))} and {mask.dtype}{list(mask.shape)}."
         )
     run = pick(IMPLEMENTATIONS, implementation)
-    return run(randomizer, key_data, start, first, values, mask)
+    return run(randomizer, key, start, first, values, mask)

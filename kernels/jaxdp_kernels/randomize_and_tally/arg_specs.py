@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._samples import Bits, Response, Tied
+from ..threefry_words import StreamKey
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,7 @@ class ArgSpec:
     first: int | None = None
 
     def arguments(self):
-        """(randomizer, key_data, start, first, values, mask)."""
+        """(randomizer, key, start, first, values, mask)."""
         k, key = self.num_values, jax.random.key(self.seed)
         threshold, other = np.uint32(0xA0000000), np.uint32(0x40000000)
         if self.channel != "bits":
@@ -36,7 +37,7 @@ class ArgSpec:
         first = None if self.first is None else jnp.uint32(self.first)
         values = jax.random.randint(jax.random.fold_in(key, 1), (self.num_users,), 0, k, jnp.int32)
         mask = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.9, (self.num_users,))
-        return randomizer, jax.random.key_data(key), start, first, values, mask
+        return randomizer, StreamKey.of(key), start, first, values, mask
 
 
 ARG_SPECS = (

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..threefry_words.ref import UserWords, user_axes, users_words
+from ..threefry_words.ref import StreamKey, UserWords, user_axes, users_words
 
 Tree = Any
 """A pytree of arrays: of users' values, of their reports, of the sums of reports."""
@@ -69,7 +69,7 @@ class Randomizer(Protocol):
 
 def randomize_and_tally_ref(
     randomizer: Randomizer,
-    key_data: jax.Array,
+    key: StreamKey,
     start: jax.Array,
     first: jax.Array | None,
     values: Tree,
@@ -78,14 +78,14 @@ def randomize_and_tally_ref(
     """The tally of the reports of consecutive users; see `randomize_and_tally`."""
     users = lax.iota(jnp.uint32, mask.shape[0])
     users = users if first is None else users + first
-    return randomizer.tally(users_reports(randomizer, key_data, start, users, values), mask)
+    return randomizer.tally(users_reports(randomizer, key, start, users, values), mask)
 
 
 def users_reports(
-    randomizer: Randomizer, key_data: jax.Array, start: jax.Array, users: jax.Array, values: Tree
+    randomizer: Randomizer, key: StreamKey, start: jax.Array, users: jax.Array, values: Tree
 ) -> Tree:
     """The reports of users at any places after the first of a tile, each with words of its own."""
-    words = users_words(key_data, start, users, randomizer.num_words)
+    words = users_words(key, start, users, randomizer.num_words)
 
     def report(words: UserWords, value: Tree) -> Tree:
         return randomizer.from_bits(words if randomizer.lazy_words else words[:], value)

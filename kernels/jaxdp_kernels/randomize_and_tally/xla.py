@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..threefry_words import TILE, threefry_words
-from ..threefry_words.ref import LANES, first_words, users_words
+from ..threefry_words.ref import LANES, StreamKey, first_words, users_words
 from ..threefry_words.xla import FEW_WORDS, stored, threefry_tiles
 from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
 
@@ -14,7 +14,7 @@ _AGAIN = 64  # users whose reports are made anew at a time, where a draft is not
 
 def randomize_and_tally_xla(
     randomizer: Randomizer,
-    key_data: jax.Array,
+    key: StreamKey,
     start: jax.Array,
     first: jax.Array | None,
     values: Tree,
@@ -23,17 +23,17 @@ def randomize_and_tally_xla(
     """The tally of the reports of consecutive users; see `randomize_and_tally`."""
     draft = randomizer.draft
     if draft is None and (randomizer.lazy_words or first is not None):
-        return randomize_and_tally_ref(randomizer, key_data, start, first, values, mask)
+        return randomize_and_tally_ref(randomizer, key, start, first, values, mask)
     size, num_words = mask.shape[0], randomizer.num_words
     made = num_words if draft is None else draft.num_words
     users = lax.iota(jnp.uint32, size)
     users = users if first is None else users + first
     if first is not None:
-        words = first_words(users_words(key_data, start, users, num_words), made)[None]
+        words = first_words(users_words(key, start, users, num_words), made)[None]
     elif size <= LANES or num_words == 1 or (draft is None and num_words <= FEW_WORDS):
-        words = threefry_words(key_data, start, size, num_words)[None, :made]
+        words = threefry_words(key, start, size, num_words)[None, :made]
     else:  # tile by tile, as the words lie in memory
-        words = threefry_tiles(key_data, start, -(-size // TILE), num_words, made)
+        words = threefry_tiles(key, start, -(-size // TILE), num_words, made)
     tiles, _, width = words.shape
 
     def by_tile(leaf: jax.Array) -> jax.Array:
@@ -57,7 +57,7 @@ def randomize_and_tally_xla(
         (places,) = jnp.nonzero(unsure, size=min(_AGAIN, size), fill_value=size)
         rows = jnp.minimum(places, size - 1)
         held = jax.tree.map(lambda leaf: leaf[rows], values)
-        made = users_reports(randomizer, key_data, start, users[rows], held)
+        made = users_reports(randomizer, key, start, users[rows], held)
         added = randomizer.tally(made, places < size)
         return randomizer.merge(total, added), unsure.at[places].set(False, mode="drop")
 

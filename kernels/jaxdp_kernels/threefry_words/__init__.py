@@ -3,4 +3,5 @@
 from .api import IMPLEMENTATIONS as IMPLEMENTATIONS
 from .api import threefry_words as threefry_words
 from .ref import TILE as TILE
+from .ref import StreamKey as StreamKey
 from .ref import UserWords as UserWords

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .._dispatch import pick
-from .ref import TILE
+from .ref import TILE, StreamKey
 from .xla import threefry_words_xla
 
 IMPLEMENTATIONS = {"xla": threefry_words_xla}
@@ -14,13 +14,13 @@ IMPLEMENTATIONS = {"xla": threefry_words_xla}
 
 
 def threefry_words(
-    key_data: jax.Array,
+    key: StreamKey,
     start: jax.Array,
     num_users: int,
     num_words: int,
     implementation: Literal["xla"] | None = None,
 ) -> jax.Array:
-    """The random words of consecutive users in the stream of a threefry2x32 key.
+    """The random words of consecutive users in a stream.
 
     A block of threefry2x32 gives two words, and both are used: users 1,024 apart share a block.
     Word j of user u is half `(u >> 10) & 1` of the block at the 64-bit counter
@@ -29,7 +29,7 @@ def threefry_words(
     interleaved in memory.
 
     Args:
-      key_data: uint32[2], `jax.random.key_data(key)`.
+      key: the stream's, such as `StreamKey.of(jax.random.key(0))`.
       start: uint32[2], the counter `(u >> 11) * num_words * 1024` of the first user u, a multiple
         of 2,048, as (high, low) halves. The counters must not pass 2**64.
       num_users: how many users, static; those of the last tile need not be all.
@@ -45,15 +45,16 @@ def threefry_words(
 
     Example:
       >>> import jax, jax.numpy as jnp
-      >>> data = jax.random.key_data(jax.random.key(0))
-      >>> words = threefry_words(data, jnp.zeros(2, jnp.uint32), num_users=3, num_words=2)
+      >>> key = StreamKey.of(jax.random.key(0))
+      >>> words = threefry_words(key, jnp.zeros(2, jnp.uint32), num_users=3, num_words=2)
       >>> words.shape
       (2, 3)
     """
-    if key_data.shape != (2,) or key_data.dtype != jnp.uint32:
+    data = key.data
+    if data.shape != (2,) or data.dtype != jnp.uint32:
         raise ValueError(
-            f"key_data must be uint32[2], got {key_data.dtype}{list(key_data.shape)}; use "
-            "jax.random.key_data(key) of a threefry2x32 key."
+            f"key.data must be uint32[2], got {data.dtype}{list(data.shape)}; use StreamKey.of of "
+            "a threefry2x32 key."
         )
     if start.shape != (2,) or start.dtype != jnp.uint32:
         raise ValueError(
@@ -64,4 +65,4 @@ def threefry_words(
             "num_users and num_words must be at least 0, their product below 2**33, got "
             f"{num_users} and {num_words}; make the words of fewer users at once."
         )
-    return pick(IMPLEMENTATIONS, implementation)(key_data, start, num_users, num_words)
+    return pick(IMPLEMENTATIONS, implementation)(key, start, num_users, num_words)

@@ -5,6 +5,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from .ref import StreamKey
+
 
 @dataclasses.dataclass(frozen=True)
 class ArgSpec:
@@ -17,11 +19,10 @@ class ArgSpec:
     num_words: int
 
     def arguments(self):
-        """(key_data, start, num_users, num_words)."""
+        """(key, start, num_users, num_words)."""
         counter = self.tile * self.num_words * 1024
         start = jnp.array([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
-        key_data = jax.random.key_data(jax.random.key(self.seed))
-        return key_data, start, self.num_users, self.num_words
+        return StreamKey.of(jax.random.key(self.seed)), start, self.num_users, self.num_words
 
 
 ARG_SPECS = (

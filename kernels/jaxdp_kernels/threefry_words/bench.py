@@ -19,14 +19,14 @@ def cases() -> Iterator[Case]:
         num_words = spec.num_words * spec.num_users
         if num_words < MIN_WORDS:
             continue
-        data, start, *sizes = spec.arguments()
+        stream, start, *sizes = spec.arguments()
         key = jax.random.key(spec.seed)
         yield Case(
             spec.name,
             num_words,
             "word",
             timed(
-                lambda data, at, sizes=sizes: threefry_words(data, at, *sizes).sum(), data, start
+                lambda key, at, sizes=sizes: threefry_words(key, at, *sizes).sum(), stream, start
             ),
             timed(lambda key, shape=shape: jax.random.bits(key, shape).sum(), key),
             "jax.random.bits",

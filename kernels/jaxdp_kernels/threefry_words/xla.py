@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .ref import LANES, TILE, threefry2x32
+from .ref import LANES, TILE, StreamKey
 
 T = TypeVar("T")
 
@@ -17,27 +17,27 @@ FEW_WORDS = 2
 
 
 def threefry_words_xla(
-    key_data: jax.Array, start: jax.Array, num_users: int, num_words: int
+    key: StreamKey, start: jax.Array, num_users: int, num_words: int
 ) -> jax.Array:
     """The words of the first users of consecutive tiles; see `threefry_words`."""
     tiles = -(-num_users // TILE)
     if num_users <= LANES:
         row = lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 0) * np.uint32(LANES)
         offset = row + lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 1)
-        return _blocks(key_data, start, offset)[0]
+        return key.blocks(start, offset)[0]
     if num_words <= FEW_WORDS:  # a choice: what reads concatenated halves is not vectorised
         user = lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 1)
         row = (user >> np.uint32(11)) * np.uint32(num_words)
         row += lax.broadcasted_iota(jnp.uint32, (num_words, num_users), 0)
         offset = (row << np.uint32(10)) | (user & np.uint32(LANES - 1))
-        first, second = _blocks(key_data, start, offset)
+        first, second = key.blocks(start, offset)
         return jnp.where((user & np.uint32(LANES)) == 0, first, second)
-    words = jnp.moveaxis(threefry_tiles(key_data, start, tiles, num_words, num_words), 1, 0)
+    words = jnp.moveaxis(threefry_tiles(key, start, tiles, num_words, num_words), 1, 0)
     return words.reshape(num_words, tiles * TILE)[:, :num_users]
 
 
 def threefry_tiles(
-    key_data: jax.Array, start: jax.Array, tiles: int, num_words: int, num_first: int
+    key: StreamKey, start: jax.Array, tiles: int, num_words: int, num_first: int
 ) -> jax.Array:
     """The first words of the users of consecutive tiles, as they lie in memory.
 
@@ -47,7 +47,7 @@ def threefry_tiles(
     counters that are computed from three indices.)
 
     Args:
-      key_data: uint32[2].
+      key: the stream's.
       start: uint32[2], the counter of the first tile.
       tiles: static.
       num_words: words per user, static.
@@ -61,21 +61,24 @@ def threefry_tiles(
         left_out = lax.iota(jnp.uint32, tiles) * np.uint32((num_words - num_first) * LANES)
         # Stored: fused with the blocks, these would be three indices again.
         offset += lax.optimization_barrier(jnp.repeat(left_out, num_first * LANES))
-    halves = lax.platform_dependent(key_data, start, offset, cpu=_stored_blocks, default=_blocks)
+    halves = lax.platform_dependent(
+        key, start, offset, cpu=_stored_blocks, default=StreamKey.blocks
+    )
     rows = jnp.stack([half.reshape(tiles, num_first, LANES) for half in halves], axis=2)
     return rows.reshape(tiles, num_first, TILE)
 
 
 def _stored_blocks(
-    key_data: jax.Array, start: jax.Array, offset: jax.Array
+    key: StreamKey, start: jax.Array, offset: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """`_blocks`, made once: XLA for CPU has no loop with two results, and would make each alone.
+    """`StreamKey.blocks`, made once.
 
-    The halves are the parts of one array of complex numbers, whose bits nothing computes with.
+    XLA for CPU has no loop with two results, and would make each alone. The halves are the parts of
+    one array of complex numbers, whose bits nothing computes with.
     """
 
     def make() -> jax.Array:
-        halves = _blocks(key_data, start, offset)
+        halves = key.blocks(start, offset)
         return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in halves))
 
     both = stored(make, start)
@@ -100,12 +103,3 @@ def stored(make: Callable[[], T], start: jax.Array) -> T:
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(make))
 
     return lax.cond((start[1] & np.uint32(LANES - 1)) == 0, make, zeros)
-
-
-def _blocks(
-    key_data: jax.Array, start: jax.Array, offset: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Both words of the blocks at counters `start + offset`."""
-    low = start[1] + offset
-    high = start[0] + (low < offset).astype(jnp.uint32)
-    return threefry2x32((key_data[0], key_data[1]), (high, low))
