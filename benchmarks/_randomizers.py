@@ -13,7 +13,7 @@ from jax import lax
 import jaxdp
 from jaxdp import randomizers as lib
 from jaxdp_kernels.standard_normal import standard_normal
-from jaxdp_kernels.threefry_words import threefry_words
+from jaxdp_kernels.threefry_words import StreamKey, threefry_words
 
 from . import _timing
 
@@ -80,15 +80,15 @@ class Setting:
         return self.normals or self.spec.build().num_words
 
     def rows(self, count: int, seed: int) -> np.ndarray:
-        """Values of as many users, or distinct inputs."""
-        rng = np.random.default_rng(seed)
+        """Values of as many users, or distinct inputs; repeated after 2**20."""
+        rng, few = np.random.default_rng(seed), min(count, 2**20)
         if self.bins:
-            return rng.integers(0, self.size, count, dtype=np.int32)
+            return np.resize(rng.integers(0, self.size, few, dtype=np.int32), count)
         if not self.size:
-            return rng.uniform(-1, 1, count).astype(np.float32)
-        vectors = rng.standard_normal((count, self.size), np.float32)
+            return np.resize(rng.uniform(-1, 1, few).astype(np.float32), count)
+        vectors = rng.standard_normal((few, self.size), np.float32)
         norm = np.abs(vectors).sum(1) if self.name == "Laplace" else np.sqrt((vectors**2).sum(1))
-        return vectors * (0.9 / norm)[:, None]
+        return np.resize(vectors * (0.9 / norm)[:, None], (count, self.size))
 
     def users(self, count: int, seed: int) -> jaxdp.Population:
         """A population given one by one."""
@@ -99,7 +99,7 @@ class Setting:
     def histogram(self, count: int, inputs: int, seed: int) -> jaxdp.Population:
         """A population of as many users, given by counts; of distinct inputs where not of bins."""
         distinct = self.size if self.bins else inputs
-        counts = np.bincount(np.arange(count) % distinct, minlength=distinct)
+        counts = count // distinct + (np.arange(distinct) < count % distinct)
         return jaxdp.Population.from_histogram(
             counts, None if self.bins else self.rows(inputs, seed)
         )
@@ -158,11 +158,11 @@ def settings(
 
 
 @functools.partial(jax.jit, static_argnames=("make", "block"))
-def draw(key_data: jax.Array, make: Callable | None, block: int, blocks: jax.Array) -> jax.Array:
+def draw(key: StreamKey, make: Callable | None, block: int, blocks: jax.Array) -> jax.Array:
     """The sum of as many blocks of words, or of what `make` makes of them, and no more."""
 
     def terms(start):
-        words = threefry_words(key_data, start, block, 1)
+        words = threefry_words(key, start, block, 1)
         return words if make is None else make(words)
 
     def add(number, total):
@@ -220,8 +220,8 @@ def per_user(
 def _limit(key, draws: int, num_users: int, normals: bool) -> Callable[[], Any]:
     block = min(_BLOCK, num_users)
     blocks = jnp.int32(draws * num_users // block)
-    make, data = standard_normal if normals else None, jax.random.key_data(key)
-    return lambda: jax.block_until_ready(draw(data, make, block, blocks))
+    make, stream = standard_normal if normals else None, StreamKey.of(key)
+    return lambda: jax.block_until_ready(draw(stream, make, block, blocks))
 
 
 def tallies(

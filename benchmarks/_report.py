@@ -18,6 +18,11 @@ def today() -> str:
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
+def load(path: pathlib.Path) -> dict[str, Any]:
+    """The results in a file."""
+    return json.loads(path.read_text())
+
+
 def save(results: dict[str, Any], path: pathlib.Path) -> None:
     """Writes results as JSON, and beside them, as .md, the tables that the docs include."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +70,9 @@ def rows_table(rows: Rows) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The tables of a throughput run, of the parts that were measured."""
+    """The tables of a run on a device or of one for throughput, of the parts that there are."""
+    if results["benchmark"] == "gpu":
+        return _device(results)
     machine, settings = results["machine"], results["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
@@ -186,3 +193,99 @@ def _amount(value: float | None) -> str:
     if value is None:
         return "not measured"
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def _device(results: dict[str, Any]) -> str:
+    """The tables of a run on a device: what was measured part by part, and the tests."""
+    machine, rows = results["machine"], results["rows"]
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    dates = sorted({row["date"] for row in rows})
+    sources = ", ".join(sorted({row["source"] for row in rows}))
+    when = " to ".join(dict.fromkeys(dates[:1] + dates[-1:]))
+    parts = [
+        f"{when}; {results['device']}; {machine['cpu']}, {machine['cores']} cores; {versions}; "
+        f"code {sources}." + (" Tiny sizes: these times mean nothing." if results["quick"] else "")
+    ]
+    names = list(dict.fromkeys(row["part"] for row in rows))
+    for name in names:
+        measured = [row for row in rows if row["part"] == name and "outcome" not in row]
+        if measured:
+            header = ["time", "limit", "share", "first call", "compiled", "remarks"]
+            cells = [[row["name"], *cells_of(row)] for row in measured]
+            parts.append(_table([name, *header], cells))
+    tests = [row for row in rows if "outcome" in row]
+    return "\n\n".join(parts + (_tests(tests) if tests else [])) + "\n"
+
+
+def cells_of(row: dict[str, Any]) -> list[str]:
+    """What was measured: time, limit, share, first call, compilation, remarks."""
+    return [
+        f"{duration(row['seconds'])} a {row['unit']}" if "seconds" in row else "",
+        f"{duration(row['limit_s'])}, {row['limit']}" if "limit" in row else "",
+        f"{row['share']:.2g}" if "share" in row else "",
+        duration(row["first_s"]) if "first_s" in row else "",
+        f"{row['programs']} in {duration(row['compile_s'])}" if "programs" in row else "",
+        remarks(row),
+    ]
+
+
+def line(row: dict[str, Any]) -> str:
+    """What was measured, in one line."""
+    time, limit, share, first, compiled, said = cells_of(row)
+    share = f"{share} of the limit, {limit}" if share else ""
+    first = f"first call {first}, compiled {compiled}" if first else ""
+    return "; ".join(text for text in (time, share, first, said) if text)
+
+
+def remarks(row: dict[str, Any]) -> str:
+    """What else a row says: whether bits are right, how a solver ended, what went wrong."""
+    found = []
+    if "equal" in row:
+        found.append("the CPU's bits" if row["equal"] else "OTHER BITS than the CPU's")
+    if not row.get("same_bits", True):
+        found.append("OTHER BITS in the second call")
+    if "gap" in row:
+        found.append(f"gap {row['gap']:.1e} after {row['steps']} steps")
+    if row.get("bound"):
+        found.append("at most, too short to tell")
+    for name in ("message", "refused", "reason"):
+        if name in row:
+            found.append(f"refused: {row[name]}" if name == "refused" else row[name])
+    if "error" in row:
+        found.append(f"ERROR {row['error']}")
+    return "; ".join(found).replace("|", "\\|")
+
+
+def is_wrong(row: dict[str, Any]) -> bool:
+    """Whether a row tells of a failure."""
+    right = row.get("equal", True) and row.get("same_bits", True)
+    return not right or "error" in row or row.get("outcome") == "failed"
+
+
+def _tests(rows: list[dict[str, Any]]) -> list[str]:
+    """How many tests passed in each slice, and by name those that failed or were skipped."""
+    outcomes = ("passed", "failed", "skipped")
+    body = []
+    for name in dict.fromkeys(row["part"] for row in rows):
+        mine = [row for row in rows if row["part"] == name]
+        numbers = [
+            sum(row.get("tests", 1) for row in mine if row["outcome"] == o) for o in outcomes
+        ]
+        body.append([name, *map(str, numbers), f"{sum(row['seconds'] for row in mine):.0f}"])
+    parts = [_table(["tests", *outcomes, "seconds"], body)]
+    for outcome in outcomes[1:]:
+        reasons: dict[str, list[str]] = {}
+        for row in rows:
+            if row["outcome"] == outcome:
+                reasons.setdefault(remarks(row), []).append(f"`{row['name']}`")
+        if reasons:
+            lines = [f"* {reason}: {', '.join(names)}" for reason, names in reasons.items()]
+            parts.append(f"{outcome.capitalize()}:\n\n" + "\n".join(lines))
+    return parts
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a readable unit."""
+    units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
+    size, unit = next((u for u in units if seconds >= u[0]), units[-1])
+    return f"{seconds / size:.3g} {unit}"

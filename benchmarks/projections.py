@@ -28,18 +28,10 @@ TOL = 1e-6
 
 def polytope() -> Rows:
     """A batch of points onto A·B₁ and A·Simplex, A of 256 × 4096, to gap ≤ 1e-6·‖y‖²."""
-    rng = np.random.default_rng(0)
-    normal = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
-    prefix = np.tril(np.ones((ROWS, ROWS), np.float32)).repeat(COLUMNS // ROWS, axis=1)
-    histograms = rng.dirichlet(np.full(COLUMNS, 0.01), POINTS).astype(np.float32)
     rows = []
-    for name, a, scale in (
-        ("normal, noise 1", normal, 1.0),
-        ("normal, noise 0.1", normal, 0.1),
-        ("prefix sums, noise 1", prefix, 1.0),
-    ):
-        noise = scale * rng.standard_normal((POINTS, ROWS)).astype(np.float32)
-        y, a = jnp.asarray(histograms @ a.T + noise), jnp.asarray(a)
+    for matrix, scale in (("normal", 1.0), ("normal", 0.1), ("prefix sums", 1.0)):
+        name = f"{matrix}, noise {scale:g}"
+        y, a = polytope_problem(matrix, scale, POINTS, ROWS, COLUMNS)
         for project in (projections.symmetric_polytope, projections.hull):
             found, seconds, _ = timed(lambda p=project, y=y, a=a: p(y, a, tol=TOL))
             rows.append(
@@ -55,6 +47,30 @@ def polytope() -> Rows:
                 }
             )
     return rows
+
+
+def polytope_problem(
+    matrix: str, noise: float, points: int, rows: int, columns: int
+) -> tuple[jax.Array, jax.Array]:
+    """Noisy answers of random histograms, and the queries.
+
+    Args:
+      matrix: of the queries, "normal" or "prefix sums".
+      noise: standard deviation of the noise.
+      points: how many answers.
+      rows: queries of each.
+      columns: bins of a histogram, a multiple of `rows`.
+
+    Returns:
+      float32[points, rows], the answers, and float32[rows, columns].
+    """
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((rows, columns)).astype(np.float32)
+    if matrix == "prefix sums":
+        a = np.tril(np.ones((rows, rows), np.float32)).repeat(columns // rows, axis=1)
+    histograms = rng.dirichlet(np.full(columns, 0.01), points).astype(np.float32)
+    y = histograms @ a.T + np.float32(noise) * rng.standard_normal((points, rows), np.float32)
+    return jnp.asarray(y), jnp.asarray(a)
 
 
 def _worst(gap, y) -> str:
@@ -84,13 +100,10 @@ def _against_cvxpy(project, y, a, ours: float) -> str:
 
 def correlation() -> Rows:
     """The nearest correlation matrix, float64."""
-    rng = np.random.default_rng(0)
     rows = []
     with jax.enable_x64(True):
         for n, noise in ((64, 1.0), (256, 1.0), (1024, 0.1), (1024, 1.0)):
-            unit = rng.standard_normal((n, n))
-            unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-            x = unit @ unit.T + noise * rng.standard_normal((n, n))
+            x = noisy_similarities(n, noise)
             found, seconds, _ = timed(lambda x=x: projections.correlation(x))
             rows.append(
                 {
@@ -103,6 +116,14 @@ def correlation() -> Rows:
                 }
             )
     return rows
+
+
+def noisy_similarities(n: int, noise: float) -> np.ndarray:
+    """Products of n random unit vectors, and normal noise; float64[n, n]."""
+    rng = np.random.default_rng(0)
+    unit = rng.standard_normal((n, n))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    return unit @ unit.T + noise * rng.standard_normal((n, n))
 
 
 def _conic_correlation(x, point, ours: float) -> dict[str, str]:

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     full = Sizes(users=options.users, repeats=options.repeats)
     parts = (options.only,) if options.only else PARTS
-    results = measure(QUICK if options.quick else full, parts=parts)
+    results = measure(QUICK if options.quick else full, parts)
     print(_report.markdown(results))
     if options.out or not options.only:
         _report.save(results, options.out or _report.RESULTS / f"{results['date']}-cpu.json")
@@ -102,16 +102,12 @@ def _power_of_two(text: str) -> int:
     return value
 
 
-def measure(
-    sizes: Sizes, *, parts: Sequence[str] = ("krr", "kernels"), rivals: bool = True
-) -> dict[str, Any]:
+def measure(sizes: Sizes, parts: Sequence[str]) -> dict[str, Any]:
     """All measurements of one run.
 
     Args:
       sizes: how much to measure.
       parts: of `PARTS`: `KRR` by several means, every randomizer, every exact tally, the kernels.
-      rivals: whether to time what runs in Python and NumPy too, and to judge the aims, which are
-        set for a CPU.
 
     Returns:
       A dict of plain values, the JSON; a part that was left out has no entry.
@@ -130,7 +126,7 @@ def measure(
         },
     }
     if "krr" in parts:
-        results["end_to_end"] = _end_to_end(sizes, rivals)
+        results["end_to_end"] = _end_to_end(sizes)
         results["tally"] = tally(sizes.trials, min(sizes.repeats, 5))
     if "randomizers" in parts:
         settings = _randomizers.settings(sizes.num_bins, sizes.dims, sizes.names)
@@ -144,25 +140,24 @@ def measure(
         )
     if "kernels" in parts:
         results["kernels"] = kernels(sizes.repeats, sizes.users)
-    results["aims"] = aims(results) if rivals else []
+    results["aims"] = aims(results)
     return results
 
 
-def _end_to_end(sizes: Sizes, rivals: bool) -> list[dict[str, Any]]:
+def _end_to_end(sizes: Sizes) -> list[dict[str, Any]]:
     """`KRR` from the words to the estimate, for each k, by all means."""
     rows = []
     for k in sizes.num_values:
         spec = KRR(num_values=k, epsilon=EPSILON)
         values = np.random.default_rng(k).integers(0, k, sizes.users, dtype=np.int32)
-        times = _timing.interleave(candidates(spec, values, rivals), sizes.repeats)
+        times = _timing.interleave(candidates(spec, values), sizes.repeats)
         rows += [_row(name, k, sizes.users, time) for name, time in times.items()]
-        if rivals:
-            few = values[: sizes.loop_users].tolist()
-            rows += _loops(spec, few, min(sizes.repeats, 3))
+        few = values[: sizes.loop_users].tolist()
+        rows += _loops(spec, few, min(sizes.repeats, 3))
     return rows
 
 
-def candidates(spec: KRR, values: np.ndarray, rivals: bool) -> dict[str, Callable[[], Any]]:
+def candidates(spec: KRR, values: np.ndarray) -> dict[str, Callable[[], Any]]:
     """What is timed over the same users, by name; each call ends with the estimate on the host."""
     k, users = spec.num_values, values.size
     key = jax.random.key(1)
@@ -185,10 +180,9 @@ def candidates(spec: KRR, values: np.ndarray, rivals: bool) -> dict[str, Callabl
     found |= {name: ours(pop) for name, pop in zip(OURS, populations, strict=True)}
     found["jax.random, one word"] = on_jax(True)
     found["jax.random, uniform and randint"] = on_jax(False)
-    if rivals:
-        threads = os.cpu_count() or 1
-        found["NumPy"] = lambda: _rivals.numpy_krr(spec, values, 1)
-        found["NumPy, a thread a core"] = lambda: _rivals.numpy_krr(spec, values, 1, threads)
+    threads = os.cpu_count() or 1
+    found["NumPy"] = lambda: _rivals.numpy_krr(spec, values, 1)
+    found["NumPy, a thread a core"] = lambda: _rivals.numpy_krr(spec, values, 1, threads)
     return found
 
 
@@ -211,12 +205,17 @@ def _loops(spec: KRR, values: list[int], repeats: int) -> list[dict[str, Any]]:
     return [rows[name] for name in _rivals.LOOPS]
 
 
-def tally(trials: int, repeats: int, num_values: int = 1024) -> dict[str, Any]:
-    """Milliseconds a trial of `simulate` by tallies, with 10^12 users."""
+def many_users(num_values: int) -> jaxdp.Population:
+    """10^12 users, v + 1 of value v for each of value 0."""
     weights = np.arange(1, num_values + 1)
     counts = 10**12 * weights // weights.sum()
     counts[-1] += 10**12 - counts.sum()
-    population = jaxdp.Population.from_histogram(counts)
+    return jaxdp.Population.from_histogram(counts)
+
+
+def tally(trials: int, repeats: int, num_values: int = 1024) -> dict[str, Any]:
+    """Milliseconds a trial of `simulate` by tallies, with 10^12 users."""
+    population = many_users(num_values)
     spec, key = KRR(num_values=num_values, epsilon=EPSILON), jax.random.key(2)
 
     def batch():

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import _randomizers, _report, _rivals, _timing, gpu, startup, throughput
+from benchmarks import _randomizers, _report, _rivals, _timing, startup, throughput
 from jaxdp import randomizers
 from jaxdp.random import Count, words
 from jaxdp.randomizers import KRR
@@ -21,7 +21,6 @@ from jaxdp_kernels.threefry_words import StreamKey
 from tests import stats
 
 USERS = 2**14
-TALLY = {"users": 1, "num_values": 2, "trials": 1, "median_ms": 1.0, "min_ms": 1.0}
 RESULTS = sorted(_report.RESULTS.glob("*.json"))
 
 
@@ -215,49 +214,3 @@ def test_published_tables_are_those_of_the_json(path):
 
 def test_there_are_published_results():
     assert RESULTS
-
-
-def test_no_gpu_is_said_plainly(capsys):
-    if jax.devices()[0].platform == "gpu":
-        pytest.skip("there is a GPU")
-    assert gpu.main([]) == 2
-    assert "no GPU" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_gpu_script_runs_end_to_end(tmp_path, monkeypatch):
-    operations = ("randomize_and_tally", "threefry_words")
-    for script in (gpu, throughput):
-        monkeypatch.setattr(script, "OPERATIONS", operations)
-    monkeypatch.setattr(throughput, "tally", lambda trials, repeats: TALLY)
-    path = tmp_path / "gpu.json"
-    tests = "kernels/jaxdp_kernels/threefry_words/api.py"
-    options = ["--allow-cpu", "--quick", "--tests", tests, "--out", str(path)]
-    assert gpu.main(options) == 0
-    results = json.loads(path.read_text())
-    assert results["suite"]["exit_code"] == 0
-    assert "passed" in results["suite"]["summary"]
-    checks = results["kernel_checks"]
-    assert {check["kernel"] for check in checks} == set(operations)
-    assert all(check["equal"] for check in checks if check["implementation"] == "xla")
-    assert {row["kernel"] for row in results["kernels"]} == set(operations)
-    assert {row["name"] for row in results["end_to_end"]} >= set(throughput.OURS)
-
-
-def test_a_wrong_kernel_is_seen():
-    right = (np.arange(3), np.array([1.0, 1e6], np.float32))
-    assert gpu._equal(right, (np.arange(3), np.array([1.5, 1e6], np.float32)))
-    assert not gpu._equal(right, (np.arange(3), np.array([1.0, 1e6 + 20], np.float32)))
-    assert not gpu._equal(right, (np.arange(1, 4), right[1]))
-    assert not gpu._equal(right, (np.arange(3), right[1].astype(np.float64)))
-
-
-@pytest.mark.slow
-def test_gpu_script_fails_with_the_suite(tmp_path, monkeypatch):
-    suite = {"platforms": "cpu", "exit_code": 1, "summary": "1 failed"}
-    monkeypatch.setattr(gpu, "run_suite", lambda tests, cpu: suite)
-    monkeypatch.setattr(gpu, "check_kernels", lambda specs: [])
-    monkeypatch.setattr(throughput, "kernels", lambda repeats, most: [])
-    monkeypatch.setattr(throughput, "tally", lambda trials, repeats: TALLY)
-    options = ["--allow-cpu", "--quick", "--out", str(tmp_path / "gpu.json")]
-    assert gpu.main(options) == 1
