@@ -25,6 +25,7 @@ class Config:
     mesh: jax.sharding.Mesh | None
     block_size: int | None
     rounds: int = 20
+    platform: str = "cpu"
     want_counts: bool = False
     trial_batch: int | None = None
 
@@ -77,7 +78,7 @@ def configure(
             f"method='tally' needs the law of the tally, which {type(lawless[0]).__name__} does "
             "not have; use method='per_user'."
         )
-    num_words = max((round.num_words for round in played), default=1)
+    device = None if mesh is None else mesh.devices.flat[0].platform
     check_block_size(block_size)
     check_choice("rounds", rounds, (13, 20))
     chosen = str(method)
@@ -86,8 +87,15 @@ def configure(
         cheaper = cost.tally < cost.per_user
         chosen = "tally" if cheaper and math.isfinite(cost.tally) else "per_user"
     if chosen == "per_user" and not is_traced(population.size):
-        check_num_users(population.num_users, num_words, block_size)
-    return Config(chosen, mesh, block_size, int(rounds))
+        check_num_users(population.num_users, played, block_size, device or work.platform)
+    return Config(chosen, mesh, block_size, int(rounds), device or work.platform)
+
+
+def bounded(population: Population, config: Config) -> Population:
+    """The population as programs take it: on accelerators with a bound on the number of users."""
+    if config.platform == "cpu" or config.method == "tally":
+        return population
+    return Population(population.source.bounded())
 
 
 def default_batch(params: Params[Any], population: Population, config: Config) -> int:

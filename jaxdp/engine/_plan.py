@@ -1,16 +1,29 @@
-"""How one round's users are cut into blocks."""
+"""How one round's users are cut into blocks, as it suits the platform.
+
+A CPU is quickest on blocks that stay in its caches, and runs any number of them: of users who are
+made on the fly one program serves any number. On an accelerator a block must keep 270,000 threads
+busy for longer than the launch of its kernels takes, and a loop whose length the compiler does not
+know sends its condition to the host each time: there `Source.bounded` tells it.
+"""
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._contract import Round
 from ..population import Population
 from ..random import TILE, Count
 
-WORDS_PER_BLOCK = 2**20
+_CPU_WORDS = 2**20  # words of a block of given users; a 64th of users made on the fly
+_WORDS = 2**24  # on accelerators, for as few users as
+_USERS = 2**20  # while they have no more words than
+_MOST_WORDS = 2**27
+_LAZY_WORDS = 16  # what a user reads of words that are made one at a time, roughly
 _MOST_TILED_WORDS = 2**24  # words of a tile of users; of more words, blocks are smaller
 
 
@@ -20,25 +33,32 @@ class Plan:
 
     Attributes:
       block: users in the compiled body, static.
-      rows: users of one device's share of an array, static; None when users are made on the fly.
+      share: users of one device, static; None where the program serves any number of users.
       tiled: whether every block begins at a multiple of 2,048 users, static.
+      wide: whether blocks are for a machine of many threads, static.
     """
 
     block: int
-    rows: int | None
+    share: int | None
     tiled: bool
+    wide: bool = False
+
+    @property
+    def implementation(self) -> Literal["xla", "wide"]:
+        """Of `jaxdp_kernels.randomize_and_tally`."""
+        return "wide" if self.wide else "xla"
 
     def num_blocks(self, population: Population, num_devices: int) -> jax.Array | int:
-        """Blocks a device runs; traced where the number of users is."""
-        if self.rows is not None:
-            return -(-self.rows // self.block)
+        """Blocks a device runs; traced where the program serves any number of users."""
+        if self.share is not None:
+            return -(-self.share // self.block)
         whole = _divide_up(population.size, self.block)
         return (whole + np.int32(num_devices - 1)) // np.int32(num_devices)
 
     def device_start(self, device: jax.Array, num_blocks: jax.Array | int) -> Count:
         """The first user of a device."""
-        if self.rows is not None:
-            return Count.of(device).times(self.rows)
+        if self.share is not None:
+            return Count.of(device).times(self.share)
         blocks = Count.of(device).times(jnp.asarray(num_blocks, jnp.int32).astype(jnp.uint32))
         return blocks.times(self.block)
 
@@ -51,9 +71,9 @@ class Plan:
           first: Count[], the device's first user.
         """
         left = _clip(population.size - start, self.block)
-        if self.rows is None or self.rows % self.block == 0:
+        if self.share is None or self.share % self.block == 0:
             return left
-        return jnp.minimum(left, _clip(first + Count.of(self.rows) - start, self.block))
+        return jnp.minimum(left, _clip(first + Count.of(self.share) - start, self.block))
 
 
 def _clip(count: Count, high: int) -> jax.Array:
@@ -72,45 +92,54 @@ def _divide_up(size: Count, by: int) -> jax.Array:
 
 def make_plan(
     population: Population,
-    num_words: int,
+    round: Round[Any],
     num_devices: int,
     block_size: int | None,
+    platform: str,
 ) -> Plan:
     """The plan of a round.
 
     Args:
       population: the users.
-      num_words: words per user.
+      round: what they run.
       num_devices: devices the users are split over.
-      block_size: users in a block, or None for the default: as many as 2**20 words serve for
-        arrays, and 2**14 for users made on the fly, which compile once for any number of them.
+      block_size: users in a block, or None for the platform's.
+      platform: "cpu", "gpu" or "tpu".
     """
-    rows = population.source.rows
-    block = block_size or _default_block(num_words, rows is not None)
-    if rows is None:
-        return Plan(block, None, block % TILE == 0)
-    share = -(-rows // num_devices)
+    source = population.source
+    block = block_size or _default_block(round, source.rows is not None, platform)
+    if source.most is None:
+        return Plan(block, None, block % TILE == 0, platform != "cpu")
+    share = -(-source.most // num_devices)
     if num_devices > 1:
         share = -(-share // TILE) * TILE  # so that each device's users begin with a tile
-    num_blocks = -(-share // block)
+    num_blocks = max(-(-share // block), 1)
     # As many blocks as are needed, but of equal size: the last one is then nearly full.
-    even = -(-share // num_blocks)
+    even = max(-(-share // num_blocks), 1)
     unit = TILE if even > TILE else 1
     block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)
-    return Plan(block, share, share <= block or block % TILE == 0)
+    return Plan(block, share, share <= block or block % TILE == 0, platform != "cpu")
 
 
-def _default_block(num_words: int, given: bool) -> int:
-    """Users in a block by default: fewer of those that are made on the fly."""
-    words = WORDS_PER_BLOCK if given else WORDS_PER_BLOCK // 64
-    block = max(2 ** (max(words // max(num_words, 1), 1).bit_length() - 1), 2**4)
+def _default_block(round: Round[Any], given: bool, platform: str) -> int:
+    """Users in a block by default, a power of two."""
+    num_words = round.num_words if round.draft is None else round.draft.num_words
+    if platform == "cpu":
+        words, fewest = _CPU_WORDS if given else _CPU_WORDS // 64, 2**4
+    else:
+        num_words = min(num_words, _LAZY_WORDS) if round.lazy_words else num_words
+        words, fewest = _WORDS, min(_USERS, _MOST_WORDS // max(num_words, 1))
+    block = max(words // max(num_words, 1), fewest, 2**4)
+    block = 2 ** (block.bit_length() - 1)
     return max(block, TILE) if TILE * num_words <= _MOST_TILED_WORDS else block
 
 
-def check_num_users(num_users: int, num_words: int, block_size: int | None) -> None:
+def check_num_users(
+    num_users: int, rounds: Sequence[Round[Any]], block_size: int | None, platform: str
+) -> None:
     """Raises ValueError where users are too many to be visited block by block."""
-    block = block_size or _default_block(num_words, given=False)
-    most = 2**30 * block  # blocks are counted by an int32
+    blocks = [block_size or _default_block(round, False, platform) for round in rounds]
+    most = 2**30 * min(blocks, default=2**14)  # blocks are counted by an int32
     if num_users > most:
         raise ValueError(
             f"method='per_user' would visit {num_users} users one by one, which is more than "

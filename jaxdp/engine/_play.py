@@ -63,7 +63,7 @@ def _collect(
         assert law is not None, "checked by `configure`"
         return _draw_tally(round, law, users, stream(Stream.TALLY), config)
     words = StreamKey.of(stream(Stream.ROUND), config.rounds)
-    return stream_tally(round, users, words, mesh=config.mesh, block_size=config.block_size)
+    return stream_tally(round, users, words, config=config)
 
 
 def _draw_tally(
@@ -106,8 +106,7 @@ def _true_counts(users: Population, config: Config) -> Count:
         Census(source.num_values or 1),
         Population(source),
         StreamKey.of(jax.random.key(0)),
-        mesh=config.mesh,
-        block_size=None,
+        config=dataclasses.replace(config, block_size=None),
     )
 
 

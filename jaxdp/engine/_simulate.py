@@ -16,7 +16,16 @@ from jax.custom_derivatives import SymbolicZero
 from .._contract import Params, Runnable
 from .._spec import check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
-from ._config import Config, Method, Rounds, build_params, configure, default_batch, prepare
+from ._config import (
+    Config,
+    Method,
+    Rounds,
+    bounded,
+    build_params,
+    configure,
+    default_batch,
+    prepare,
+)
 from ._play import play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
@@ -79,6 +88,7 @@ def run(
     """
     params = prepare(protocol, population, key)
     config = configure(params, population, method, mesh, block_size, rounds)
+    population = bounded(population, config)
     if _inside_transformation(params, population, key):  # compiled, also under a bare vmap
         if not params.traceable:
             raise TypeError(
@@ -124,7 +134,7 @@ def outcome(
     """
     params = prepare(protocol, population, key)
     config = configure(params, population, method, mesh, block_size, rounds)
-    return _play_once(params, population, key, config)[0]
+    return _play_once(params, bounded(population, config), key, config)[0]
 
 
 def simulate(
@@ -187,6 +197,7 @@ def simulate(
             "jax.vmap(lambda k: jaxdp.run(protocol, population, k))(keys)."
         )
     config = configure(params, population, method, mesh, block_size, rounds)
+    population = bounded(population, config)
     source = population.source
     if truth is None:
         truth = "population" if isinstance(source, DistributionSource) else "sample"

@@ -1,6 +1,7 @@
 """One round over all users: words, reports, tallies, merged exactly."""
 
-from typing import TypeVar
+import functools
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +15,20 @@ from .._contract import Round, TallyLaw, params, static
 from ..population import Population
 from ..random import TILE, Count, histogram, merge
 from ..random._words import tile_start
+from ._config import Config
 from ._plan import Plan, make_plan
 
 T = TypeVar("T")
+
+_MOST_PLACES = 2**16  # blocks whose beginnings are made at once
+
+
+class _Place(NamedTuple):
+    """Where a block lies: its first user, the counter of its first word, how many users count."""
+
+    start: Count
+    counter: jax.Array
+    left: jax.Array
 
 
 def stream_tally(
@@ -24,8 +36,7 @@ def stream_tally(
     users: Population,
     key: StreamKey,
     *,
-    mesh: jax.sharding.Mesh | None,
-    block_size: int | None,
+    config: Config,
 ) -> T:
     """The tally of one round, user by user.
 
@@ -33,20 +44,19 @@ def stream_tally(
       round: what the users run.
       users: the users, bound to the trial.
       key: the round's stream.
-      mesh: devices to split the users over, along all its axes; None for one device.
-      block_size: users in a block; None for the default.
+      config: says over which devices users are split, along all axes of a mesh, and the blocks.
 
     Returns:
       The tally: the same bits whatever the mesh and the blocks.
     """
     with jax.enable_x64(False):  # the same program for callers of either precision
+        mesh = config.mesh
         num_devices = 1 if mesh is None else mesh.size
         shapes = jax.eval_shape(_tally_of_nobody, round, users, key)
         zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        made = round.num_words if round.draft is None else round.draft.num_words
-        plan = make_plan(users, made, num_devices, block_size)
-        if plan.rows is not None:
-            users = Population(users.source.spread(plan.rows * num_devices))
+        plan = make_plan(users, round, num_devices, config.block_size, config.platform)
+        if plan.share is not None:
+            users = Population(users.source.spread(plan.share * num_devices))
         num_blocks = plan.num_blocks(users, num_devices)
         if mesh is None:
             return _device_tally(round, users, key, zero, num_blocks, jnp.uint32(0), plan)
@@ -56,32 +66,40 @@ def stream_tally(
 def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
     """The tally of one device's users."""
     first = plan.device_start(device, num_blocks)
-    read = users.source.reader(plan.block, first, plan.tiled)
+    read = users.source.reader(plan.block, first, plan.tiled, plan.wide)
     row = lax.iota(jnp.uint32, plan.block)
 
-    def step(number, total):
+    def place(number: jax.Array) -> _Place:
         start = first + Count.of(jnp.asarray(number, jnp.int32)).times(plan.block)
-        values, members = read(start)
-        mask = members & (row < plan.users_left(start, users, first))
-        return merge(total, _block_tally(round, key, start, values, mask, plan.tiled))
+        left = plan.users_left(start, users, first)
+        return _Place(start, tile_start(start, round.num_words), left)
 
-    return lax.fori_loop(0, num_blocks, step, zero)
+    def step(total: T, at: _Place) -> T:
+        values, members = read(at.start)
+        return merge(total, _block_tally(round, key, at, values, members & (row < at.left), plan))
+
+    if isinstance(num_blocks, int) and num_blocks <= _MOST_PLACES:
+        # On an accelerator each number that a step computes is a kernel; these are made before.
+        places = jax.vmap(place)(lax.iota(jnp.int32, num_blocks))
+        return lax.scan(lambda total, at: (step(total, at), None), zero, places)[0]
+    return lax.fori_loop(0, num_blocks, lambda number, total: step(total, place(number)), zero)
 
 
-def _block_tally(round: Round[T], key: StreamKey, start: Count, values, mask, tiled: bool) -> T:
-    """The tally of consecutive users from `start` on: by the platform's kernel, or the default."""
+def _block_tally(round: Round[T], key: StreamKey, at: _Place, values, mask, plan: Plan) -> T:
+    """The tally of a block's users: by the platform's kernel, or the default."""
     arguments = (
         round,
         key,
-        tile_start(start, round.num_words),
-        None if tiled else start.lo & np.uint32(TILE - 1),
+        at.counter,
+        None if plan.tiled else at.start.lo & np.uint32(TILE - 1),
         values,
         mask,
     )
     kernels = round.kernels.tally
+    default = functools.partial(randomize_and_tally, implementation=plan.implementation)
     if not kernels:
-        return randomize_and_tally(*arguments)
-    return lax.platform_dependent(*arguments, default=randomize_and_tally, **kernels)
+        return default(*arguments)
+    return lax.platform_dependent(*arguments, default=default, **kernels)
 
 
 def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh):
@@ -111,7 +129,8 @@ def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh):
 def _tally_of_nobody(round, users, key):
     """A tally of 16 users who do not count: for its structure."""
     values = users.source.at(Count.of(lax.iota(jnp.uint32, 16)))
-    return _block_tally(round, key, Count.zeros(), values, jnp.zeros(16, bool), False)
+    at = _Place(Count.zeros(), jnp.zeros(2, jnp.uint32), jnp.uint32(0))
+    return _block_tally(round, key, at, values, jnp.zeros(16, bool), Plan(16, None, False))
 
 
 @params

@@ -41,6 +41,13 @@ class _Derived(Source):
     def bind(self, key: jax.Array) -> "_Derived":
         return dataclasses.replace(self, base=self.base.bind(key))
 
+    def bounded(self) -> Self:
+        return dataclasses.replace(self, base=self.base.bounded())
+
+    @property
+    def most(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.most
+
     @property
     def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.base.size
@@ -71,8 +78,8 @@ class _Assigned(_Derived):
         word = words_at(stream(self.key, Stream.ASSIGN), users, 1)[0]
         return self.base.members(users) & self._joins(word)
 
-    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
-        base, key = self.base.reader(size, first, tiled), stream(self.key, Stream.ASSIGN)
+    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
+        base, key = self.base.reader(size, first, tiled, wide), stream(self.key, Stream.ASSIGN)
 
         def read(start: Count) -> tuple[Tree, jax.Array]:
             values, mask = base(start)
@@ -151,6 +158,10 @@ class PairSource(_Derived):
     def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Number of pairs."""
         return self.base.size >> 1
+
+    @property
+    def most(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None if self.base.most is None else -(-self.base.most // 2)
 
     @property
     def num_values(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -10,7 +10,7 @@ import numpy as np
 from .._spec import Tree, by_largest_remainders
 from .._x64 import compiled_in_float64
 from ..random import AliasTable, Count, Stream, alias_table, multinomial, stream, words, words_at
-from ._source import Reader, Source, values_of
+from ._source import Reader, Source, next_above, values_of
 
 _COARSE, _FINE = 32, 62  # bits of the realised probabilities; Counts hold weights of 62 bits
 _UNNOTICED = 1e-6
@@ -31,6 +31,7 @@ class DistributionSource(Source):
       size: Count[].
       values: what the bins stand for, a pytree of arrays with k rows; None for the bins.
       key: the trial's key; None while unbound.
+      most: a bound of the size that programs may rely on, static; None for any size.
     """
 
     weights: Count
@@ -38,6 +39,7 @@ class DistributionSource(Source):
     size: Count
     values: Tree = None
     key: jax.Array | None = None
+    most: int | None = dataclasses.field(default=None, metadata={"static": True})
 
     is_random = True
 
@@ -60,6 +62,9 @@ class DistributionSource(Source):
     def bind(self, key: jax.Array) -> "DistributionSource":
         return dataclasses.replace(self, key=key)
 
+    def bounded(self) -> "DistributionSource":
+        return dataclasses.replace(self, most=next_above(self.size))
+
     def stream(self, name: int) -> jax.Array:
         """One stream of the trial, or an error that says how to bind the population to one."""
         if self.key is None:
@@ -75,8 +80,8 @@ class DistributionSource(Source):
 
         return self._value(word)
 
-    def reader(self, size: int, first: Count, tiled: bool) -> Reader:
-        del first
+    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
+        del first, wide
 
         def read(start: Count) -> tuple[Tree, jax.Array]:
             def word(name: Stream) -> jax.Array:

@@ -7,6 +7,8 @@ from jaxtyping import Array, Bool, Int, Shaped
 
 from ._count import Count
 
+_FEWEST = 2**6  # users whose numbers are summed as one; of fewer, the halves are
+
 
 def everyone(reports: jax.Array, mask: Bool[Array, " n"] | None) -> Bool[Array, " n"]:
     """The mask, or one of all reports, whose first axis is that of the users."""
@@ -63,13 +65,6 @@ def sum_integers(
       3221225472
     """
     counted = everyone(numbers, mask)
-    if numbers.shape[0] * bound >= 2**31 and numbers.shape[0] > 2**15:
-        half = numbers.shape[0] // 2  # 2**15 limbs of 16 bits add up below 2**31
-        parts = (slice(None, half), slice(half, None))
-        first, second = (
-            sum_integers(numbers[p], bound, counted[p], users_last=users_last) for p in parts
-        )
-        return first + second
     if users_last:
         numbers, axis = jnp.moveaxis(numbers, 0, -1), -1
     else:
@@ -77,9 +72,23 @@ def sum_integers(
     terms = jnp.where(counted, numbers.astype(jnp.int32), 0)
     if terms.shape[axis] * bound < 2**31:
         return Count.of(jnp.sum(terms, axis=axis, dtype=jnp.int32))
-    high = jnp.sum(terms >> np.int32(16), axis=axis, dtype=jnp.int32)
-    low = jnp.sum(terms & np.int32(0xFFFF), axis=axis, dtype=jnp.int32)
-    return Count.of(high).times(2**16) + Count.of(low)
+    # Rows of so many users that their sum fits into 32 bits; or the sums of both of their halves.
+    row = 2 ** ((2**31 // (bound + 1)).bit_length() - 1)
+    if row >= _FEWEST:
+        return Count.of(_row_sums(terms, row, axis)).sum(axis)
+    high = Count.of(_row_sums(terms >> np.int32(16), 2**15, axis)).sum(axis)
+    return high.times(2**16) + Count.of(_row_sums(terms & np.int32(0xFFFF), 2**15, axis)).sum(axis)
+
+
+def _row_sums(terms: jax.Array, row: int, axis: int) -> jax.Array:
+    """The sums of the terms along an axis, the first or the last, a row at a time."""
+    rows = -(-terms.shape[axis] // row)
+    padding = [(0, 0)] * terms.ndim
+    padding[axis] = (0, rows * row - terms.shape[axis])
+    shape = list(terms.shape)
+    shape[axis : axis + 1 or None] = [rows, row]
+    within = -1 if axis == -1 else 1
+    return jnp.sum(jnp.pad(terms, padding).reshape(shape), axis=within, dtype=jnp.int32)
 
 
 def sum_squares(

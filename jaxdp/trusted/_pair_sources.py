@@ -44,6 +44,11 @@ class EveryPairSource(PairSource):
         n = self.base.size  # below 2**32
         return n.times(n.lo - np.uint32(1)) >> 1
 
+    @property
+    def most(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        n = self.base.most
+        return None if n is None else n * (n - 1) // 2
+
     def at(self, users: Count) -> tuple[Tree, Tree]:
         return tuple(self.base.at(player) for player in _players(users, self.base.size))
 

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxdp
@@ -89,9 +90,9 @@ def in_blocks(key: jax.Array, faulty: bool) -> Verdict:
         return of_report(estimate_epsilon(faults.Lawless(krr), key, 10_000, **options))
     right = _stream._block_tally
 
-    def first_block(round, key, start, values, mask, tiled):
-        del start
-        return right(round, key, Count.zeros(), values, mask, tiled)
+    def first_block(round, key, at, values, mask, plan):
+        first = at._replace(start=Count.zeros(), counter=jnp.zeros(2, jnp.uint32))
+        return right(round, key, first, values, mask, plan)
 
     with mock.patch.object(_stream, "_block_tally", first_block):
         repeated = faults.InRepeatedBlocks(krr)

@@ -8,10 +8,22 @@ import pytest
 from hypothesis import strategies as st
 
 import jaxdp
+from jaxdp.engine import params, static
 from jaxdp.engine._plan import make_plan
 from jaxdp.random import TILE, Count
 from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
 from tests.marks import slow
+
+
+@params
+class Words(Visits):
+    """Reads as many words as it says."""
+
+    number: int = static(default=1)
+
+    @property
+    def num_words(self) -> int:
+        return self.number
 
 
 @hypothesis.settings(max_examples=60)
@@ -21,14 +33,17 @@ from tests.marks import slow
     given=st.booleans(),
     num_words=st.sampled_from([1, 2**7, 2**16, 2**20]),
     block_size=st.sampled_from([None, 2**4, 2**6, 2**12, 2**14]),
+    platform=st.sampled_from(["cpu", "gpu"]),
 )
-def test_every_user_once(n, devices, given, num_words, block_size):
+def test_every_user_once(n, devices, given, num_words, block_size, platform):
     """The rows that a device reads and does not mask, over all blocks and devices."""
     if given:
         population = jaxdp.Population.from_values(np.zeros(n, np.int32), num_values=1)
     else:
         population = jaxdp.Population.from_histogram([n])
-    plan = make_plan(population, num_words, devices, block_size)
+        if platform == "gpu":
+            population = jaxdp.Population(population.source.bounded())
+    plan = make_plan(population, Words(number=num_words), devices, block_size, platform)
     blocks = int(plan.num_blocks(population, devices))
     visited = np.zeros(n, int)
     for device in range(devices):
@@ -66,7 +81,7 @@ def test_every_user_once_in_the_engine(n, devices, block_size, kind, key):
 
 def test_number_of_blocks_beyond_32_bits_of_users():
     population = jaxdp.Population.from_histogram([2**40 + 1, 2**41])
-    plan = make_plan(population, 1, 8, None)
+    plan = make_plan(population, Words(number=1), 8, None, "cpu")
     assert int(plan.num_blocks(population, 8)) == -(-(2**40 + 2**41 + 1) // plan.block // 8)
     start = plan.device_start(jnp.uint32(7), plan.num_blocks(population, 8))
     assert int(start) == 7 * int(plan.num_blocks(population, 8)) * plan.block

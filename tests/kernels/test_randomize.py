@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.engine._config import Config
 from jaxdp.engine._stream import stream_tally
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, Gaussian, Laplace, PrivUnitG, UnaryEncoding
@@ -54,7 +55,7 @@ def test_tallies_are_the_engines(spec, values, key):
     def found(stream: StreamKey):
         return counted(randomize_and_tally(params, stream, ORIGIN, None, values, everyone))
 
-    tally = stream_tally(params, population, stream, mesh=None, block_size=None)
+    tally = stream_tally(params, population, stream, config=Config("per_user", None, None))
     np.testing.assert_array_equal(found(stream), counted(tally))
     for other in (StreamKey.of(key, rounds=13), StreamKey.of(jax.random.fold_in(key, 1))):
         assert (found(other) != counted(tally)).any()

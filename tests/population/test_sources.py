@@ -29,12 +29,13 @@ def test_histogram_is_the_repeated_bins(counts):
     users = np.repeat(np.arange(len(counts)), counts)
     np.testing.assert_array_equal(population.at(np.arange(len(users))), users)
     np.testing.assert_array_equal(population.counts().numpy(), counts)
-    read = jax.jit(population.source.reader(4, Count.zeros(), tiled=False))
-    for start in range(len(users)):
-        values, members = read(Count.of(np.int64(start)))  # the end is not masked
-        expected = users[start : start + 4]
-        np.testing.assert_array_equal(values[: len(expected)], expected)
-        assert np.all(members)
+    for wide in (False, True):
+        read = jax.jit(population.source.reader(4, Count.zeros(), tiled=False, wide=wide))
+        for start in range(len(users)):
+            values, members = read(Count.of(np.int64(start)))  # the end is not masked
+            expected = users[start : start + 4]
+            np.testing.assert_array_equal(values[: len(expected)], expected)
+            assert np.all(members)
 
 
 def test_histogram_of_a_trillion_users(rng):
@@ -61,7 +62,8 @@ def test_histogram_of_a_trillion_users(rng):
         at = Count.of(np.int64(start))
         expected = np.searchsorted(ends, start + np.arange(64), side="right")
         np.testing.assert_array_equal(population.block(at, 64)[0], expected)
-        read = population.source.reader(64, Count.zeros(), tiled=False)
+        wide = start > 2**32
+        read = population.source.reader(64, Count.zeros(), tiled=False, wide=wide)
         np.testing.assert_array_equal(read(at)[0], expected)
 
 

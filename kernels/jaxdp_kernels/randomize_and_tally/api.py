@@ -10,9 +10,13 @@ from ..threefry_words import StreamKey
 from .ref import Draft as Draft
 from .ref import Randomizer as Randomizer
 from .ref import Tree, randomize_and_tally_ref
-from .xla import randomize_and_tally_xla
+from .xla import randomize_and_tally_wide, randomize_and_tally_xla
 
-IMPLEMENTATIONS = {"xla": randomize_and_tally_xla, "ref": randomize_and_tally_ref}
+IMPLEMENTATIONS = {
+    "xla": randomize_and_tally_xla,
+    "wide": randomize_and_tally_wide,
+    "ref": randomize_and_tally_ref,
+}
 """Implementations by name. `None` stands for "xla", which runs on every platform."""
 
 
@@ -23,7 +27,7 @@ def randomize_and_tally(
     first: jax.Array | None,
     values: Tree,
     mask: jax.Array,
-    implementation: Literal["xla", "ref"] | None = None,
+    implementation: Literal["xla", "wide", "ref"] | None = None,
 ) -> Tree:
     """The tally of the reports of consecutive users: words, reports and sums as one program.
 

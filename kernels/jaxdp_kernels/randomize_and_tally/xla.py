@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..threefry_words import TILE, threefry_words
@@ -63,6 +64,48 @@ def randomize_and_tally_xla(
 
     unsure = mask & ~sure.ravel()[:size]
     return lax.while_loop(lambda state: jnp.any(state[1]), again, (total, unsure))[0]
+
+
+def randomize_and_tally_wide(
+    randomizer: Randomizer,
+    key: StreamKey,
+    start: jax.Array,
+    first: jax.Array | None,
+    values: Tree,
+    mask: jax.Array,
+) -> Tree:
+    """The tally of the reports of consecutive users, without branches, for many threads.
+
+    Words are made by whoever reads them, so that a sum over users may keep them in registers. The
+    users of the two halves of a tile's blocks are tallied apart: one block serves a user of each.
+    """
+    size, num_words = mask.shape[0], randomizer.num_words
+    if randomizer.lazy_words or first is not None:
+        return randomize_and_tally_ref(randomizer, key, start, first, values, mask)
+    report = jax.vmap(randomizer.from_bits, in_axes=(-1, 0), out_axes=-1)
+    if size <= LANES or num_words <= FEW_WORDS:
+        words = threefry_words(key, start, size, num_words)[None]
+        held = jax.tree.map(lambda x: x[None], values)
+        return _tally(randomizer, jax.vmap(report)(words, held), mask[None])
+    tiles = -(-size // TILE)
+
+    def halves(leaf: jax.Array) -> tuple[jax.Array, jax.Array]:
+        padded = jnp.pad(leaf, [(0, tiles * TILE - size)] + [(0, 0)] * (leaf.ndim - 1))
+        both = padded.reshape(tiles, 2, LANES, *leaf.shape[1:])
+        return both[:, 0].reshape(-1, *leaf.shape[1:]), both[:, 1].reshape(-1, *leaf.shape[1:])
+
+    held = (jax.tree.map(lambda leaf, half=half: halves(leaf)[half], values) for half in (0, 1))
+    shape = (num_words, tiles * LANES)
+    lane = lax.broadcasted_iota(jnp.uint32, shape, 1)
+    row = (lane >> np.uint32(10)) * np.uint32(num_words) + lax.broadcasted_iota(
+        jnp.uint32, shape, 0
+    )
+    words = key.blocks(start, (row << np.uint32(10)) | (lane & np.uint32(LANES - 1)))
+    tallies = [
+        randomizer.tally(_users_first(report(word, value)), member)
+        for word, value, member in zip(words, held, halves(mask), strict=True)
+    ]
+    return randomizer.merge(*tallies)
 
 
 def _drafted(draft: Draft, words: jax.Array, held: Tree, start: jax.Array) -> Tree:
