@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
 from jaxdp_kernels.randomize_and_tally import Draft
 from jaxdp_kernels.threefry_words import StreamKey
 
@@ -64,7 +65,7 @@ def params(cls: C) -> C:
                 f"{cls.__name__}.{name} must not be a field: a base has a property of this name. "
                 "Name the field otherwise, and return it from the property."
             )
-    return cast(C, jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls)))
+    return cast(C, register_dataclass(dataclasses.dataclass(frozen=True)(cls)))
 
 
 def field(
@@ -139,7 +140,7 @@ class Cost:
         return Cost(self.per_user + other.per_user, self.tally + other.tally)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Independent:
     """Users drawn independently from a distribution over bins.

@@ -1,12 +1,29 @@
 """The decorators of specs and params: what they make, and what they refuse."""
 
 import dataclasses
+import itertools
+from typing import Any
 
 import jax
 import pytest
 
+import jaxdp
 from jaxdp.engine import Kernels, Round, Spec, Through, checks, field, params, spec, static
 from jaxdp.random import Count, histogram
+from jaxdp.randomizers import KRR, HadamardBit
+from jaxdp_kernels import register_dataclass
+from jaxdp_kernels.threefry_words import StreamKey
+from jaxdp_kernels.threefry_words.ref import UserWords
+from tests.contracts.registry import PROTOCOLS
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Halves:
+    """Two leaves."""
+
+    left: Any
+    right: Any
 
 
 @spec
@@ -121,3 +138,24 @@ def test_other_reports_need_laws_of_their_own():
             return outcome
 
     assert Whole(Coin()).law is None
+
+
+def test_structures_name_the_class():
+    """Else a compiled function might run, for one mechanism, what it has compiled for another."""
+    members = [case.make(1.0).build() for case in PROTOCOLS]
+    users = jaxdp.Population.from_histogram([3, 2])
+    key = jax.random.key(0)
+    members += [users.shuffle(key).source, users.pairs(key).source, Halves(1, 2), (1, 2)]
+    members += [UserWords(1, 2, 3, 4, 5), StreamKey(1), KRR(5, 1.0).build()]
+    members += [HadamardBit(5, 1.0).build()]
+    for one, other in itertools.combinations(members, 2):
+        same = jax.tree.structure(one) == jax.tree.structure(other)
+        assert not same or type(one) is type(other), (type(one), type(other))
+
+
+def test_dataclasses_are_pytrees():
+    doubled = jax.tree.map(lambda x: 2 * x, {"here": Halves(1, Halves(2, None))})
+    assert doubled == {"here": Halves(2, Halves(4, None))}
+    assert jax.tree.unflatten(jax.tree.structure(Coin(7)), []) == Coin(7)
+    ((path, leaf),), _ = jax.tree.flatten_with_path(Halves(None, 5))
+    assert (jax.tree_util.keystr(path), leaf) == (".right", 5)

@@ -31,6 +31,7 @@ from jaxdp.linear import AdaptiveQueries
 from jaxdp.randomizers import HadamardBit
 from jaxdp.sweep import Experiment, Settings
 from jaxdp_experiments._cells import key_of
+from jaxdp_kernels import register_dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,7 @@ ATTACKS = {
 """What `Overfitter`s do in d rounds."""
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Overfitter:
     """An analyst who fits queries to the errors of earlier answers; a pytree.

@@ -11,6 +11,8 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._contract import Round, Tree, round_of
 from ..random import Count, user_words, words
 from ..randomizers import Randomizer
@@ -24,6 +26,7 @@ Reporter = Callable[[jax.Array, jax.Array], Tree]
 """`(key, value) -> report`: one user's report."""
 
 
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Samples:
     """What is kept of n reports of one input.
@@ -266,8 +269,3 @@ def hashed(table: np.ndarray) -> np.ndarray:
 
 def _first(samples: Samples, size: int) -> Samples:
     return jax.tree.map(lambda leaf: leaf[:size], samples)
-
-
-jax.tree_util.register_dataclass(
-    Samples, data_fields=[f.name for f in dataclasses.fields(Samples)], meta_fields=[]
-)

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import check_int
 from ._inputs import check_level, check_matrix, check_memory, solve
 from ._result import Array, relative_gap
@@ -22,7 +24,7 @@ _CENTERING = 0.1
 _TO_BOUNDARY = 0.95
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class DualNorm:
     """γ2*(U) with unit vectors that attain it and Grothendieck's factorization that bounds it.

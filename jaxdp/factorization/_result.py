@@ -3,14 +3,15 @@
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+
+from jaxdp_kernels import register_dataclass
 
 Array = Any  # numpy.ndarray from eager calls, jax.Array under a transformation
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Factorization:
     """A factorization `leftᵀ·right` of a matrix W together with the evidence of its quality.

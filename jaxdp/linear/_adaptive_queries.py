@@ -13,6 +13,8 @@ from jax import lax
 from jaxtyping import Array, Float, Float32, Int32
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._checks import Epsilon, Instance, Integer, Maker
 from .._contract import (
     Collect,
@@ -58,7 +60,7 @@ class QueryError(ValueError):
         self.answers = np.array(answers, np.float64)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Transcript:
     """What was asked and answered in one run of `AdaptiveQueries`; a pytree.

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import Tree
 from .._x64 import compiled_in_float64
 from ..random import (
@@ -99,7 +101,7 @@ class _Assigned(_Derived):
         return dataclasses.replace(whole, base=self.base.partition_specs(spec))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class GroupSource(_Assigned):
     """One group of a random split: every user joins a group independently of all else.
@@ -134,7 +136,7 @@ class GroupSource(_Assigned):
         return table[:, self.group]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class ShuffledSource(_Derived):
     """The users of another source in a pseudorandom order."""
@@ -146,7 +148,7 @@ class ShuffledSource(_Derived):
         return self.base.counts()
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairSource(_Derived):
     """Matched pairs of users: pair i joins users 2i and 2i + 1 of a pseudorandom order.

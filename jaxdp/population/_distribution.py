@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import Tree, by_largest_remainders
 from .._x64 import compiled_in_float64
 from ..random import AliasTable, Count, Stream, alias_table, multinomial, stream, words, words_at
@@ -16,7 +18,7 @@ _COARSE, _FINE = 32, 62  # bits of the realised probabilities; Counts hold weigh
 _UNNOTICED = 1e-6
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class DistributionSource(Source):
     """Independent users; user i's value is a function of its word in the population's stream.

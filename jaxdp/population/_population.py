@@ -10,6 +10,8 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import (
     MAX_USERS,
     Tree,
@@ -29,7 +31,7 @@ from ._distribution import DistributionSource, _integer_weights
 from ._source import ArraySource, HistogramSource, Source, bin_values, check_users
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Population:
     """The users of a simulation: where their values come from, and how many there are.

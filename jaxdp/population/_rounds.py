@@ -8,13 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdp_kernels import register_dataclass
+
 from .._bits import mul_32x32
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._derived import _Assigned
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundSource(_Assigned):
     """The users of one round, where every user joins one of the rounds, all equally likely.

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import Tree, as_array, as_float32, as_int32, is_traced
 from .._x64 import one_program
 from ..random import Count
@@ -96,7 +98,7 @@ class Source(abc.ABC):
         return jax.tree.map(lambda _: jax.P(), self)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class ArraySource(Source):
     """Users whose values are the rows of an array.
@@ -173,7 +175,7 @@ def _histogram(values: jax.Array, num_values: int) -> Count:
     return Count.of(jax.ops.segment_sum(jnp.ones_like(values), values, num_values))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class HistogramSource(Source):
     """Users given by how many have each value, in the order of the bins.

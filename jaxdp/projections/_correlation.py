@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import check_bool, check_int
 from ._inputs import check_array, check_square, check_tolerance, in_precision, symmetrize
 from ._spectral import divided_differences, recompose
@@ -18,7 +20,7 @@ LARGE = 128  # from here on matrices are solved in turn: XLA's batched products 
 _PATIENCE = 3  # steps without a smaller gap, after which rounding is taken to blame
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class CorrelationProjection:
     """A correlation matrix and how far it is from the nearest one.

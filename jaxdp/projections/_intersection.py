@@ -9,13 +9,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import check_bool, check_int, check_items
 from ._inputs import check_array, check_tolerance, in_precision
 
 Projection = Callable[[jax.Array], jax.Array]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class IntersectionProjection:
     """A point near several sets at once.

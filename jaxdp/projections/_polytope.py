@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import check_bool, check_choice, check_int
 from .._x64 import dot
 from ._fista import fista
@@ -18,7 +20,7 @@ from ._simplex import project_l1_ball, project_simplex
 _METHODS = {"fista": fista, "frank_wolfe": frank_wolfe}
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PolytopeProjection:
     """A point of a polytope, the weights that make it, and how far it is from the projection.

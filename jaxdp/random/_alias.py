@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
+from jaxdp_kernels import register_dataclass
+
 from .._spec import as_array, check_int
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class AliasTable:
     """Draws an index from a word, and in tables of more than 32 bits a second one after a tie.

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._bits import mul_32x32
 from .._spec import as_array
 from .._x64 import one_program
@@ -21,7 +23,7 @@ T = TypeVar("T")  # a tally: a pytree of Counts
 _LOW = 0xFFFFFFFF
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Count:
     """An array of signed 64-bit integers, as two 32-bit limbs; a pytree.

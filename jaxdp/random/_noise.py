@@ -10,10 +10,11 @@ import decimal
 import functools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
+
+from jaxdp_kernels import register_dataclass
 
 from ._alias import AliasTable, alias_table
 
@@ -24,7 +25,7 @@ _GUARD = 160  # fractional bits of the numbers that masses are computed with
 _COARSE = 2**8  # standard deviation of the multiples of two-level noise
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NormalNoise:
     """Rounded normals: `round(steps z)` for a standard normal z, from tables of exact masses.

@@ -6,13 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp_kernels import register_dataclass
+
 from .._contract import Tree
 from .._x64 import compiled_in_float64
 from ..population import HistogramSource, PairSource
 from ..random import Count
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchingSource(PairSource):
     """The pairs of one of several matchings of the same users.
@@ -29,7 +31,7 @@ class MatchingSource(PairSource):
         return PairSource(users, self.key).counts()
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class EveryPairSource(PairSource):
     """All pairs of different users, each once, in the order of a round-robin tournament.

@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int32
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from .._checks import Choice, Real
 from .._contract import Interactive, Round, TallyLaw, Tree, Work, params, static
 from .._spec import check_counts, check_int, check_probabilities
@@ -202,7 +204,7 @@ class PairParams(EncodedRound[Any]):
         return reported.reshape(-1) + as_float64(self.center)[0]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairOutcome:
     """What all pairs reported; a pytree.

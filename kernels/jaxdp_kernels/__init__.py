@@ -7,6 +7,7 @@ benchmark (`bench.py`). `implementation=None` always works; a named one raises w
 This package never imports `jaxdp`.
 """
 
+from ._pytree import register_dataclass as register_dataclass
 from .fwht import fwht as fwht
 from .randomize_and_tally import randomize_and_tally as randomize_and_tally
 from .standard_normal import standard_normal as standard_normal

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._pytree import register_dataclass
 from .randomize_and_tally.ref import Draft
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Response:
     """k-ary randomized response: the value where the word is below the threshold."""
@@ -39,7 +40,7 @@ class Response:
         return first + second
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Bits:
     """Unary encoding: bit v is 1 where word v is below the threshold of v's kind."""
@@ -64,7 +65,7 @@ class Bits:
         return first + second
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tied(Response):
     """`Response` from thresholds of 40 bits: where the upper 8 are equal a second word decides."""

@@ -17,6 +17,7 @@ from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
 from jaxdp.randomizers._proj_unit import ProjUnit
 from jaxdp.randomizers._sphere import half_ratio, solve, sphere_cap
+from jaxdp_kernels import register_dataclass
 from tests import stats
 from tests.marks import slow
 
@@ -284,7 +285,7 @@ def test_a_billion_reports_are_finite_and_unbiased(make, key):
         def from_bits(self, words, value):
             return super().from_bits(words, value) / (words[0] >> np.uint32(12)).astype(jnp.float32)
 
-    jax.tree_util.register_dataclass(Broken)
+    register_dataclass(Broken)
     fields = {name: getattr(params, name) for name in params.__dataclass_fields__}
     infinite, means = scan_reports(Broken(**fields), value, key, 2**25)
     assert infinite > 0  # 32 are expected

@@ -21,6 +21,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float32
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels import register_dataclass
+
 from ..._checks import Choice, Optional, Real
 from ..._contract import Interactive, Tree, params
 from ..._spec import check_counts, check_int, check_probabilities, check_real
@@ -44,7 +46,7 @@ Number = float | np.ndarray | jax.Array
 P_co = TypeVar("P_co", bound=Interactive[Any], covariant=True)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundsOutcome:
     """What was broadcast in one run, and what users answered; a pytree.

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._pytree import register_dataclass
+
 LANES = 1024
 """Users `LANES` apart in a tile share blocks: one takes the first halves, one the second."""
 
@@ -53,7 +55,7 @@ def threefry2x32(
     return x0, x1
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class StreamKey:
     """The key of a stream of words, and the number of rounds of threefry2x32 that make them.
@@ -94,7 +96,7 @@ class StreamKey:
         return threefry2x32((self.data[0], self.data[1]), (high, low), self.rounds)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class UserWords:
     """The words of one user, `w[j]`, computed when they are indexed.
