@@ -62,7 +62,7 @@ def configure(
     method: Method,
     mesh: jax.sharding.Mesh | None,
     block_size: int | None,
-    rounds: Rounds,
+    rounds: Rounds = 20,
 ) -> Config:
     """The configuration of a call, its options checked and its method chosen."""
     check_choice("method", method, ("auto", "per_user", "tally"))

@@ -30,7 +30,7 @@ DEFAULT = {
 )
 def test_an_accelerators_plan_gives_the_same_tally(case, key):
     params, population = build_params(case.make(1.0)), case.population()
-    config = configure(params, population, "per_user", None, None, 20)
+    config = configure(params, population, "per_user", None, None)
     wide = dataclasses.replace(config, platform="gpu")
     here = _play_once(params, population, key, config)[0]
     there = _play_once(params, bounded(population, wide), key, wide)[0]
