@@ -29,6 +29,7 @@ FLOORS = {
     "jaxdp._x64": 0,
     "jaxdp.data": 0,
     "jaxdp._checks": 1,
+    "jaxdp._meshes": 1,
     "jaxdp._ranking": 1,
     "jaxdp.accounting": 1,
     "jaxdp.random": 1,

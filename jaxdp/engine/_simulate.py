@@ -14,6 +14,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from .._contract import Params, Runnable
+from .._meshes import on_auto_axes, traced_on_auto_axes
 from .._spec import check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
 from ._config import (
@@ -37,6 +38,7 @@ _CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at
 _CHUNK_TRIALS = 2**14  # compiled trials hear no interrupt: not more than some seconds of them
 
 
+@on_auto_axes
 def run(
     protocol: Runnable,
     population: Population,
@@ -101,13 +103,15 @@ def run(
         def whole(params, population, key):
             return _estimate_compiled(params, _play_compiled(params, population, key, config)[0])
 
-        return _without_varying_types(whole, params, population, key)
+        program = functools.partial(_without_varying_types, whole)
+        return traced_on_auto_axes(program, params, population, key)
     found, _ = _play_once(params, population, key, config)
     finish = _estimate_compiled if params.traceable else _estimate
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, finish(params, found))
 
 
+@on_auto_axes
 def outcome(
     protocol: Runnable,
     population: Population,
@@ -137,6 +141,7 @@ def outcome(
     return _play_once(params, bounded(population, config), key, config)[0]
 
 
+@on_auto_axes
 def simulate(
     protocol: Runnable,
     population: Population,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from jaxdp_kernels import register_dataclass
 
+from .._meshes import on_auto_axes
 from .._spec import (
     MAX_USERS,
     Tree,
@@ -49,6 +50,7 @@ class Population:
     source: Source
 
     @classmethod
+    @on_auto_axes
     def from_values(cls, x: ArrayLike, num_values: int | None = None) -> "Population":
         """Users given one by one.
 
@@ -69,7 +71,7 @@ class Population:
           >>> jaxdp.Population.from_values([0, 2, 2, 1], num_values=3).counts().numpy().tolist()
           [1, 1, 2]
         """
-        x = _on_auto_axes(x) if isinstance(x, jax.Array) else as_array("x", x)
+        x = x if isinstance(x, jax.Array) else as_array("x", x)
         if x.ndim == 0 or x.shape[0] == 0:
             raise ValueError(f"x must hold at least one user, got shape {x.shape}.")
         # Rows are addressed by int32.
@@ -114,6 +116,7 @@ class Population:
         return cls(ArraySource(values, Count.of(np.int64(x.shape[0])), num_values))
 
     @classmethod
+    @on_auto_axes
     def from_histogram(cls, counts: ArrayLike, values: Tree = None) -> "Population":
         """Users given by how many have each value.
 
@@ -141,6 +144,7 @@ class Population:
         return cls(HistogramSource.make(flat, bin_values(values, flat.size, "counts")))
 
     @classmethod
+    @on_auto_axes
     def from_distribution(cls, p: ArrayLike, num_users: int, values: Tree = None) -> "Population":
         """Users drawn independently from a distribution, anew in every trial.
 
@@ -214,6 +218,7 @@ class Population:
         """This population with its random values fixed by a trial's key."""
         return Population(self.source.bind(check_key(key)))
 
+    @on_auto_axes
     def at(self, users: Count | ArrayLike) -> Tree:
         """The values of users by index.
 
@@ -228,6 +233,7 @@ class Population:
         check_users(users, 1, self.size)
         return _values_at(self.source, users)
 
+    @on_auto_axes
     def block(self, start: Count | ArrayLike, size: int) -> tuple[Tree, jax.Array]:
         """The values of consecutive users, and who of them belongs to the population.
 
@@ -245,6 +251,7 @@ class Population:
         check_users(start, size, self.size, f"start with size = {size}: users")
         return _values_of_block(self.source, start, size)
 
+    @on_auto_axes
     def counts(self, key: jax.Array | None = None) -> Count:
         """The number of users with each value, Count[k]; flat, whatever the shape given.
 
@@ -376,16 +383,6 @@ class Population:
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
                 f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
             )
-
-
-def _on_auto_axes(x: jax.Array) -> jax.Array:
-    """The array where it is, but with a type that does not tell how it lies on a mesh."""
-    if is_traced(x) or not isinstance(x.sharding, jax.NamedSharding):
-        return x
-    mesh = x.sharding.mesh
-    assert isinstance(mesh, jax.sharding.Mesh), "an array lies on devices"
-    auto = jax.sharding.Mesh(mesh.devices, mesh.axis_names)
-    return jax.device_put(x, jax.NamedSharding(auto, x.sharding.spec))
 
 
 @one_program
