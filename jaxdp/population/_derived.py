@@ -48,6 +48,7 @@ class _Derived(Source):
 
     @property
     def most(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The bound of the base."""
         return self.base.most
 
     @property
@@ -163,6 +164,7 @@ class PairSource(_Derived):
 
     @property
     def most(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Half of the bound of the base, rounded up."""
         return None if self.base.most is None else -(-self.base.most // 2)
 
     @property

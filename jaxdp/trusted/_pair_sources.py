@@ -48,6 +48,7 @@ class EveryPairSource(PairSource):
 
     @property
     def most(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """All pairs of as many users as the bound of the base."""
         n = self.base.most
         return None if n is None else n * (n - 1) // 2
 
