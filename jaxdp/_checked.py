@@ -29,5 +29,5 @@ class Checked:
 def field_checks(cls: type) -> Iterator[tuple[str, Check]]:
     """The names and checks of the checked fields of a class made by `spec`, in their order."""
     for each in dataclasses.fields(cls):
-        if "check" in each.metadata:
+        if each.metadata.get("check") is not None:
             yield each.name, each.metadata["check"]

@@ -79,8 +79,7 @@ def field(
       default: the default, checked like any other value.
       kw_only: whether the field is given by keyword alone.
     """
-    metadata = {} if check is None else {"check": check}
-    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": check})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field, dataclasses.field))

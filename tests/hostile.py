@@ -284,7 +284,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "random.gamma": {"shape": 2},
     "random.permute": {"n": 10, "num_users": 10},
     "random.stream": {"name": 0},
-    "random.alias_table": {"masses": (1, 3), "bits": 2},
+    "random.AliasTable.of": {"masses": (1, 3), "bits": 2},
     "workloads.from_function": {"function": np.maximum},
     "workloads.lipschitz": {"function": np.sqrt},
 }

@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def implementation(self) -> Literal["xla", "wide"]:
-        """Of `jaxdp_kernels.randomize_and_tally`."""
+        """The one of `jaxdp_kernels.randomize_and_tally` to be called."""
         return "wide" if self.wide else "xla"
 
     def num_blocks(self, population: Population, num_devices: int) -> jax.Array | int:

@@ -1,6 +1,6 @@
 """Protocols for statistics of pairs of users, and their kernels."""
 
-from .._hints import missing as _missing
+from .. import _hints
 from ._auc_protocol import AUCProtocol as AUCProtocol
 from ._best import RankedStatistic as RankedStatistic
 from ._best import StatisticRanking as StatisticRanking
@@ -32,4 +32,4 @@ from .vectors._two_report import TwoReport as TwoReport
 
 
 def __getattr__(name: str) -> object:
-    raise _missing(__name__, name)
+    raise _hints.missing(__name__, name)

@@ -11,7 +11,7 @@ from jaxdp_kernels import register_dataclass
 
 from .._spec import Tree, by_largest_remainders
 from .._x64 import compiled_in_float64
-from ..random import AliasTable, Count, Stream, alias_table, multinomial, stream, words, words_at
+from ..random import AliasTable, Count, Stream, multinomial, stream, words, words_at
 from ._source import Reader, Source, next_above, values_of
 
 _COARSE, _FINE = 32, 62  # bits of the realised probabilities; Counts hold weights of 62 bits
@@ -53,7 +53,7 @@ class DistributionSource(Source):
         if num_users * error > _UNNOTICED:
             weights, bits = _fine_weights(probabilities), 64
         masses = weights.astype(object) << (64 - _FINE) if bits == 64 else weights
-        table = jax.tree.map(jnp.asarray, alias_table(masses, bits))
+        table = jax.tree.map(jnp.asarray, AliasTable.of(masses, bits))
         return cls(Count.of(weights), table, Count.of(num_users), values)
 
     @property

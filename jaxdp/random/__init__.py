@@ -4,7 +4,6 @@ from jaxdp_kernels.threefry_words import TILE as TILE
 from jaxdp_kernels.threefry_words import UserWords as UserWords
 
 from ._alias import AliasTable as AliasTable
-from ._alias import alias_table as alias_table
 from ._binomial import binomial as binomial
 from ._count import Count as Count
 from ._count import merge as merge

@@ -32,6 +32,57 @@ class AliasTable:
     packed: UInt32[Array | np.ndarray, "*rows columns"]
     lower: UInt32[Array | np.ndarray, "*rows columns"] | None
 
+    @classmethod
+    def of(
+        cls, masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: int
+    ) -> "AliasTable":
+        """The table of masses that add up to 2**bits, exactly; or one for each row of masses.
+
+        Args:
+          masses: of the indices 0, 1, ..; Python integers where they are beyond int64.
+          bits: at most 32 for tables that need one word, else at most 64, with fewer than 64 where
+            upper bits of the first word are spared.
+
+        Returns:
+          A table of a power of two of columns; indices beyond the masses are never drawn.
+
+        Raises:
+          ValueError: there are more masses than words, or they do not add up to 2**bits.
+          TypeError: masses are not integers.
+        """
+        bits = check_int("bits", bits, low=1, high=64)
+        # Sums of rows stay below rows * 2**bits: where int64 may not hold them they are Python's.
+        array = as_array("masses", masses)
+        if bits > 32:
+            array = np.asarray(masses, object)
+        whole = array.dtype.kind in "iu"
+        if array.dtype == object:
+            whole = all(isinstance(mass, numbers.Integral) for mass in array.flat)
+        if not whole:
+            raise TypeError(f"masses must be integers that add up to 2**{bits}.")
+        if array.ndim == 0 or array.size == 0:
+            raise ValueError(f"masses must be a vector, or rows of them, got shape {array.shape}.")
+        a = max((array.shape[-1] - 1).bit_length(), 1)
+        extra = 32 if bits > 32 else 0  # bits that second words decide
+        if a > bits - extra:
+            raise ValueError(
+                f"masses must be at most 2**{bits - extra}, which words of {bits - extra} bits "
+                f"tell apart, got {array.shape[-1]}."
+            )
+        # Each is in range before they are added up: no sum wraps.
+        valid = not np.any((array < 0) | (array > 2**bits))
+        if bits <= 32 and valid:
+            array = array.astype(np.int64)
+        if not valid or np.any(array.sum(axis=-1) != 2**bits):
+            raise ValueError(f"masses must be >= 0 and add up to 2**{bits} in each row.")
+        columns = 2**a
+        padded = np.full((*array.shape[:-1], columns), 0, array.dtype)
+        padded[..., : array.shape[-1]] = array
+        threshold, alias = _columns(padded.reshape(-1), columns, 1 << (bits - a))
+        packed = (((threshold >> extra) << a) | (alias & (columns - 1))).astype(np.uint32)
+        lower = (threshold & (2**extra - 1)).astype(np.uint32).reshape(padded.shape)
+        return cls(packed.reshape(padded.shape), lower if extra else None)
+
     @property
     def column_bits(self) -> int:
         """The bits of a word that choose the column, a."""
@@ -95,55 +146,6 @@ class AliasTable:
 
 def _looked_up(table: Array | np.ndarray, place: jax.Array) -> jax.Array:
     return jnp.asarray(table).reshape(-1).at[place].get(mode="promise_in_bounds")
-
-
-def alias_table(masses: Int[np.ndarray, "*rows cells"] | tuple[int, ...], bits: int) -> AliasTable:
-    """The table of masses that add up to 2**bits, exactly; or one for each row of masses.
-
-    Args:
-      masses: of the indices 0, 1, ..; Python integers where they are beyond int64.
-      bits: at most 32 for tables that need one word, else at most 64, with fewer than 64 where
-        upper bits of the first word are spared.
-
-    Returns:
-      A table of a power of two of columns; indices beyond the masses are never drawn.
-
-    Raises:
-      ValueError: there are more masses than words, or they do not add up to 2**bits.
-      TypeError: masses are not integers.
-    """
-    bits = check_int("bits", bits, low=1, high=64)
-    # Sums over all rows stay below rows * 2**bits: where int64 may not hold them they are Python's.
-    array = as_array("masses", masses)
-    if bits > 32:
-        array = np.asarray(masses, object)
-    whole = array.dtype.kind in "iu"
-    if array.dtype == object:
-        whole = all(isinstance(mass, numbers.Integral) for mass in array.flat)
-    if not whole:
-        raise TypeError(f"masses must be integers that add up to 2**{bits}.")
-    if array.ndim == 0 or array.size == 0:
-        raise ValueError(f"masses must be a vector, or rows of them, got shape {array.shape}.")
-    a = max((array.shape[-1] - 1).bit_length(), 1)
-    extra = 32 if bits > 32 else 0  # bits that second words decide
-    if a > bits - extra:
-        raise ValueError(
-            f"masses must be at most 2**{bits - extra}, which words of {bits - extra} bits tell "
-            f"apart, got {array.shape[-1]}."
-        )
-    # Each is in range before they are added up: no sum wraps.
-    valid = not np.any((array < 0) | (array > 2**bits))
-    if bits <= 32 and valid:
-        array = array.astype(np.int64)
-    if not valid or np.any(array.sum(axis=-1) != 2**bits):
-        raise ValueError(f"masses must be >= 0 and add up to 2**{bits} in each row.")
-    columns = 2**a
-    padded = np.full((*array.shape[:-1], columns), 0, array.dtype)
-    padded[..., : array.shape[-1]] = array
-    threshold, alias = _columns(padded.reshape(-1), columns, 1 << (bits - a))
-    packed = (((threshold >> extra) << a) | (alias & (columns - 1))).astype(np.uint32)
-    lower = (threshold & (2**extra - 1)).astype(np.uint32).reshape(padded.shape)
-    return AliasTable(packed.reshape(padded.shape), lower if extra else None)
 
 
 def _columns(masses: np.ndarray, columns: int, capacity: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 
 from jaxdp_kernels import register_dataclass
 
-from ._alias import AliasTable, alias_table
+from ._alias import AliasTable
 
 REACH = 9.25
 """Standard deviations at which normal noise ends: more have a probability of 2.3e-20."""
@@ -128,10 +128,10 @@ def _normal_noise(steps: int) -> NormalNoise:
     if steps & (steps - 1) or not 2**6 <= steps <= 2**19:
         raise ValueError(f"steps must be a power of two from 2**6 to 2**19, got {steps!r}.")
     if steps <= 2**12:
-        return NormalNoise(alias_table(normal_masses(steps), 63), None, steps, 1)
+        return NormalNoise(AliasTable.of(normal_masses(steps), 63), None, steps, 1)
     spacing = steps // _COARSE
-    fine = alias_table(normal_masses(2 * spacing), 63)
-    return NormalNoise(fine, alias_table(discrete_masses(_COARSE), 63), 2 * spacing, spacing)
+    fine = AliasTable.of(normal_masses(2 * spacing), 63)
+    return NormalNoise(fine, AliasTable.of(discrete_masses(_COARSE), 63), 2 * spacing, spacing)
 
 
 @functools.lru_cache(maxsize=16)

@@ -4,7 +4,7 @@ The classes without a mechanism of their own are bases: a randomizer written fro
 wherever one of ours does.
 """
 
-from .._hints import missing as _missing
+from .. import _hints
 from ._binary import BinaryResponse as BinaryResponse
 from ._candidate import CandidateResponse as CandidateResponse
 from ._count_noise import CountNoise as CountNoise
@@ -46,4 +46,4 @@ from ._vector import VectorRound as VectorRound
 
 
 def __getattr__(name: str) -> object:
-    raise _missing(__name__, name)
+    raise _hints.missing(__name__, name)

@@ -16,7 +16,7 @@ from .._checks import Epsilon, Integer
 from .._contract import Population, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import AliasTable, Count, alias_table, merge, multinomial
+from ..random import AliasTable, Count, merge, multinomial
 from ._exact import exp_lower, log_upper
 from ._params import DrawnCountsRound
 from ._randomizer import BinRandomizer, check_bins, check_law, check_word_bits, values_of
@@ -135,7 +135,7 @@ class DiscreteLaplace(BinRandomizer):
         point, beyond = _words(tails, word_bits)
         # -D, .., D; what is farther out is clamped to an end of the range from anywhere in it.
         side = np.append(point[1:-1], beyond[-1])
-        noise = alias_table(np.concatenate([side[::-1], point[:1], side]), word_bits)
+        noise = AliasTable.of(np.concatenate([side[::-1], point[:1], side]), word_bits)
         halves = np.stack([first, rest])
         return DiscreteLaplaceParams(noise, tails.astype(np.uint32), halves, self.low, word_bits)
 

@@ -16,7 +16,7 @@ from .._checks import By, Epsilon, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
 from .._spec import FrozenArray, as_array, check_int, exact_sum
 from .._x64 import compiled_in_float64, dot
-from ..random import AliasTable, Count, alias_table, multinomial
+from ..random import AliasTable, Count, multinomial
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._params import DrawnCountsRound
@@ -170,7 +170,7 @@ class FiniteChannel(LinearOracle):
         decoder = self.decoder()
         halves = None if decoder is None else split(decoder)
         weights = self.weights(word_bits)
-        table = alias_table(weights, word_bits)
+        table = AliasTable.of(weights, word_bits)
         return FiniteChannelParams(table, weights.astype(np.uint32), halves, word_bits)
 
     def channel(self, word_bits: int = 32, inputs: ArrayLike | None = None) -> list[list[Fraction]]:

@@ -141,7 +141,8 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
       * Privacy: pure epsilon-LDP, bit by bit. Noise has a table of integer masses, in which every
         ratio of two inputs is at most e**epsilon; `exact_epsilon()` is the largest of them. Inputs
         outside the range are scaled into it by the params, and NaN counts as 0.
-      * Bias: below 1e-16 of the bound for epsilon in [0.01, 12], and 1e-6 beyond.
+      * Bias: none, up to the rounding of an input to 2**-16 levels and of what an end stands for:
+        1e-16 of the bound for epsilon in [0.01, 12], and 1e-6 beyond.
       * Variance of one report: never above `2 (2 bound / epsilon)**2`, that of Laplace noise, up to
         the rounding of inputs, at most `s**2 / 4`. It depends on the input; `variance` is exact.
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, UInt32
 
 from .._contract import params
-from ..random import AliasTable, Count, alias_table, multinomial
+from ..random import AliasTable, Count, multinomial
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class NoiseTable:
     @classmethod
     def of(cls, masses: tuple[int, ...]) -> "NoiseTable":
         """The table of masses that add up to 2**64, padded by zeros to a power of two."""
-        alias = alias_table(masses, 64)
+        alias = AliasTable.of(masses, 64)
         padded = [*masses, *[0] * (alias.packed.size - len(masses))]
         halves = [[m >> 32 for m in padded], [m & (2**32 - 1) for m in padded]]
         return cls(alias, np.array(halves, np.uint32))

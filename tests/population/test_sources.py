@@ -9,7 +9,7 @@ import jaxdp
 from jaxdp import Population
 from jaxdp.population._distribution import _integer_weights
 from jaxdp.population._source import _running_sum
-from jaxdp.random import Count, Stream, alias_table, stream
+from jaxdp.random import AliasTable, Count, Stream, stream
 from tests import stats
 from tests.marks import slow
 from tests.tables import drawn_at_thresholds, rebuilt
@@ -184,7 +184,7 @@ def test_alias_table_realises_the_weights_exactly(p):
     assert weights.sum() == 2**32
     assert np.all(np.abs(weights - np.asarray(p) * 2**32) <= 1)
     assert np.all(weights[np.asarray(p) == 0] == 0)
-    words = rebuilt(alias_table(weights, 32), 32)
+    words = rebuilt(AliasTable.of(weights, 32), 32)
     assert words[: len(p)] == weights.tolist()
     assert not any(words[len(p) :])
     population = Population.from_distribution(p, 10)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import signal, special
 
-from jaxdp.random import AliasTable, NormalNoise, alias_table
+from jaxdp.random import AliasTable, NormalNoise
 from jaxdp.random._noise import REACH, discrete_masses, normal_masses
 from jaxdp.randomizers._laplace import laplace_masses
 from tests import stats
@@ -30,7 +30,7 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_holds_its_masses(name):
     masses, bits = TABLES[name]
-    found = rebuilt(alias_table(masses, bits), bits)
+    found = rebuilt(AliasTable.of(masses, bits), bits)
     assert found[: len(masses)] == list(masses)
     assert not any(found[len(masses) :])
 
@@ -44,7 +44,7 @@ def test_tables_of_random_masses(rng):
             cuts = cuts // 2**8 * 2**8
         edges = np.pad(cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 2**16)))
         rows = np.diff(edges, axis=1).astype(object) * 2**bits // 2**16
-        table = alias_table(rows, bits)
+        table = AliasTable.of(rows, bits)
         for number, row in enumerate(rows.tolist()):
             lower = None if table.lower is None else table.lower[number]
             found = rebuilt(AliasTable(table.packed[number], lower), bits)
@@ -56,7 +56,7 @@ def test_more_masses_than_words_are_refused():
     with pytest.raises(
         ValueError, match=r"at most 2\*\*8, which words of 8 bits tell apart, got 300"
     ):
-        alias_table((1,) * 300, 8)
+        AliasTable.of((1,) * 300, 8)
 
 
 @pytest.mark.parametrize("bits", [2, 40])
@@ -74,14 +74,14 @@ def test_more_masses_than_words_are_refused():
 )
 def test_masses_of_another_sum_are_refused(masses, error, bits):
     with pytest.raises(error, match="masses must be"):
-        alias_table(masses, bits)
+        AliasTable.of(masses, bits)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_draws_at_the_thresholds(name):
     """Each column's threshold, and the words one below and one above, with and without a tie."""
     masses, bits = TABLES[name]
-    table, spare = alias_table(masses, bits), max(64 - bits, 0) if bits > 32 else 0
+    table, spare = AliasTable.of(masses, bits), max(64 - bits, 0) if bits > 32 else 0
     if table.lower is None:
         words, expected = drawn_at_thresholds(table, bits)
         np.testing.assert_array_equal(jax.jit(table.draw)(words), expected)
@@ -207,7 +207,7 @@ def test_a_check_of_masses_that_are_one_too_high():
 @pytest.mark.slow
 def test_normal_table_by_its_draws(rng):
     """10**6 draws against the rounded normal."""
-    table = alias_table(normal_masses(64), 63)
+    table = AliasTable.of(normal_masses(64), 63)
     first, second = (jnp.asarray(rng.integers(2**32, size=10**6, dtype=np.uint32)) for _ in "ab")
     size = np.asarray(table.draw(first, second, spare=1))
     counts = np.bincount(np.minimum(size, 200), minlength=201)
