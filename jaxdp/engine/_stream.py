@@ -1,6 +1,7 @@
 """One round over all users: words, reports, tallies, merged exactly."""
 
 import functools
+import math
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -27,7 +28,7 @@ class _Place(NamedTuple):
     """Where a block lies: its first user, the counter of its first word, how many users count."""
 
     start: Count
-    counter: jax.Array
+    counter: tuple[jax.Array, jax.Array]
     left: jax.Array
 
 
@@ -44,23 +45,31 @@ def stream_tally(
       round: what the users run.
       users: the users, bound to the trial.
       key: the round's stream.
-      config: says over which devices users are split, along all axes of a mesh, and the blocks.
+      config: says over which devices users are split, along all axes of a mesh but those along
+        which trials are split already, and the blocks.
 
     Returns:
       The tally: the same bits whatever the mesh and the blocks.
     """
     with jax.enable_x64(False):  # the same program for callers of either precision
         mesh = config.mesh
-        num_devices = 1 if mesh is None else mesh.size
+        axes = () if mesh is None else _free_axes(mesh)
+        num_devices = 1 if mesh is None else math.prod(mesh.shape[name] for name in axes)
         shapes = jax.eval_shape(_tally_of_nobody, round, users, key)
         zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         plan = make_plan(users, round, num_devices, config.block_size, config.platform)
         if plan.share is not None:
             users = Population(users.source.spread(plan.share * num_devices))
         num_blocks = plan.num_blocks(users, num_devices)
-        if mesh is None:
+        if mesh is None or not axes:
             return _device_tally(round, users, key, zero, num_blocks, jnp.uint32(0), plan)
-        return _mesh_tally(round, users, key, zero, num_blocks, plan, mesh)
+        return _mesh_tally(round, users, key, zero, num_blocks, plan, mesh, axes)
+
+
+def _free_axes(mesh: jax.sharding.Mesh) -> tuple[str, ...]:
+    """The axes of a mesh but those of the `shard_map` that is being traced."""
+    taken = jax.sharding.get_abstract_mesh().manual_axes
+    return tuple(name for name in mesh.axis_names if name not in taken)
 
 
 def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
@@ -72,7 +81,8 @@ def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
     def place(number: jax.Array) -> _Place:
         start = first + Count.of(jnp.asarray(number, jnp.int32)).times(plan.block)
         left = plan.users_left(start, users, first)
-        return _Place(start, tile_start(start, round.num_words), left)
+        high, low = tile_start(start, round.num_words)
+        return _Place(start, (high, low), left)
 
     def step(total: T, at: _Place) -> T:
         values, members = read(at.start)
@@ -90,7 +100,7 @@ def _block_tally(round: Round[T], key: StreamKey, at: _Place, values, mask, plan
     arguments = (
         round,
         key,
-        at.counter,
+        jnp.stack(at.counter),
         None if plan.tiled else at.start.lo & np.uint32(TILE - 1),
         values,
         mask,
@@ -102,12 +112,11 @@ def _block_tally(round: Round[T], key: StreamKey, at: _Place, values, mask, plan
     return lax.platform_dependent(*arguments, default=default, **kernels)
 
 
-def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh):
-    """The tally over a mesh: every device runs its share, and the limbs are summed."""
-    axes = mesh.axis_names
+def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh, axes):
+    """The tally over some axes of a mesh: every device runs its share, and the limbs are summed."""
     split = Population(users.source.partition_specs(jax.P(axes)))
 
-    def share(round, users, key, num_blocks):
+    def share(round, users, key, zero, num_blocks):
         device = lax.axis_index(axes).astype(jnp.uint32)
         tally = _device_tally(round, users, key, zero, num_blocks, device, plan)
 
@@ -118,18 +127,19 @@ def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh):
 
     whole = jax.shard_map(
         share,
-        mesh=mesh,
-        in_specs=(jax.P(), split, jax.P(), jax.P()),
+        mesh=mesh if len(axes) == len(mesh.axis_names) else None,  # that of the outer `shard_map`
+        in_specs=(jax.P(), split, jax.P(), jax.P(), jax.P()),
         out_specs=jax.P(),
+        axis_names=set(axes),
         check_vma=False,
     )
-    return whole(round, users, key, jnp.asarray(num_blocks, jnp.int32))
+    return whole(round, users, key, zero, jnp.asarray(num_blocks, jnp.int32))
 
 
 def _tally_of_nobody(round, users, key):
     """A tally of 16 users who do not count: for its structure."""
     values = users.source.at(Count.of(lax.iota(jnp.uint32, 16)))
-    at = _Place(Count.zeros(), jnp.zeros(2, jnp.uint32), jnp.uint32(0))
+    at = _Place(Count.zeros(), (jnp.uint32(0), jnp.uint32(0)), jnp.uint32(0))
     return _block_tally(round, key, at, values, jnp.zeros(16, bool), Plan(16, None, False))
 
 

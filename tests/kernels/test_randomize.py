@@ -16,6 +16,7 @@ from jaxdp_kernels.threefry_words import StreamKey
 from tests.marks import slow
 
 ORIGIN = np.zeros(2, np.uint32)
+STREAM = StreamKey.of(jax.random.key(0))
 SMALL = [spec for spec in arg_specs.ARG_SPECS if spec.num_users < 2**13]
 
 
@@ -105,7 +106,7 @@ def test_words_and_terms_alone_are_in_memory():
     values, mask = (jax.ShapeDtypeStruct((2**16,), dtype) for dtype in (jnp.int32, jnp.bool_))
 
     run = jax.jit(lambda k, s, v, m: randomize_and_tally(params, k, s, None, v, m))
-    memory = run.lower(StreamKey(start), start, values, mask).compile().memory_analysis()
+    memory = run.lower(STREAM, start, values, mask).compile().memory_analysis()
     assert memory.temp_size_in_bytes <= 2.1 * 4 * 64 * 2**16
 
 
@@ -115,7 +116,7 @@ def test_lowers_for_cuda():
     vectors = jax.ShapeDtypeStruct((4096, 4), jnp.float32)
     for params, held in ((KRR(4, 1.0).build(), values), (PrivUnitG(4, 1.0).build(), vectors)):
         f = jax.jit(lambda k, s, v, m, p=params: randomize_and_tally(p, k, s, None, v, m))
-        exported = jax.export.export(f, platforms=["cuda"])(StreamKey(start), start, held, mask)
+        exported = jax.export.export(f, platforms=["cuda"])(STREAM, start, held, mask)
         assert exported.platforms == ("cuda",)
 
 

@@ -24,7 +24,7 @@ draw = jax.jit(lambda stream: threefry_words(stream, jnp.zeros(2, jnp.uint32), U
 
 def drawn(data: jax.Array, rounds: int) -> np.ndarray:
     """uint32[words, users] of a stream."""
-    return np.asarray(draw(StreamKey(data, rounds)))
+    return np.asarray(draw(StreamKey.of(jax.random.wrap_key_data(data), rounds)))
 
 
 def columns(words: np.ndarray) -> np.ndarray:

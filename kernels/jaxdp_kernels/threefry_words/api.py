@@ -51,9 +51,9 @@ def threefry_words(
       (2, 3)
     """
     data = key.data
-    if data.shape != (2,) or data.dtype != jnp.uint32:
+    if data.shape != (3,) or data.dtype != jnp.uint32:
         raise ValueError(
-            f"key.data must be uint32[2], got {data.dtype}{list(data.shape)}; use StreamKey.of of "
+            f"key.data must be uint32[3], got {data.dtype}{list(data.shape)}; use StreamKey.of of "
             "a threefry2x32 key."
         )
     if start.shape != (2,) or start.dtype != jnp.uint32:

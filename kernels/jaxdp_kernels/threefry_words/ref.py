@@ -40,7 +40,17 @@ def threefry2x32(
     References:
       Salmon, Moraes, Dror, Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
     """
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    return _block((*key, _parity(*key)), counter, rounds)
+
+
+def _parity(first: jax.Array, second: jax.Array) -> jax.Array:
+    """The third word of a key's schedule."""
+    return first ^ second ^ _PARITY
+
+
+def _block(
+    schedule: tuple[jax.Array, ...], counter: tuple[jax.Array, jax.Array], rounds: int
+) -> tuple[jax.Array, jax.Array]:
     x0 = counter[0] + schedule[0]
     x1 = counter[1] + schedule[1]
     for number in range(1, rounds + 1):
@@ -66,7 +76,8 @@ class StreamKey:
     failed a longer test of weight distributions two months later.
 
     Attributes:
-      data: uint32[2], `jax.random.key_data` of a threefry2x32 key.
+      data: uint32[3], the key's schedule: `jax.random.key_data` of a threefry2x32 key, and a third
+        word made of both. (A loop over users on a GPU would make it anew in a kernel of its own.)
       rounds: static.
 
     References:
@@ -80,7 +91,8 @@ class StreamKey:
     @classmethod
     def of(cls, key: jax.Array, rounds: int = 20) -> "StreamKey":
         """The stream of a typed threefry2x32 key."""
-        return cls(jax.random.key_data(key), rounds)
+        data = jax.random.key_data(key)
+        return cls(jnp.append(data, _parity(data[0], data[1])), rounds)
 
     def blocks(
         self, start: jax.Array | tuple[jax.Array, jax.Array], offset: jax.Array
@@ -93,7 +105,8 @@ class StreamKey:
         """
         low = start[1] + offset
         high = start[0] + (low < offset).astype(jnp.uint32)
-        return threefry2x32((self.data[0], self.data[1]), (high, low), self.rounds)
+        schedule = (self.data[0], self.data[1], self.data[2])
+        return _block(schedule, (high, low), self.rounds)
 
 
 @register_dataclass
