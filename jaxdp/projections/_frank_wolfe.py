@@ -59,7 +59,7 @@ def frank_wolfe(y, a, weights, enough, max_steps, symmetric):
         length = jnp.minimum(slope / jnp.maximum(jnp.sum(direction**2, axis=1), tiny), longest)
         signed = (sign * length)[:, None]
         moved = weights * (1.0 - signed)
-        moved = moved.at[rows, vertex].add(signed[:, 0])
+        moved = moved.at[rows, vertex].add(signed[:, 0], unique_indices=True)
         # Exactly 0: with a rounding error for a weight the vertex would count as in use.
         dropped = away & (length >= longest)
         moved = moved.at[rows, worst].set(jnp.where(dropped, 0.0, moved[rows, worst]))

@@ -140,9 +140,23 @@ class Count:
             return total
         return _sum(self, axis)
 
-    def summed(self, add: Callable[[jax.Array], jax.Array]) -> "Count":
-        """The exact sum over up to 2**16 terms, by a function that sums uint32 arrays, as psum."""
-        return _from_limbs(*(add(limb) for limb in _limbs(self)))
+    def summed(self, add: Callable[[jax.Array], jax.Array], terms: int = 2**16) -> "Count":
+        """The exact sum over up to `terms` terms, by a function that sums uint32, as psum does."""
+        bits = min(32 - (terms - 1).bit_length(), 16)
+        return _from_limbs([add(limb) for limb in _limbs(self, bits)], bits)
+
+    def segment_sum(self, segments: jax.Array, num_segments: int) -> "Count":
+        """The exact sum over the first axis of the entries of each segment, in any order.
+
+        Integers are added: on a GPU, where a scatter adds in whatever order its threads run,
+        floats would give other bits each time.
+
+        Args:
+          segments: int32[n]; entries outside of [0, num_segments) are dropped, but negative ones
+            count from the end.
+          num_segments: static.
+        """
+        return _segment_sum(self, segments, num_segments)
 
     def f64(self) -> jax.Array:
         """The value as float64, exact up to 2**53; only inside `jax.enable_x64(True)`."""
@@ -212,14 +226,12 @@ def _times(a: Count, factor: jax.Array) -> Count:
 
 @functools.partial(one_program, static_argnums=1)
 def _sum(a: Count, axis: int) -> Count:
-    front: Count = jax.tree.map(lambda limb: jnp.moveaxis(limb, axis, 0), a)
-    while front.shape[0] > 2**16:  # so many terms of 16 bits add up below 2**32
-        fold = -(-front.shape[0] // 2**16)
-        pad = [(0, fold * 2**16 - front.shape[0])] + [(0, 0)] * (front.ndim - 1)
-        padded = jax.tree.map(lambda limb, pad=pad: jnp.pad(limb, pad), front)
-        rows: Count = padded.reshape(2**16, fold, *front.shape[1:])
-        front = rows.summed(lambda limb: limb.sum(0, dtype=jnp.uint32))
-    return front.summed(lambda limb: limb.sum(0, dtype=jnp.uint32))
+    return a.summed(lambda limb: limb.sum(axis, dtype=jnp.uint32), a.shape[axis])
+
+
+@functools.partial(one_program, static_argnums=2)
+def _segment_sum(a: Count, segments: jax.Array, num_segments: int) -> Count:
+    return a.summed(lambda x: jax.ops.segment_sum(x, segments, num_segments), a.shape[0])
 
 
 @one_program
@@ -234,16 +246,23 @@ def _f32(a: Count) -> jax.Array:
     return high.astype(jnp.float32) * np.float32(2.0**32) + low.astype(jnp.float32)
 
 
-def _limbs(count: Count) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Three uint32 pieces (bits 0-15, 16-31, 32-63) that add without carry up to 2**16 terms."""
-    return count.lo & np.uint32(0xFFFF), count.lo >> np.uint32(16), count.hi.astype(jnp.uint32)
+def _limbs(count: Count, bits: int) -> list[jax.Array]:
+    """The lower half in pieces of some bits, which add up without wrapping, and the upper half."""
+    shifts = (np.uint32(shift) for shift in range(0, 32, bits))
+    mask = np.uint32(2**bits - 1)
+    return [*((count.lo >> shift) & mask for shift in shifts), count.hi.astype(jnp.uint32)]
 
 
-def _from_limbs(first: jax.Array, second: jax.Array, third: jax.Array) -> Count:
+def _from_limbs(limbs: list[jax.Array], bits: int) -> Count:
     """The Count whose summed pieces these are; the inverse of `_limbs` after any sum of them."""
-    second = second + (first >> np.uint32(16))
-    lo = (first & np.uint32(0xFFFF)) | (second << np.uint32(16))
-    return Count((third + (second >> np.uint32(16))).astype(jnp.int32), lo)
+    # The upper half may wrap: the sum is taken modulo 2**64.
+    *pieces, high = limbs
+    total = Count(high.astype(jnp.int32), pieces[0])
+    for number, piece in enumerate(pieces[1:], 1):
+        up = np.uint32(bits * number)
+        carried = (piece >> (np.uint32(32) - up)).astype(jnp.int32)
+        total = total + Count(carried, piece << up)
+    return total
 
 
 def merge(first: T, *others: T) -> T:

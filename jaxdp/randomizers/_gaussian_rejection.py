@@ -534,7 +534,9 @@ def _sums(key: jax.Array, counts: Count, pieces: Pieces) -> Float[Array, " k"]:
         x = ndtri(jnp.clip(low + u * (high - low), low, high))
         draw = flat.mean[piece] + jnp.where(flip[piece], -x, x)
         draw = jnp.where(user < ends[-1], draw, 0.0)
-        sums = sums + jax.ops.segment_sum(draw, piece, last + 1)
+        # As integers: floats would add up in any order. Draws are below 2**10, and in a block few.
+        parts = Count.from_float(jnp.rint(draw * 2.0**40)).segment_sum(piece, last + 1)
+        sums = sums + parts.f64() * 2.0**-40
         return number + np.uint32(1), begin + 2 * _LANES, sums
 
     start = (jnp.zeros((), jnp.uint32), jnp.zeros(()), jnp.zeros_like(ends))

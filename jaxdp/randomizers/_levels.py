@@ -217,21 +217,21 @@ def sum_reports(
     Returns:
       Count[f, d].
     """
-    size = 2 * num_levels + 1
+    size, numbers = 2 * num_levels + 1, Count.from_float(users)
     if levels.shape[0] > size:
-        add = functools.partial(jax.ops.segment_sum, num_segments=size)
-        users = jax.vmap(add, (1, 1), 1)(users, levels + num_levels)
+        add = functools.partial(Count.segment_sum, num_segments=size)
+        numbers = jax.vmap(add, (1, 1), 1)(numbers, levels + num_levels)
         all_levels = jnp.arange(-num_levels, num_levels + 1, dtype=jnp.int32)
-        levels = jnp.broadcast_to(all_levels[:, None], users.shape)
+        levels = jnp.broadcast_to(all_levels[:, None], numbers.shape)
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(levels.shape[1]))
 
-    def entry(each: tuple[jax.Array, jax.Array, jax.Array]) -> Count:
+    def entry(each: tuple[jax.Array, jax.Array, Count]) -> Count:
         key, levels, users = each
-        drawn = multinomial(key, Count.from_float(users), jax.vmap(row)(levels)).sum(0)
+        drawn = multinomial(key, users, jax.vmap(row)(levels)).sum(0)
         sizes = drawn[None, :].times(jnp.abs(values).astype(jnp.uint32))
         return _signed(sizes, values < 0).sum(1)
 
-    sums: Count = jax.lax.map(entry, (keys, levels.T, users.T))
+    sums: Count = jax.lax.map(entry, (keys, levels.T, jax.tree.map(jnp.transpose, numbers)))
     return jax.tree.map(jnp.transpose, sums)
 
 

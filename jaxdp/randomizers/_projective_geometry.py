@@ -479,12 +479,12 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
             number, users, value = step
             drawn = multinomial(jax.random.fold_in(spread, number), Count.from_float(users), cells)
             point = (jnp.asarray(self.hyperplane)[None] - value[:, None]) % self.num_points
-            return total.at[point].add(drawn.f64()), None
+            return total + drawn.reshape(-1).segment_sum(point.ravel(), self.num_points), None
 
         numbers = jnp.arange(steps, dtype=jnp.int32)
         steps_of = (numbers, padded.reshape(steps, rows), values.reshape(steps, rows))
-        points, _ = lax.scan(add, uniform.f64(), steps_of)
-        return Count.from_float(points)
+        points, _ = lax.scan(add, uniform, steps_of)
+        return points
 
     def report_law(self, law: Float[Array, " k"]) -> Float[Array, " K"]:
         # Point y is of S_v where y + v is in D: m, and h - m for the users whose S_v it is in.

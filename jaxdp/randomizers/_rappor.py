@@ -520,10 +520,10 @@ class RapporParams(Round[dict[str, Count]]):
         users = members.sum(axis=1)
         positions = jnp.asarray(self.positions)
         first = jnp.arange(self._num_cohorts, dtype=jnp.int32)[:, None, None] * self.num_bits
-        spread = jnp.broadcast_to(members.f64()[:, :, None], positions.shape)
+        spread = Count.zeros(positions.shape) + members[:, :, None]
         cells = self._num_cohorts * self.num_bits
-        have = jax.ops.segment_sum(spread.ravel(), (positions + first).ravel(), cells)
-        have = Count.from_float(have.reshape(self._num_cohorts, self.num_bits))
+        have = spread.reshape(-1).segment_sum((positions + first).ravel(), cells)
+        have = have.reshape(self._num_cohorts, self.num_bits)
         total = Count.zeros(have.shape) + users[:, None]
         permanent = binomial(keys[1], have, 1 - flip) + binomial(keys[2], total - have, flip)
         rounds = np.uint32(self.num_rounds)

@@ -80,13 +80,21 @@ def sum_parts(
 
     zero = jnp.zeros(num_lanes, jnp.float64)
     along, length = lax.fori_loop(0, share.astype(jnp.int32), add, (zero, zero))
-    along = jax.ops.segment_sum(along, value, num_values)
+    size = lanes_of.astype(jnp.int32)[value]
+    first = jnp.minimum(first, np.int32(num_lanes - 1))
+
+    def of_inputs(merged):
+        return jnp.where(users > 0, merged[first], 0.0)
+
+    along = of_inputs(_merge_lanes(lambda _, x, y: x + y, along, rank, size))
     if across_dim is None:
         return along, jnp.sqrt(users)
-    size = lanes_of.astype(jnp.int32)[value]
-    length = _merge_lanes(lanes_key, length, rank, size, across_dim)
-    first = jnp.minimum(first, np.int32(num_lanes - 1))
-    return along, jnp.where(users > 0, length[first], 0.0)
+
+    def merge(user, length, other):
+        w = user_words(lanes_key, user, coordinate_words(across_dim))
+        return _merge(w, 0, across_dim, length, other)
+
+    return along, of_inputs(_merge_lanes(jax.vmap(merge), length, rank, size))
 
 
 def _merge(
@@ -98,31 +106,27 @@ def _merge(
 
 
 def _merge_lanes(
-    key: jax.Array,
-    length: Float[Array, " lanes"],
+    merge: Callable[[Count, jax.Array, jax.Array], jax.Array],
+    numbers: Float[Array, " lanes"],
     rank: Int32[Array, " lanes"],
     size: Int32[Array, " lanes"],
-    dim: int,
 ) -> Float[Array, " lanes"]:
-    """Merges neighbouring lanes of an input into its first lane, by a binary tree."""
-    lane = jnp.arange(length.shape[0], dtype=jnp.int32)
+    """Merges neighbouring lanes of an input into its first lane, by a binary tree.
 
-    def level(number, length):
+    Its order is that of the lanes; floats that a scatter adds are in any order on a GPU.
+    """
+    lane = jnp.arange(numbers.shape[0], dtype=jnp.int32)
+
+    def level(number, numbers):
         number = jnp.asarray(number, jnp.int32)
         step = jnp.left_shift(np.int32(1), number)
-        partner = length[jnp.minimum(lane + step, np.int32(lane.size - 1))]
+        partner = numbers[jnp.minimum(lane + step, np.int32(lane.size - 1))]
         index = Count.of(number).times(lane.size) + Count.of(lane)
-
-        def draw(user, length, other):
-            w = user_words(key, user, coordinate_words(dim))
-            return _merge(w, 0, dim, length, other)
-
-        merged = jax.vmap(draw)(index, length, partner)
         active = (rank % (2 * step) == 0) & (rank + step < size)
-        return jnp.where(active, merged, length)
+        return jnp.where(active, merge(index, numbers, partner), numbers)
 
     levels = int(lane.size - 1).bit_length()
-    return lax.fori_loop(0, levels, level, length)
+    return lax.fori_loop(0, levels, level, numbers)
 
 
 def sum_points(

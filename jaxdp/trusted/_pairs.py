@@ -178,9 +178,7 @@ class PairParams(EncodedRound[Any]):
         def draw(key: jax.Array, counts: Count, inputs: Tree) -> Any:
             del inputs
             flat, size = jnp.asarray(self.index).reshape(-1), self.inputs.shape[0]
-            # Exact: all partial sums are whole numbers up to 2**53.
-            totals = jax.ops.segment_sum(counts.f64(), flat, size)
-            return law.draw(key, Count.from_float(totals), jnp.asarray(self.inputs))
+            return law.draw(key, counts.segment_sum(flat, size), jnp.asarray(self.inputs))
 
         def cost(work: Work) -> float:
             levels = dataclasses.replace(work, num_bins=self.inputs.shape[0])

@@ -106,9 +106,10 @@ class Operator:
 
         def rmatvec(y):
             # The transpose: y enters at the first value of its range, and leaves after the last.
-            ends = jnp.zeros((*y.shape[:-1], k + 1), y.dtype)
-            ends = ends.at[..., first].add(y).at[..., last + 1].add(-y)
-            return jnp.cumsum(ends, axis=-1)[..., :k]
+            ranges = jnp.zeros((*y.shape[:-1], k, k), y.dtype)
+            ranges = ranges.at[..., first, last].set(y, unique_indices=True)
+            enter, leave = ranges.sum(-1), ranges.sum(-2)
+            return jnp.cumsum(enter, axis=-1) - jnp.cumsum(leave, axis=-1) + leave
 
         return cls((k * (k + 1) // 2, k), matvec, rmatvec)
 

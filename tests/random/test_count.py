@@ -65,6 +65,22 @@ def test_sums(rng, shape):
     assert np.array_equal(count.reshape(-1)[1:].numpy(), values.ravel()[1:])
 
 
+@pytest.mark.parametrize("size", [1, 1000, 2**16, 2**17 + 3])
+def test_sums_of_segments(rng, size):
+    values, segments = rng.integers(-(2**44), 2**44, size), rng.integers(0, 3, size)
+    sums = Count.of(values).segment_sum(jnp.asarray(segments, jnp.int32), 4)
+    assert sums.numpy().tolist() == [values[segments == s].sum() for s in range(4)]
+    rows = Count.of(np.stack([values, values], axis=1)).segment_sum(jnp.zeros(size, jnp.int32), 1)
+    assert rows.numpy().tolist() == [[values.sum()] * 2]
+
+
+def test_segments_of_full_halves():
+    # Every piece of the lower half is as large as it can be.
+    count = Count.of(np.full(2**16 + 1, 2**32 - 1))
+    (total,) = count.segment_sum(jnp.zeros(2**16 + 1, jnp.int32), 1).numpy()
+    assert total == (2**16 + 1) * (2**32 - 1)
+
+
 def test_sum_past_every_float():
     count = Count.of(np.full(3 * 2**16, 2**44 + 1))
     assert int(count.sum()) == 3 * 2**16 * (2**44 + 1)

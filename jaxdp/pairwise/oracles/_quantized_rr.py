@@ -504,9 +504,7 @@ class QuantizedRRParams(Through[Count]):
                     split += [(index, size - up), (index + 1, up)]
                 groups = split
         k = self.inner.num_values
-        # Exact: all partial sums are whole numbers up to 2**53.
-        totals = (jax.ops.segment_sum(size.f64(), index, k) for index, size in groups)
-        return Count.from_float(sum(totals, start=jnp.zeros(k, jnp.float64)))
+        return sum((n.segment_sum(index, k) for index, n in groups), start=Count.zeros((k,)))
 
     def _draw_independent(self, key: jax.Array, users: Independent) -> Count:
         return self.inner.law.independent(jax.random.fold_in(key, 1), users)
