@@ -10,6 +10,7 @@ from ..threefry_words.ref import LANES, StreamKey, first_words, users_words
 from ..threefry_words.xla import FEW_WORDS, stored, threefry_tiles
 from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
 
+_STORED_WORDS = 4  # of a user, on accelerators
 _AGAIN = 64  # users whose reports are made anew at a time, where a draft is not sure
 
 
@@ -76,17 +77,23 @@ def randomize_and_tally_wide(
 ) -> Tree:
     """The tally of the reports of consecutive users, without branches, for many threads.
 
-    Words are made by whoever reads them, so that a sum over users may keep them in registers. The
-    users of the two halves of a tile's blocks are tallied apart: one block serves a user of each.
+    Many words are made by whoever reads them, so that a sum over users may keep them in registers,
+    and the users of the two halves of a tile's blocks are tallied apart: one block serves a user of
+    each. A few are stored: what reads several of them would make each block as often. Of a single
+    word's block the other half is dropped: that takes no longer than to store both.
     """
     size, num_words = mask.shape[0], randomizer.num_words
     if randomizer.lazy_words or first is not None:
         return randomize_and_tally_ref(randomizer, key, start, first, values, mask)
     report = jax.vmap(randomizer.from_bits, in_axes=(-1, 0), out_axes=-1)
-    if size <= LANES or num_words <= FEW_WORDS:
-        words = threefry_words(key, start, size, num_words)[None]
-        held = jax.tree.map(lambda x: x[None], values)
-        return _tally(randomizer, jax.vmap(report)(words, held), mask[None])
+
+    def together(words: jax.Array) -> Tree:
+        # As one tile: without this axis XLA for GPUs stores words that a scatter alone reads.
+        held = jax.tree.map(lambda leaf: leaf[None], values)
+        return _tally(randomizer, jax.vmap(report)(words[None], held), mask[None])
+
+    if size <= LANES or num_words == 1:
+        return together(threefry_words(key, start, size, num_words))
     tiles = -(-size // TILE)
 
     def halves(leaf: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -101,6 +108,9 @@ def randomize_and_tally_wide(
         jnp.uint32, shape, 0
     )
     words = key.blocks(start, (row << np.uint32(10)) | (lane & np.uint32(LANES - 1)))
+    if num_words <= _STORED_WORDS:
+        parts = [half.reshape(num_words, tiles, LANES) for half in lax.optimization_barrier(words)]
+        return together(jnp.stack(parts, axis=2).reshape(num_words, tiles * TILE)[:, :size])
     tallies = [
         randomizer.tally(_users_first(report(word, value)), member)
         for word, value, member in zip(words, held, halves(mask), strict=True)

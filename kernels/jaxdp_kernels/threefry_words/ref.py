@@ -95,7 +95,7 @@ class StreamKey:
         return cls(jnp.append(data, _parity(data[0], data[1])), rounds)
 
     def blocks(
-        self, start: jax.Array | tuple[jax.Array, jax.Array], offset: jax.Array
+        self, start: jax.Array | tuple[jax.Array, jax.Array], offset: jax.Array | np.ndarray
     ) -> tuple[jax.Array, jax.Array]:
         """Both words of the blocks at counters `start + offset`.
 
@@ -134,8 +134,10 @@ class UserWords:
     def __getitem__(self, index: int | slice | jax.Array | np.ndarray) -> jax.Array:
         """uint32, of the shape of the index: an int or int32 array in range, or a static slice."""
         if isinstance(index, slice):
-            index = jnp.arange(*index.indices(self.num_words), dtype=jnp.uint32)
-        offset = jnp.asarray(index).astype(jnp.uint32) * np.uint32(LANES)
+            index = np.arange(*index.indices(self.num_words))
+        # Constants stay NumPy's: a loop over users on a GPU would make them anew in a kernel.
+        index = index if isinstance(index, jax.Array) else np.asarray(index)
+        offset = index.astype(np.uint32) * np.uint32(LANES)
         x0, x1 = self.key.blocks((self.high, self.low), offset)
         return jnp.where(self.second, x1, x0)
 
