@@ -5,7 +5,7 @@ import numpy as np
 
 from .._contract import Described
 from .._spec import as_float64, check_choice
-from ..population import ArraySource, DistributionSource, HistogramSource, Population
+from ..population import DistributionSource, Population
 from ..random import Count
 
 
@@ -30,7 +30,7 @@ def truth_kind(protocol: Described, population: Population, truth: object, targe
             )
         known = targeted or find_truth(protocol, population, None, "population", None) is not None
         return "population" if known else "none"
-    if isinstance(source, (ArraySource, HistogramSource)):
+    if source.given:
         known = targeted or find_truth(protocol, population, None, "once", None) is not None
         return "once" if known else "none"
     if source.num_values is None or not isinstance(source, DistributionSource):

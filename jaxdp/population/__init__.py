@@ -4,6 +4,5 @@ from ._derived import PairSource as PairSource
 from ._distribution import DistributionSource as DistributionSource
 from ._population import Population as Population
 from ._rounds import RoundSource as RoundSource
-from ._source import ArraySource as ArraySource
 from ._source import HistogramSource as HistogramSource
 from ._source import Source as Source

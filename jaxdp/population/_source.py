@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ class Source(abc.ABC):
     num_values: int | None = None  # the number of bins, static; None when values are not bins
     most: int | None = None  # at least `size`, static; None where programs serve any number
     is_random: bool = False
+    given: ClassVar[bool] = False  # whether each user's value is known before a trial
 
     def bounded(self) -> "Source":
         """This source with `most` next above its `size`, where that is concrete."""
@@ -112,6 +113,7 @@ class ArraySource(Source):
     values: Tree
     size: Count
     num_values: int | None = dataclasses.field(default=None, metadata={"static": True})
+    given = True
 
     def at(self, users: Count) -> Tree:
         index = users.lo.astype(jnp.int32)
@@ -193,6 +195,7 @@ class HistogramSource(Source):
     size: Count
     values: Tree = None
     most: int | None = dataclasses.field(default=None, metadata={"static": True})
+    given = True
 
     @classmethod
     def make(cls, counts: np.ndarray, values: Tree) -> "HistogramSource":
