@@ -14,12 +14,25 @@ from ._plan import check_block_size, check_num_users
 Method = Literal["auto", "per_user", "tally"]
 Rounds = Literal[13, 20]
 
-_VMAP_BELOW = 2**16  # numbers a batch of vmapped trials may hold
+_CACHED = 2**16  # numbers of a batch of vmapped trials on CPU, where a core's cache holds them
+_SHARE = 2**12  # elsewhere one for so many bytes: with its temporaries it takes 1 KiB at most
+_MEMORY = 2**34  # bytes, of a device that does not say
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What a compiled run depends on besides shapes."""
+    """What a compiled run depends on besides shapes.
+
+    Attributes:
+      method: "per_user" or "tally".
+      mesh: devices, on axes of type Auto; None for one.
+      block_size: users per block; None for the platform's.
+      rounds: of threefry2x32 for users' words.
+      platform: "cpu", "gpu" or "tpu".
+      want_counts: whether trials return the true counts of their users.
+      trial_axes: the axes of the mesh that trials are split over; users are over all others.
+      trial_batch: how many trials a device runs side by side.
+    """
 
     method: str
     mesh: jax.sharding.Mesh | None
@@ -27,7 +40,13 @@ class Config:
     rounds: int = 20
     platform: str = "cpu"
     want_counts: bool = False
+    trial_axes: tuple[str, ...] = ()
     trial_batch: int | None = None
+
+    @property
+    def num_shares(self) -> int:
+        """How many parts trials are split into."""
+        return 1 if self.mesh is None else math.prod(self.mesh.shape[a] for a in self.trial_axes)
 
 
 def build_params(protocol: Runnable, name: str = "protocol") -> Params[Any]:
@@ -98,14 +117,46 @@ def bounded(population: Population, config: Config) -> Population:
     return Population(population.source.bounded())
 
 
-def default_batch(params: Params[Any], population: Population, config: Config) -> int:
-    """Trials to run side by side: as many as fill a core's cache on CPU, and more on a GPU."""
-    if config.mesh is not None:
-        return 1
+def for_trials(
+    config: Config, params: Params[Any], population: Population, trial_batch: int | None = None
+) -> Config:
+    """The configuration of many trials: which axes split them, and how many run side by side.
+
+    Trials are split over the axis "trials"; drawn tallies over all axes, unless the users lie split
+    over some. A protocol that calls Python runs a trial at a time, its users over all axes.
+    """
+    if config.mesh is not None and params.traceable:
+        whole = config.method == "tally" and not _lies_split(population)
+        axes = tuple(name for name in config.mesh.axis_names if whole or name == "trials")
+        config = dataclasses.replace(config, trial_axes=axes)
+    batch = trial_batch or _default_batch(params, population, config)
+    return dataclasses.replace(config, trial_batch=batch)
+
+
+def _lies_split(population: Population) -> bool:
+    leaves = jax.tree.leaves(population)
+    return any(isinstance(x, jax.Array) and not x.sharding.is_fully_replicated for x in leaves)
+
+
+def _default_batch(params: Params[Any], population: Population, config: Config) -> int:
+    """Trials a device runs side by side: as many as its cache on CPU, or its memory, holds."""
     work = work_of(population)
     numbers = max(work.num_bins, 1)
     if config.method == "per_user":
         words = [step.round.num_words for step in params.rounds(work)]
-        numbers = population.num_users * max(*words, 1)
-    room = _VMAP_BELOW if work.platform == "cpu" else _VMAP_BELOW * 64
+        sharing = 1 if config.mesh is None else config.mesh.size // config.num_shares
+        numbers = -(-population.num_users // sharing) * max(*words, 1)
+    room = _CACHED if config.platform == "cpu" else _memory(config.mesh) // _SHARE
     return max(room // numbers, 1)
+
+
+def _memory(mesh: jax.sharding.Mesh | None) -> int:
+    """Bytes of memory of a device that runs trials."""
+    if mesh is not None and mesh.is_multi_process:
+        return _MEMORY  # every process must run the same program
+    device = jax.local_devices()[0] if mesh is None else mesh.devices.flat[0]
+    try:
+        stats = device.memory_stats()
+    except jax.errors.JaxRuntimeError:  # a device that is compiled for, and is not here
+        stats = None
+    return (stats or {}).get("bytes_limit", _MEMORY)

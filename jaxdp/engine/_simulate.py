@@ -24,7 +24,7 @@ from ._config import (
     bounded,
     build_params,
     configure,
-    default_batch,
+    for_trials,
     prepare,
 )
 from ._play import play, play_on_host
@@ -34,8 +34,10 @@ from ._truth import check_given, find_truth, known_histogram, truth_kind
 
 T = TypeVar("T")
 
-_CHUNK_LIMBS = 2**26  # 32-bit numbers of the tallies of trials that are kept at once
+_CHUNK_LIMBS = 2**26  # 32-bit numbers of tallies, or of estimates, that a device keeps at once
 _CHUNK_TRIALS = 2**14  # compiled trials hear no interrupt: not more than some seconds of them
+_BATCH_NUMBERS = 2**22  # of the outcomes and the estimates that an accelerator makes at once,
+_BATCH_TRIALS = 2**10  # of not more trials than these
 
 
 @on_auto_axes
@@ -62,7 +64,8 @@ def run(
       key: a typed threefry key.
       method: "per_user" simulates every user; "tally" draws the tally at once, exact in law, where
         every round has a `law`; "auto" takes what it expects to be faster.
-      mesh: devices to split the users over; None for one device.
+      mesh: devices to split the users over, along all axes of a mesh, "trials" included; None for
+        one device.
       block_size: users per block, a power of two; None for a good default. Tallies are the same
         bits for every mesh and block size, but for reports that are rounded from floats (sphere
         mechanisms), of which a few may move by one grid step from one program to another.
@@ -161,16 +164,27 @@ def simulate(
     Trial t has the key `jax.random.fold_in(key, t)`: on the per-user path its estimate is that of
     `run` with that key. Protocols that call Python between their rounds run a trial at a time.
 
+    The axis of a mesh that is called "trials" splits the trials, and all others split the users of
+    each trial: `jax.make_mesh((8,), ("trials",))` runs 8 trials at a time, and
+    `jax.make_mesh((2, 4), ("trials", "users"))` two, each over four devices. No device waits for
+    another one's trials; users cost a sum over their devices in each round. Every device of
+    "trials" needs all users. Tallies that are drawn at once take all axes for trials, unless the
+    users lie split over some; protocols that call Python take all axes for users.
+
     Args:
       protocol: a randomizer's or protocol's spec, or its params.
       population: the users; the same in every trial, but for `from_distribution`.
       key: a typed threefry key.
       num_trials: how many trials, at least 1.
       method: as in `run`.
-      mesh: as in `run`.
+      mesh: devices to split trials and users over, as above; None for one device. The results are
+        the same bits for every mesh, and in every process of it, where those of `run` are; on
+        accelerators but for last digits of what estimates compute in floats.
       block_size: as in `run`.
       rounds: as in `run`.
-      trial_batch: how many trials run side by side; None for a good default.
+      trial_batch: how many trials run side by side on a device, or on the devices that share their
+        users; None for as many as a core's cache holds on CPU, and elsewhere for so many that they
+        take a quarter of the device's memory at most.
       truth: what errors are measured against. "sample": the statistic of the users at hand, the
         default for given users. "population": that of the distribution they are drawn from, the
         default for `from_distribution`. Or an array.
@@ -207,11 +221,8 @@ def simulate(
     if truth is None:
         truth = "population" if isinstance(source, DistributionSource) else "sample"
     want = truth_kind(protocol, population, truth, params.has_target)
-    config = dataclasses.replace(
-        config,
-        want_counts=want == "each",
-        trial_batch=trial_batch or default_batch(params, population, config),
-    )
+    config = for_trials(config, params, population, trial_batch)
+    config = dataclasses.replace(config, want_counts=want == "each")
     if want == "given" and params.traceable:
         truth = check_given(truth, _estimate_shape(params, population, key, config), num_trials)
     histogram = known_histogram(population, want) if params.has_target else None
@@ -341,28 +352,110 @@ _estimate_compiled = jax.jit(_estimate)
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _play_trials(params, population, key, trials, config):
-    def trial(t):
-        return play(params, population, jax.random.fold_in(key, t), config)
+def _play_trials(params, population, key, trials, config: Config):
+    """The outcomes, and the true counts where the config wants them, of some trials.
 
-    batch = config.trial_batch
-    if batch is not None and batch >= trials.shape[0]:
-        return jax.vmap(trial)(trials)
-    return lax.map(trial, trials, batch_size=None if batch == 1 else batch)
+    Where trials are split over a mesh their number is a multiple of that of the parts, and so are
+    the results; between the parts there is no collective.
+    """
+
+    def share(params, population, key, trials):
+        def trial(t):
+            return play(params, population, jax.random.fold_in(key, t), config)
+
+        batch = config.trial_batch
+        if batch is not None and batch >= trials.shape[0]:
+            return jax.vmap(trial)(trials)
+        return lax.map(trial, trials, batch_size=None if batch == 1 else batch)
+
+    if config.trial_axes:
+        split = jax.P(config.trial_axes)
+        specs = (jax.P(), jax.P(), jax.P(), split)
+        # Users' axes stay the compiler's, until a round splits its users over them.
+        share = _manual(share, config, specs, split, config.trial_axes)
+    return share(params, population, key, trials)
 
 
-@jax.jit
-def _finish_trials(params, histogram, outcomes, counts):
-    return lax.map(lambda trial: _finish(params, histogram, *trial), (outcomes, counts))
+@functools.partial(jax.jit, static_argnames="config")
+def _finish_trials(params, histogram, outcomes, counts, config: Config):
+    """The estimates and the targets of trials, split over the mesh as the trials are.
+
+    Memory holds the intermediate results of one batch: a trial on CPU, elsewhere as many lanes on
+    any mesh and for any number of trials.
+    """
+
+    def share(params, histogram, outcomes, counts):
+        finish = functools.partial(_finish, params, histogram)
+        return _mapped(finish, (outcomes, counts), config)
+
+    if config.trial_axes:
+        assert config.mesh is not None
+        split = jax.P(config.trial_axes)
+        share = _manual(
+            share, config, (jax.P(), jax.P(), split, split), split, config.mesh.axis_names
+        )
+    return share(params, histogram, outcomes, counts)
+
+
+def _manual(function: Callable[..., T], config: Config, specs, split, axes) -> Callable[..., T]:
+    return jax.shard_map(
+        function,
+        mesh=config.mesh,
+        in_specs=specs,
+        out_specs=split,
+        axis_names=set(axes),
+        check_vma=False,
+    )
+
+
+def _mapped(finish: Callable[..., T], trials: tuple[Any, ...], config: Config) -> T:
+    """`finish` of every trial: one by one on CPU, elsewhere in batches of equal size."""
+    number = jax.tree.leaves(trials)[0].shape[0]
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), trials)
+    shapes = jax.eval_shape(finish, *one)
+    if config.platform == "cpu":
+        # A loop also where a device has one trial only: out of loops last digits may differ.
+        trials = jax.tree.map(lambda x: _padded(x, 2), trials)
+
+        def step(t, found):
+            trial = jax.tree.map(lambda x: x[t], trials)
+            return jax.tree.map(lambda whole, x: whole.at[t].set(x), found, finish(*trial))
+
+        empty = jax.tree.map(lambda x: jnp.zeros((number, *x.shape), x.dtype), shapes)
+        return lax.fori_loop(0, lax.optimization_barrier(np.int32(number)), step, empty)
+    numbers = sum(x.size for x in jax.tree.leaves((one, shapes)))
+    lanes = min(max(_BATCH_NUMBERS // max(numbers, 1), 1), _BATCH_TRIALS)
+    batches = -(-number // lanes)
+
+    def cut(x):
+        return _padded(x, batches * lanes).reshape(batches, lanes, *x.shape[1:])
+
+    found = lax.map(lambda batch: jax.vmap(finish)(*batch), jax.tree.map(cut, trials))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:number], found)
+
+
+def _padded(x: jax.Array, rows: int) -> jax.Array:
+    """The array with its last row repeated, if it has fewer rows."""
+    return jnp.pad(x, [(0, max(rows - x.shape[0], 0)), *[(0, 0)] * (x.ndim - 1)], "edge")
 
 
 def _compiled_trials(params, population, key, trials, config, histogram):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
-        played = _play_trials(params, population, key, trials, config)
-        outcomes, counts = jax.tree.map(np.asarray, played)
+        outcomes, counts = _play_trials(params, population, key, trials, config)
+        if not config.trial_axes:  # one program takes them from here, whatever mesh made them
+            outcomes, counts = jax.tree.map(np.asarray, (outcomes, counts))
         used = counts if params.has_target else None
-        return *jax.tree.map(np.asarray, _finish_trials(params, histogram, outcomes, used)), counts
+        found = *_finish_trials(params, histogram, outcomes, used, config), counts
+        return jax.tree.map(_gathered, found)
+
+
+def _gathered(x: jax.Array | np.ndarray) -> np.ndarray:
+    """All trials as a NumPy array, in every process, whichever devices have them."""
+    if isinstance(x, jax.Array) and not (x.is_fully_addressable or x.is_fully_replicated):
+        assert isinstance(x.sharding, jax.NamedSharding)
+        x = jax.jit(lambda x: x, out_shardings=jax.NamedSharding(x.sharding.mesh, jax.P()))(x)
+    return np.asarray(x)
 
 
 def _host_trial(params, population, key, trials, config, histogram):
@@ -379,23 +472,29 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
     """The estimates, the targets and the true counts of all trials, as far as they exist."""
     params, population, key = _host_arrays(config.mesh, (params, population, key))
     if params.traceable:
-        _check_room(_estimate_shape(params, population, key, config), num_trials)
-        chunk = _chunk((params, population, key), num_trials, config, progress)
+        shape = _estimate_shape(params, population, key, config)
+        _check_room(shape, num_trials)
+        chunk = _chunk((params, population, key), shape, num_trials, config, progress)
         step = _compiled_trials
     else:
         step, chunk = _host_trial, 1
     bar = progress_bar(num_trials) if progress else None
-    pieces = []
+    found: Any = None
     try:
         for begin in range(0, num_trials, chunk):
             trials = np.arange(begin, begin + chunk, dtype=np.uint32)  # the excess is dropped
-            pieces.append(step(params, population, key, trials, config, histogram))
+            piece = step(params, population, key, trials, config, histogram)
+            number = min(chunk, num_trials - begin)
+            if found is None:
+                found = jax.tree.map(lambda x: np.empty((num_trials, *x.shape[1:]), x.dtype), piece)
+            for whole, part in zip(jax.tree.leaves(found), jax.tree.leaves(piece), strict=True):
+                whole[begin : begin + number] = part[:number]
             if bar is not None:
-                bar.advance(min(chunk, num_trials - begin))
+                bar.advance(number)
     finally:
         if bar is not None:
             bar.close()
-    return jax.tree.map(lambda *p: np.concatenate(p)[:num_trials], *pieces)
+    return found
 
 
 def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
@@ -407,7 +506,7 @@ def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
 def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
     needed = 8.0 * num_trials * math.prod(shape)
     available = physical_memory()
-    if needed > available / 2:  # the pieces, and all of them in one array
+    if needed > available / 2:  # the estimates, and their errors
         raise ValueError(
             f"num_trials must be fewer than {num_trials}, whose estimates of shape {shape} take "
             f"{needed:.3g} bytes, with {available:.3g} of memory; run them in parts, with keys "
@@ -415,15 +514,17 @@ def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
         )
 
 
-def _chunk(arguments, num_trials: int, config: Config, progress: bool) -> int:
+def _chunk(arguments, shape, num_trials: int, config: Config, progress: bool) -> int:
     """Trials in one call: as many as fit into memory, or a hundredth where progress is shown."""
     with jax.enable_x64(True):
         one = _play_compiled.eval_shape(*arguments, config=config)
-    size = max(sum(leaf.size for leaf in jax.tree.leaves(one)), 1)
-    chunk = min(num_trials, max(_CHUNK_LIMBS // size, 1), _CHUNK_TRIALS)
+    size = max(sum(leaf.size for leaf in jax.tree.leaves(one)), 2 * math.prod(shape), 1)
+    parts = config.num_shares
+    chunk = min(num_trials, parts * min(max(_CHUNK_LIMBS // size, 1), _CHUNK_TRIALS))
     if progress:
         chunk = min(chunk, -(-num_trials // 100))
-    return -(-num_trials // -(-num_trials // chunk))
+    even = -(-num_trials // -(-num_trials // chunk))
+    return -(-even // parts) * parts
 
 
 def _host_arrays(mesh, tree):
