@@ -4,36 +4,43 @@
 for an H200 those whose names hold "KRR".
 """
 
+import dataclasses
 import os
 import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"  # or jax looks for the accelerators whose compilers it finds
 
-from tests.aot import _device, _hot
+from tests.aot import _budgets, _device, _hot
 
-ROW = "{:24}{:>9}{:>7}{:>7}{:>6}{:>6}{:>6}{:>6}{:>6}{:>6}{:>8}{:>7}"
-HEAD = ("users", "blocks", "loops?", "loop", "out", "cond", "host", "atom", "coll", "MiB", "s")
+WIDTHS = (9, 8, 3, 6, 5, 5, 5, 5, 8, 7)
+HEAD = ("users", "blocks", "?", "loop", "out", "cond", "atom", "coll", "MiB", "s")
 
 
 def main(words: list[str]) -> None:
-    """Prints a table for each platform."""
+    """Prints a table for each platform, with two lines for each program."""
     platforms = [p for p in _device.PLATFORMS if p in words] or _device.PLATFORMS
     names = [w for w in words if w not in _device.PLATFORMS] or [""]
     for platform in platforms:
         if reason := _device.missing(platform):
-            print(platform, reason)
+            print(f"{platform}: {reason}")
             continue
-        print(ROW.format(platform, *HEAD))
-        for program in _hot.PROGRAMS:
+        print(_row(platform, HEAD))
+        for program, budget in _budgets.BUDGETS[platform].items():
             if any(name in program for name in names):
-                print(_row(program, platform), flush=True)
+                measured = _hot.measured(program, platform)
+                missed = ", ".join(_budgets.exceeded(measured, budget))
+                print(_row(program, _cells(measured)), missed and f"  not kept: {missed}")
+                print(_row("  budget", _cells(budget)), flush=True)
 
 
-def _row(program: str, platform: str) -> str:
-    m = _hot.measured(program, platform)
-    blocks, rest = f"{m.blocks:.2f}", (f"{m.mebibytes:.1f}", f"{m.seconds:.1f}")
-    numbers = (m.kernels, m.outside, m.conditionals, m.host, m.atomics, m.collectives)
-    return ROW.format(program, m.users, blocks, m.unknown, *numbers, *rest)
+def _cells(numbers: _hot.Measured) -> tuple[str, ...]:
+    values = dataclasses.astuple(numbers)
+    return tuple(f"{v:.1f}" if isinstance(v, float) else str(v) for v in values)
+
+
+def _row(name: str, cells: tuple[str, ...]) -> str:
+    numbers = (f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+    return f"{name:24}" + "".join(numbers)
 
 
 if __name__ == "__main__":

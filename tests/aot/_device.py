@@ -1,11 +1,12 @@
 """Compilers for accelerators that this machine does not have, and programs compiled by them."""
 
+import dataclasses
 import functools
 import importlib.util
 import os
 import pathlib
+import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -54,20 +55,40 @@ def mesh_of(platform: str, *shape: int, names: tuple[str, ...]) -> jax.sharding.
     return jax.sharding.Mesh(np.array(found).reshape(shape), names)
 
 
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """A compiled program.
+
+    Attributes:
+      platform: one of `PLATFORMS`.
+      text: XLA's.
+      ptx: the assembly of its kernels; empty but for CUDA.
+      temporaries: bytes of memory for what is neither an argument nor a result.
+      seconds: of the CPU, that tracing, lowering and compiling took.
+    """
+
+    platform: str
+    text: str
+    ptx: str
+    temporaries: int
+    seconds: float
+
+
 def compile_for(
-    platform: str, function: Callable[..., Any], *arguments: Any, where: Any = None, **static: Any
-) -> tuple[Any, float]:
-    """A program compiled for a device.
+    platform: str,
+    function: Any,
+    *arguments: Any,
+    where: jax.sharding.Mesh | None = None,
+    **static: Any,
+) -> Compiled:
+    """Compiles a program.
 
     Args:
       platform: one of `PLATFORMS`.
       function: jitted.
-      *arguments: its arguments, replicated over the mesh.
+      *arguments: its arguments, or their shapes; replicated over the mesh.
       where: the mesh of a program for several devices; None for one.
       **static: its static arguments.
-
-    Returns:
-      The compiled program, and the CPU seconds from its trace to the end.
     """
     where = mesh_of(platform, 1, names=("device",)) if where is None else where
     everywhere = NamedSharding(where, jax.P())
@@ -76,6 +97,11 @@ def compile_for(
         leaf = leaf if hasattr(leaf, "dtype") else jax.eval_shape(lambda: leaf)
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere)
 
-    begin = time.process_time()
-    lowered = function.trace(*jax.tree.map(abstract, arguments), **static).lower()
-    return lowered.compile(), time.process_time() - begin
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.process_time()
+        lowered = function.trace(*jax.tree.map(abstract, arguments), **static).lower()
+        compiled = lowered.compile({"xla_dump_to": folder} if platform == "cuda" else None)
+        seconds = time.process_time() - begin
+        ptx = "".join(path.read_text() for path in pathlib.Path(folder).glob("*.ptx"))
+    temporaries = compiled.memory_analysis().temp_size_in_bytes
+    return Compiled(platform, compiled.as_text(), ptx, temporaries, seconds)

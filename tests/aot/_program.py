@@ -6,7 +6,8 @@ import functools
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+
+from ._device import Compiled
 
 _NO_KERNEL = frozenset(
     "after-all bitcast call conditional constant get-tuple-element parameter partition-id "
@@ -14,10 +15,17 @@ _NO_KERNEL = frozenset(
 )
 """Operations that start no kernel; what a call, a branch or a loop holds is counted by itself."""
 
-_BRANCHES = ("branch_computations", "true_computation", "false_computation")
+_CALLS = {
+    "async-start": ("calls",),
+    "call": ("to_apply",),
+    "conditional": ("branch_computations", "true_computation", "false_computation"),
+    "fusion": ("calls",),
+}
+"""Operations that run other computations, and the attributes that name these."""
+
 _COLLECTIVE = re.compile(r"(all-|reduce-scatter|collective-|ragged-all)")
-_FLOAT = re.compile(r"b?f\d")
-_ROUNDS = 20  # of threefry, each with one exclusive or
+_FLOAT_ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?(?:atom|red)\.\S*\.b?f\d", re.MULTILINE)
+_ROUNDS = 20  # of threefry2x32 in a block
 _STREAM = 1024  # threefry blocks at once that are users' words, rather than a key
 
 
@@ -28,14 +36,15 @@ class Measured:
     Attributes:
       users: users that one iteration of the loop over them serves, the fewest of all rounds; all,
         where there is no loop; 0 if its trip count is unknown or no users are streamed.
-      blocks: threefry blocks made a user, of which each holds two words; 0 where `users` is.
-      unknown: loops whose trip count the compiler does not know.
+      blocks: threefry blocks made a user in all rounds, each of two words; 0 where `users` is.
+      unknown: loops whose trip count the compiler does not know: a GPU waits for its host to read
+        the predicate, each time. (TPUs run their loops themselves, and XLA's text for them tells no
+        trip counts: all three are 0.)
       kernels: started by one iteration of every loop, all loops together.
       outside: kernels started outside of loops.
-      conditionals: branches taken at run time.
-      host: places where the device waits for its host: on a GPU each unknown loop, whose predicate
-        is read in every iteration, each conditional, and each callback.
-      atomics: scatters of floats, whose sums depend on the order.
+      conditionals: branches, for each of which a GPU waits too.
+      atomics: places where a GPU adds floats to memory in an order that nobody knows: instructions
+        for it, or scatters, which XLA also writes with a compare and swap.
       collectives: operations between devices.
       mebibytes: of temporaries.
       seconds: CPU seconds that tracing, lowering and compiling took.
@@ -47,7 +56,6 @@ class Measured:
     kernels: int
     outside: int
     conditionals: int
-    host: int
     atomics: int
     collectives: int
     mebibytes: float
@@ -58,6 +66,7 @@ class Measured:
 class Instruction:
     """One operation, the type and the elements of its (first) result, and what follows these."""
 
+    name: str
     opcode: str
     dtype: str
     size: int
@@ -102,20 +111,23 @@ class Program:
         """The operations of all computations."""
         return [i for instructions in self.computations.values() for i in instructions]
 
-    def executed(self, name: str) -> list[Instruction]:
-        """What one pass through a computation executes: with calls and branches, without loops."""
-        found = []
+    def computed(self, name: str, *, fused: bool) -> list[list[Instruction]]:
+        """The computations that one pass through one runs: calls, branches, no loops.
+
+        Args:
+          name: of the computation.
+          fused: whether what kernels hold is listed too.
+        """
+        found = [self.computations[name]]
         for instruction in self.computations[name]:
-            found.append(instruction)
-            if instruction.opcode in ("call", "async-start"):
-                inner = instruction.called("to_apply", "calls")
-            elif instruction.opcode == "conditional":
-                inner = instruction.called(*_BRANCHES)
-            else:
-                continue
-            for computation in inner:
-                found += self.executed(computation)
+            if fused or instruction.opcode != "fusion":
+                for inner in instruction.called(*_CALLS.get(instruction.opcode, ())):
+                    found += self.computed(inner, fused=fused)
         return found
+
+    def executed(self, name: str) -> list[Instruction]:
+        """What one pass through a computation executes, one after the other."""
+        return [i for instructions in self.computed(name, fused=False) for i in instructions]
 
     def loops(self, instructions: Iterable[Instruction]) -> list[Loop]:
         """The loops among some operations."""
@@ -139,36 +151,52 @@ class Program:
 
     def blocks(self, name: str) -> int:
         """Threefry blocks that one pass through a computation makes, keys' and loops' left out."""
-        rounds, instructions = 0, self.executed(name)
-        while instructions:
-            instruction = instructions.pop()
-            if instruction.opcode == "fusion":
-                (fused,) = instruction.called("calls")
-                instructions += self.computations[fused]
-            elif instruction.opcode == "xor" and instruction.dtype == "u32":
-                rounds += instruction.size if instruction.size >= _STREAM else 0
-        return rounds // _ROUNDS
+        return sum(map(_threefry_rounds, self.computed(name, fused=True))) // _ROUNDS
 
-    def streams(self, name: str, passes: int | None = 1) -> list[tuple[int | None, int]]:
-        """For each loop over users, how often it runs in all, and its blocks an iteration.
+    def float_atomics(self, ptx: str) -> int:
+        """How often floats are added to memory in no order."""
+        scatters = 0
+        for instruction in self.everything:
+            if instruction.opcode == "scatter" and re.match(r"b?f\d", instruction.dtype):
+                (update,) = instruction.called("to_apply")
+                adds = any(i.opcode != "parameter" for i in self.computations[update])
+                scatters += adds and "unique_indices=true" not in instruction.text
+        return max(scatters, len(_FLOAT_ATOMIC.findall(ptx)))
 
-        A loop over users is one whose body makes their words; a loop around such a loop alone
-        multiplies. A computation that makes words itself counts as run `passes` times.
+    def streams(self) -> list[tuple[int | None, int]]:
+        """For each loop over users, how often it runs, and its threefry blocks an iteration.
+
+        A loop over users is one whose body makes their words; a loop around such loops multiplies.
+        What makes words outside of all loops is a loop that runs once.
         """
-        if blocks := self.blocks(name):
-            return [(passes, blocks)]
+        blocks = self.blocks(self.entry)
+        return self._streams_within(self.entry, 1) + ([(1, blocks)] if blocks else [])
+
+    def _streams_within(self, name: str, passes: int | None) -> list[tuple[int | None, int]]:
         found = []
         for loop in self.loops(self.executed(name)):
-            known = passes is not None and loop.trips is not None
-            found += self.streams(loop.body, passes * loop.trips if known else None)
+            trips = None if passes is None or loop.trips is None else passes * loop.trips
+            blocks = self.blocks(loop.body)
+            found += [(trips, blocks)] if blocks else self._streams_within(loop.body, trips)
         return found
 
 
+def _threefry_rounds(instructions: list[Instruction]) -> int:
+    """Numbers that a computation takes through a round: `x ^ (y << r | y >> 32 - r)`."""
+    rotated = {i.name for i in instructions if i.opcode == "or"}
+    rounds = 0
+    for instruction in instructions:
+        if instruction.opcode == "xor" and instruction.size >= _STREAM:
+            operands = re.findall(r"[\w.\-]+", instruction.text.partition(")")[0])
+            rounds += instruction.size if rotated.intersection(operands) else 0
+    return rounds
+
+
 def _parse(line: str) -> Instruction | None:
-    named = re.match(r"\s+(?:ROOT )?%?[\w.\-]+ = (.*)$", line)
+    named = re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$", line)
     if named is None:
         return None
-    text = named.group(1)
+    name, text = named.groups()
     end = _closing(text) if text.startswith("(") else text.find(" ")
     result, rest = text[:end], text[end:]
     opcode = re.match(r"\s*([\w\-]+)\(", rest)
@@ -176,7 +204,9 @@ def _parse(line: str) -> Instruction | None:
     if opcode is None:
         return None
     sizes = [int(n) for n in shape.group(2).split(",") if n] if shape else []
-    return Instruction(opcode.group(1), shape.group(1) if shape else "", math.prod(sizes), rest)
+    return Instruction(
+        name, opcode.group(1), shape.group(1) if shape else "", math.prod(sizes), rest
+    )
 
 
 def _closing(text: str) -> int:
@@ -189,26 +219,23 @@ def _closing(text: str) -> int:
     raise ValueError(f"no closing bracket in {text!r}")
 
 
-def measure(compiled: Any, platform: str, seconds: float, num_users: int = 0) -> Measured:
+def measure(compiled: Compiled, num_users: int = 0) -> Measured:
     """What a program does.
 
     Args:
-      compiled: by jax.
-      platform: "cuda" or "tpu".
-      seconds: that compiling it took.
+      compiled: the program.
       num_users: whom one device serves in one run of every round, 0 if users are not streamed.
     """
-    program = Program(compiled.as_text(), platform)
+    program = Program(compiled.text, compiled.platform)
     number = collections.Counter(i.opcode.removesuffix("-start") for i in program.everything)
-    loops = program.loops(program.everything)
-    unknown = sum(loop.trips is None for loop in loops)
-    calls = sum(map(_is_host_call, program.everything))
-    streams = program.streams(program.entry) if num_users else []
+    loops, on_gpu = program.loops(program.everything), compiled.platform == "cuda"
+    unknown = sum(loop.trips is None for loop in loops) if on_gpu else 0
+    streams = program.streams() if num_users else []
     known = [(passes, blocks) for passes, blocks in streams if passes is not None]
     users, blocks = 0, 0.0
     if streams and len(known) == len(streams):
         users = num_users // max(passes for passes, _ in known)
-        blocks = max(passes * blocks for passes, blocks in known) / num_users
+        blocks = sum(passes * blocks for passes, blocks in known) / num_users
     return Measured(
         users=users,
         blocks=blocks,
@@ -216,27 +243,12 @@ def measure(compiled: Any, platform: str, seconds: float, num_users: int = 0) ->
         kernels=sum(program.kernels(loop.body) for loop in loops),
         outside=program.kernels(program.entry),
         conditionals=number["conditional"],
-        host=calls + (unknown + number["conditional"] if platform == "cuda" else 0),
-        atomics=sum(map(_is_float_atomic, program.everything)),
+        atomics=program.float_atomics(compiled.ptx) if on_gpu else 0,
         collectives=sum(
             n
             for opcode, n in number.items()
             if _COLLECTIVE.match(opcode) and not opcode.endswith("-done")
         ),
-        mebibytes=compiled.memory_analysis().temp_size_in_bytes / 2**20,
-        seconds=seconds,
-    )
-
-
-def _is_host_call(instruction: Instruction) -> bool:
-    if instruction.opcode in ("infeed", "outfeed", "send", "recv"):
-        return True
-    return instruction.opcode == "custom-call" and "callback" in instruction.text
-
-
-def _is_float_atomic(instruction: Instruction) -> bool:
-    return (
-        instruction.opcode == "scatter"
-        and _FLOAT.match(instruction.dtype) is not None
-        and "unique_indices=true" not in instruction.text
+        mebibytes=compiled.temporaries / 2**20,
+        seconds=compiled.seconds,
     )

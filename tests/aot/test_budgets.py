@@ -1,0 +1,29 @@
+"""The hot programs, compiled for accelerators, keep to their budgets: `python -m tests.aot`."""
+
+import pytest
+
+from ._budgets import BUDGETS, exceeded
+from ._device import missing
+from ._hot import PROGRAMS, measured
+
+SLOW = {("tpu", name) for name in ("Laplace", "PrivUnitG 64, tally", "gamma2 64")}
+"""What takes a minute or more to compile."""
+
+
+@pytest.mark.parametrize(
+    ("platform", "program"),
+    [
+        pytest.param(
+            platform,
+            program,
+            marks=pytest.mark.slow if (platform, program) in SLOW else [],
+            id=f"{platform}-{program.replace(',', '').replace(' ', '-')}",
+        )
+        for platform in BUDGETS
+        for program in PROGRAMS
+    ],
+)
+def test_budget(platform, program):
+    if reason := missing(platform):
+        pytest.skip(reason)
+    assert exceeded(measured(program, platform), BUDGETS[platform][program]) == {}
