@@ -187,8 +187,6 @@ def _kernel(operation: str, implementation: str, spec: Any, scale: Scale) -> dic
     needs = {"bytes": float(moved)}
     if operation == "threefry_words":
         needs["words"] = float(found.size)
-    elif operation == "standard_normal":
-        needs["normals"] = float(found.size)
     elif operation == "randomize_and_tally":
         needs["words"] = float(spec.num_users * arguments[0].num_words)
     if max(needs.values()) >= scale(TIMED_BYTES, 0):
