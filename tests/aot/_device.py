@@ -14,12 +14,15 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import NamedSharding
 
-# libtpu reads these when it is loaded, or looks for the machine that it runs on.
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
-os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-
 PLATFORMS = ("cuda", "tpu")
+_A_TPU = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # by processes that only compile
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
+"""What libtpu reads when it is loaded, or it looks for the machine that it runs on."""
+
 H200 = pathlib.Path(__file__).with_name("h200.txtpb")
 """An H200 as XLA describes devices, for `xla_gpu_target_config`."""
 
@@ -29,7 +32,7 @@ def missing(platform: str) -> str | None:
     package = {"cuda": "jax_cuda13_plugin", "tpu": "libtpu"}[platform]
     if importlib.util.find_spec(package) is not None:
         return None
-    return f"needs {package}: pip install -e '.[aot]' in an environment of its own"
+    return f"needs {package}: pip install -e '.[test,aot]' in an environment of its own"
 
 
 @functools.cache
@@ -45,6 +48,8 @@ def devices(platform: str, number: int = 1) -> tuple[Any, ...]:
             platform="cuda", target_config=H200.read_text(), topology=f"1x1x{number}"
         )
     else:
+        for variable, value in _A_TPU.items():
+            os.environ.setdefault(variable, value)
         described = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
     return tuple(described.devices[:number])
 

@@ -11,6 +11,7 @@ import numpy as np
 import jaxdp
 from jaxdp import factorization, projections, randomizers
 from jaxdp.engine import _simulate as engine
+from jaxdp.engine._config import for_trials
 from jaxdp.pairwise import PairKernel, TwoRound
 from jaxdp_kernels.fwht import fwht
 
@@ -95,7 +96,7 @@ def _trials(
     """`jaxdp.simulate`, as many trials as one call plays."""
     params = engine.build_params(spec)
     users, config = configured(users, platform, method, mesh)
-    config = engine.for_trials(config, params, users)
+    config = for_trials(config, params, users)
     arguments = (params, users, KEY, np.arange(number, dtype=np.uint32))
     return Call(_simulate, arguments, {"config": config}, where=mesh)
 
@@ -185,7 +186,6 @@ PROGRAMS: dict[str, Program] = {
 """By the names that the budgets use."""
 
 
-@functools.cache
 def measured(name: str, platform: str) -> Measured:
     """What a program does on a platform."""
     call = PROGRAMS[name](platform)
