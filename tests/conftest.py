@@ -91,7 +91,10 @@ def rng(seed: int) -> np.random.Generator:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
-    """What shares compiled programs runs in one worker: a file, or the contracts of one member."""
+    """What shares compiled programs runs in one worker: a file, or the contracts of one member.
+
+    The tests of `tests/aot` share none.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     from tests.contracts.registry import PROTOCOLS
@@ -101,6 +104,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path, _, test = nodeid.partition("::")
+            if "/aot/" in path:
+                return nodeid
             if "/contracts/" in path:
                 label = f"-{test.partition('[')[2].rstrip(']')}-"
                 return next((name for name in names if f"-{name}-" in label), path)

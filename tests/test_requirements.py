@@ -32,8 +32,9 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def test_every_pinned_package_has_hashes():
-    entries = re.split(r"^(?=\S)", (ROOT / "requirements" / "ci.txt").read_text(), flags=re.M)[1:]
+@pytest.mark.parametrize("name", ["ci.txt", "aot.txt"])
+def test_every_pinned_package_has_hashes(name):
+    entries = re.split(r"^(?=\S)", (ROOT / "requirements" / name).read_text(), flags=re.M)[1:]
     pins = [entry for entry in entries if "==" in entry.partition("\n")[0]]
     assert len(pins) > 50
     assert not [pin for pin in pins if "--hash=sha256:" not in pin]
@@ -41,7 +42,11 @@ def test_every_pinned_package_has_hashes():
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("ci.txt", ("sweep", "test", "lint", "docs")), ("oldest.txt", ("sweep", "test"))],
+    [
+        ("ci.txt", ("sweep", "test", "lint", "docs")),
+        ("aot.txt", ("sweep", "test", "aot")),
+        ("oldest.txt", ("sweep", "test")),
+    ],
 )
 def test_pins_fit_the_bounds(name, extras):
     pins = pinned(name)
@@ -54,3 +59,11 @@ def test_the_oldest_core_is_the_oldest_allowed():
     for package, low in declared().items():
         (version,) = pins[package]
         assert numbers(version)[: len(numbers(low))] == numbers(low), package
+
+
+def test_compilers_for_accelerators_come_with_the_jax_of_all_other_tests():
+    others, pins = pinned("ci.txt"), pinned("aot.txt")
+    assert {"jax-cuda13-plugin", "libtpu"} <= pins.keys() - others.keys()
+    assert not [name for name in pins if name.startswith("nvidia")]  # gigabytes, and not needed
+    for name in pins.keys() & others.keys():
+        assert pins[name] == others[name], name
