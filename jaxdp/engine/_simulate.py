@@ -27,7 +27,7 @@ from ._config import (
     for_trials,
     prepare,
 )
-from ._play import play, play_on_host
+from ._play import own_program, play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
 from ._truth import check_given, find_truth, known_histogram, truth_kind
@@ -332,7 +332,8 @@ def _play_once(params, population, key, config: Config):
     if not params.traceable:
         return play_on_host(params, population, key, config)
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, _play_compiled(params, population, key, config))
+        program = own_program(play, config.platform)
+        return jax.tree.map(np.asarray, program(params, population, key, config))
 
 
 def _finish(params, histogram, outcome, counts):
@@ -351,7 +352,6 @@ _play_compiled = jax.jit(play, static_argnames="config")
 _estimate_compiled = jax.jit(_estimate)
 
 
-@functools.partial(jax.jit, static_argnames="config")
 def _play_trials(params, population, key, trials, config: Config):
     """The outcomes, and the true counts where the config wants them, of some trials.
 
@@ -442,7 +442,8 @@ def _padded(x: jax.Array, rows: int) -> jax.Array:
 def _compiled_trials(params, population, key, trials, config, histogram):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
-        outcomes, counts = _play_trials(params, population, key, trials, config)
+        program = own_program(_play_trials, config.platform)
+        outcomes, counts = program(params, population, key, trials, config)
         if not config.trial_axes:  # one program takes them from here, whatever mesh made them
             outcomes, counts = jax.tree.map(np.asarray, (outcomes, counts))
         used = counts if params.has_target else None

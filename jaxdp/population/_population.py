@@ -3,6 +3,9 @@
 import dataclasses
 import functools
 import math
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +33,8 @@ from ..random import Count
 from ._derived import GroupSource, PairSource, ShuffledSource
 from ._distribution import DistributionSource, _integer_weights
 from ._source import ArraySource, HistogramSource, Source, bin_values, check_users
+
+T = TypeVar("T")
 
 
 @register_dataclass
@@ -358,7 +363,7 @@ class Population:
                 f"the population's values must be floats of shape {shape}, got "
                 f"{inputs.dtype} of shape {inputs.shape[1:]}."
             )
-        if is_traced(inputs):
+        if is_traced(inputs) or (low, high) == (-math.inf, math.inf):
             return
         with jax.ensure_compile_time_eval():  # values that a trace closes over
             smallest, largest = map(float, _extremes(inputs))
@@ -376,9 +381,11 @@ class Population:
         if is_traced(inputs):
             return
         with jax.ensure_compile_time_eval():
-            worst, norm = _longest(inputs)
+            norm = float(_largest_norm(inputs))
         # Norms in float32: a vector that was scaled to the radius may come out a little longer.
-        if float(norm) > radius * (1 + 1e-6):
+        if norm > radius * (1 + 1e-6):
+            with jax.ensure_compile_time_eval():
+                worst = int(jnp.argmax(jnp.sum(jnp.square(inputs), axis=1)))
             raise ValueError(
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
                 f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
@@ -396,14 +403,30 @@ def _values_of_block(source: Source, start: Count, size: int):
     return source.at(users), source.members(users)
 
 
+def _remembered(function: Callable[[jax.Array], T]) -> Callable[[Any], T]:
+    """`function` of an array, computed once: jax's arrays do not change while they live."""
+    found: dict[int, T] = {}
+
+    def look_up(array: jax.Array | np.ndarray) -> T:
+        if not isinstance(array, jax.Array):
+            return function(jnp.asarray(array))
+        if id(array) not in found:
+            found[id(array)] = function(array)
+            weakref.finalize(array, found.pop, id(array))
+        return found[id(array)]
+
+    return look_up
+
+
+@_remembered
 @jax.jit
 def _extremes(values):
     """The smallest and the largest entry."""
     return jnp.min(values), jnp.max(values)
 
 
+@_remembered
 @jax.jit
-def _longest(rows):
-    """The row of the largest L2 norm, and that norm."""
-    squares = jnp.sum(jnp.square(rows), axis=1)
-    return jnp.argmax(squares), jnp.sqrt(jnp.max(squares))
+def _largest_norm(rows):
+    """The largest L2 norm of a row."""
+    return jnp.sqrt(jnp.max(jnp.sum(jnp.square(rows), axis=1)))

@@ -11,7 +11,7 @@ from ..threefry_words.xla import FEW_WORDS, stored, threefry_tiles
 from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
 
 _STORED_WORDS = 4  # of a user, on accelerators
-_AGAIN = 64  # users whose reports are made anew at a time, where a draft is not sure
+_AGAIN = 64  # users of a group, whose reports are made anew where a draft is not sure of one
 
 
 def randomize_and_tally_xla(
@@ -54,17 +54,23 @@ def randomize_and_tally_xla(
         sure &= jnp.all(leaf != Draft.UNSURE, axis=range(1, leaf.ndim - 1))
     total = _tally(randomizer, reports, members & sure)
 
+    # So few users are unsure that to look for the next group that has one is quicker than to list
+    # them. A group's users are far apart: the groups that do are told by columns, as vectors.
+    groups = -(-size // _AGAIN)
+    unsure = jnp.pad(mask & ~sure.ravel()[:size], (0, groups * _AGAIN - size))
+    unsure = unsure.reshape(_AGAIN, groups)
+
     def again(state: tuple[Tree, jax.Array]) -> tuple[Tree, jax.Array]:
-        total, unsure = state
-        (places,) = jnp.nonzero(unsure, size=min(_AGAIN, size), fill_value=size)
-        rows = jnp.minimum(places, size - 1)
+        total, left = state
+        group = jnp.argmax(left)
+        rows = jnp.minimum(lax.iota(jnp.int32, _AGAIN) * groups + group, size - 1)
         held = jax.tree.map(lambda leaf: leaf[rows], values)
         made = users_reports(randomizer, key, start, users[rows], held)
-        added = randomizer.tally(made, places < size)
-        return randomizer.merge(total, added), unsure.at[places].set(False, mode="drop")
+        added = randomizer.tally(made, unsure[:, group])
+        return randomizer.merge(total, added), left.at[group].set(False)
 
-    unsure = mask & ~sure.ravel()[:size]
-    return lax.while_loop(lambda state: jnp.any(state[1]), again, (total, unsure))[0]
+    left = jnp.any(unsure, axis=0)
+    return lax.while_loop(lambda state: jnp.any(state[1]), again, (total, left))[0]
 
 
 def randomize_and_tally_wide(
@@ -124,7 +130,7 @@ def _drafted(draft: Draft, words: jax.Array, held: Tree, start: jax.Array) -> Tr
     def make() -> Tree:
         return jax.vmap(draft.reports)(words, held)
 
-    if any(leaf.ndim > 2 for leaf in jax.tree.leaves(jax.eval_shape(make))):
+    if any(leaf.size > words[:, 0].size for leaf in jax.tree.leaves(jax.eval_shape(make))):
         return make()
     return lax.platform_dependent(cpu=lambda: stored(make, start), default=make)
 
