@@ -1,5 +1,7 @@
 """`randomize_and_tally` on any platform."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,8 +47,9 @@ def randomize_and_tally_xla(
     held, members = jax.tree.map(by_tile, values), by_tile(mask)
     if draft is None:
         report = jax.vmap(randomizer.from_bits, in_axes=(-1, 0), out_axes=-1)
-        return _tally(randomizer, jax.vmap(report)(words, held), members)
-    reports = _drafted(draft, words, held, start)
+        reports = _stored_numbers(report, words, held, start)
+        return _tally(randomizer, reports, members)
+    reports = _stored_numbers(draft.reports, words, held, start)
     if draft.complete:
         return _tally(randomizer, reports, members)
     sure = jnp.ones(members.shape, bool)
@@ -124,13 +127,20 @@ def randomize_and_tally_wide(
     return randomizer.merge(*tallies)
 
 
-def _drafted(draft: Draft, words: jax.Array, held: Tree, start: jax.Array) -> Tree:
-    """The drafts of all tiles: a number for each user is stored, since several sums read it."""
+def _stored_numbers(
+    report: Callable[[jax.Array, Tree], Tree], words: jax.Array, held: Tree, start: jax.Array
+) -> Tree:
+    """The reports of all tiles, stored on CPU where each is a number from several words.
+
+    Several sums read it; and what counts such numbers would make their words one by one.
+    """
 
     def make() -> Tree:
-        return jax.vmap(draft.reports)(words, held)
+        return jax.vmap(report)(words, held)
 
-    if any(leaf.size > words[:, 0].size for leaf in jax.tree.leaves(jax.eval_shape(make))):
+    tiles, num_words, width = words.shape
+    leaves = jax.tree.leaves(jax.eval_shape(make))
+    if num_words == 1 or any(leaf.size > tiles * width for leaf in leaves):
         return make()
     return lax.platform_dependent(cpu=lambda: stored(make, start), default=make)
 
