@@ -46,6 +46,7 @@ def trials_of(protocol: HierarchicalAUC, users: Users, key: jax.Array, num_trial
         key,
         num_trials=num_trials,
         method="per_user",
+        mesh="local",
         block_size=_block_size(protocol, len(users.scores)),
         truth=users.target,
     )

@@ -58,7 +58,7 @@ class LearningCell(Checked):
         population = Population.from_distribution(p, self.num_users)
         place = zlib.crc32(json.dumps(self.labels).encode())
         key = jax.random.fold_in(jax.random.key(self.seed), place)
-        trials = simulate(self.learner, population, key, num_trials=self.num_trials)
+        trials = simulate(self.learner, population, key, num_trials=self.num_trials, mesh="local")
         draws = np.random.default_rng([self.seed, place])
         samples = draws.multinomial(self.num_users, p / p.sum(), size=self.num_trials)
         excess = self.learner.excess_risk(trials.estimates, p)

@@ -179,14 +179,20 @@ class Contest:
         split = AdaptiveQueries(NUM_VALUES, self.epsilon, self.num_rounds, analyst, traceable=True)
         oracle = HadamardBit(NUM_VALUES, self.epsilon)
         once = simulate(
-            oracle, users, key, num_trials=self.num_trials, method="tally", truth="sample"
+            oracle,
+            users,
+            key,
+            num_trials=self.num_trials,
+            method="tally",
+            mesh="local",
+            truth="sample",
         )
         # Errors are about the sample, so this is what the users hold.
         held = once.estimates - once.errors
         histograms = np.stack([once.estimates, held]).astype(np.float32) / NUM_USERS
         return {
             "split": simulate(
-                split, users, key, num_trials=self.num_trials, method="tally"
+                split, users, key, num_trials=self.num_trials, method="tally", mesh="local"
             ).max_error,
             "reused": np.asarray(_converse_trials(analyst, histograms[0])),
             "empirical": np.asarray(_converse_trials(analyst, histograms[1])),

@@ -113,7 +113,12 @@ class ErrorCell:
         population = jaxdp.Population.from_distribution(uniform, self.num_users)
         key = key_of(self.seed, repr(self.labels))
         trials = jaxdp.simulate(
-            self.spec(), population, key, num_trials=self.num_trials, method="tally"
+            self.spec(),
+            population,
+            key,
+            num_trials=self.num_trials,
+            method="tally",
+            mesh="local",
         )
         squares = np.square(trials.errors).sum(axis=1)
         error = math.sqrt(squares.mean())

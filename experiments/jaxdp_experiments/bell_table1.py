@@ -112,7 +112,13 @@ class LineCell:
         name = f"{self.row} {alpha} {n} {self.epsilon}"
         key = key_of(self.seed, name)
         trials = jaxdp.simulate(
-            protocol, users, key, num_trials=self.num_trials, method="per_user", truth=about
+            protocol,
+            users,
+            key,
+            num_trials=self.num_trials,
+            method="per_user",
+            mesh="local",
+            truth=about,
         )
         return {
             "alpha": alpha,

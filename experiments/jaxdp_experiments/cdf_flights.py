@@ -93,7 +93,7 @@ class DelayCell:
         spec = protocols(self.num_values, self.epsilon)[self.protocol]
         population = jaxdp.Population.from_histogram(counts)
         key = key_of(self.seed, f"{self.protocol} {self.epsilon}")
-        trials = jaxdp.simulate(spec, population, key, num_trials=self.num_trials)
+        trials = jaxdp.simulate(spec, population, key, num_trials=self.num_trials, mesh="local")
         errors = trials.estimates - np.asarray(trials.truth)
         each = np.mean(errors**2, axis=1)
         rmse = float(np.sqrt(each.mean()))

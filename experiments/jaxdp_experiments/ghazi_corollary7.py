@@ -102,7 +102,9 @@ class CorollaryCell:
         counts[0] += NUM_USERS - counts.sum()
         users = jaxdp.Population.from_histogram(counts)
         key = jax.random.fold_in(jax.random.key(self.seed), k)
-        trials = jaxdp.simulate(one, users, key, num_trials=self.num_trials, method="tally")
+        trials = jaxdp.simulate(
+            one, users, key, num_trials=self.num_trials, method="tally", mesh="local"
+        )
         return [
             dict(self.labels)
             | {

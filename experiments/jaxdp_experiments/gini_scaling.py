@@ -118,7 +118,12 @@ class ScalingCell:
         name = f"{self.protocol} {n} {self.epsilon}"
         key = key_of(self.seed, name)
         trials = jaxdp.simulate(
-            protocol, population, key, num_trials=self.num_trials, truth="population"
+            protocol,
+            population,
+            key,
+            num_trials=self.num_trials,
+            mesh="local",
+            truth="population",
         )
         measured = {"mse": float(trials.mse), "mse_stderr": float(trials.mse_stderr)}
         return [row | measured | {"num_trials": self.num_trials}]

@@ -5,6 +5,7 @@ import math
 from typing import Any, Literal
 
 import jax
+import numpy as np
 
 from .._contract import Params, Runnable, params_of, work_of
 from .._spec import check_choice, check_key, is_traced
@@ -13,6 +14,7 @@ from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
 Rounds = Literal[13, 20]
+Mesh = jax.sharding.Mesh | Literal["local"] | None
 
 _CACHED = 2**16  # numbers of a batch of vmapped trials on CPU, where a core's cache holds them
 _SHARE = 2**12  # elsewhere one for so many bytes: with its temporaries it takes 1 KiB at most
@@ -79,17 +81,14 @@ def configure(
     params: Params[Any],
     population: Population,
     method: Method,
-    mesh: jax.sharding.Mesh | None,
+    mesh: Mesh,
     block_size: int | None,
     rounds: Rounds = 20,
 ) -> Config:
     """The configuration of a call, its options checked and its method chosen."""
     check_choice("method", method, ("auto", "per_user", "tally"))
-    if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
-        raise TypeError(f"mesh must be a jax.sharding.Mesh or None, got {mesh!r}.")
-    if mesh is not None:  # `shard_map` splits users by itself, whatever kind of axes it is given
-        mesh = jax.sharding.Mesh(mesh.devices, mesh.axis_names)
     work = work_of(population)
+    mesh = _auto_mesh(mesh, work.platform)
     played = [step.round for step in params.rounds(work)]
     lawless = [round for round in played if round.law is None]
     if method == "tally" and lawless:
@@ -108,6 +107,17 @@ def configure(
     if chosen == "per_user" and not is_traced(population.size):
         check_num_users(population.num_users, played, block_size, device or work.platform)
     return Config(chosen, mesh, block_size, int(rounds), device or work.platform)
+
+
+def _auto_mesh(mesh: Mesh, platform: str) -> jax.sharding.Mesh | None:
+    """The mesh that a caller means, on axes of type Auto; None for one device."""
+    if isinstance(mesh, str) and mesh == "local":
+        devices = np.asarray(jax.local_devices(backend=platform))
+        return jax.sharding.Mesh(devices, ("trials",)) if devices.size > 1 else None
+    if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
+        raise TypeError(f"mesh must be a jax.sharding.Mesh, 'local' or None, got {mesh!r}.")
+    # `shard_map` splits users by itself, whatever kind of axes it is given.
+    return None if mesh is None else jax.sharding.Mesh(mesh.devices, mesh.axis_names)
 
 
 def bounded(population: Population, config: Config) -> Population:

@@ -19,6 +19,7 @@ from .._spec import check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
 from ._config import (
     Config,
+    Mesh,
     Method,
     Rounds,
     bounded,
@@ -47,7 +48,7 @@ def run(
     key: jax.Array,
     *,
     method: Method = "auto",
-    mesh: jax.sharding.Mesh | None = None,
+    mesh: Mesh = None,
     block_size: int | None = None,
     rounds: Rounds = 20,
 ) -> Any:
@@ -64,8 +65,8 @@ def run(
       key: a typed threefry key.
       method: "per_user" simulates every user; "tally" draws the tally at once, exact in law, where
         every round has a `law`; "auto" takes what it expects to be faster.
-      mesh: devices to split the users over, along all axes of a mesh, "trials" included; None for
-        one device.
+      mesh: devices to split the users over, along all axes of a mesh, "trials" included; "local"
+        for all devices of this process; None for one device.
       block_size: users per block, a power of two; None for a good default. Tallies are the same
         bits for every mesh and block size, but for reports that are rounded from floats (sphere
         mechanisms), of which a few may move by one grid step from one program to another.
@@ -121,7 +122,7 @@ def outcome(
     key: jax.Array,
     *,
     method: Method = "auto",
-    mesh: jax.sharding.Mesh | None = None,
+    mesh: Mesh = None,
     block_size: int | None = None,
     rounds: Rounds = 20,
 ) -> Any:
@@ -152,7 +153,7 @@ def simulate(
     *,
     num_trials: int,
     method: Method = "auto",
-    mesh: jax.sharding.Mesh | None = None,
+    mesh: Mesh = None,
     block_size: int | None = None,
     rounds: Rounds = 20,
     trial_batch: int | None = None,
@@ -177,9 +178,10 @@ def simulate(
       key: a typed threefry key.
       num_trials: how many trials, at least 1.
       method: as in `run`.
-      mesh: devices to split trials and users over, as above; None for one device. The results are
-        the same bits for every mesh, and in every process of it, where those of `run` are; on
-        accelerators but for last digits of what estimates compute in floats.
+      mesh: devices to split trials and users over, as above; "local" for trials over all devices of
+        this process; None for one device. The results are the same bits for every mesh, and in
+        every process of it, where those of `run` are; on accelerators but for last digits of what
+        estimates compute in floats.
       block_size: as in `run`.
       rounds: as in `run`.
       trial_batch: how many trials run side by side on a device, or on the devices that share their

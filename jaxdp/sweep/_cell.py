@@ -166,7 +166,7 @@ class Simulation(Checked):
         return jax.random.fold_in(jax.random.key(self.seed), place)
 
     def rows(self) -> list[Row]:
-        """Runs the trials: one row for each number of the estimate.
+        """Runs the trials, over all devices of this process: a row for each number of the estimate.
 
         Returns:
           Rows with the labels, `entry` (the index in the flattened estimate), `target`, `truth`,
@@ -181,6 +181,7 @@ class Simulation(Checked):
             self.key,
             num_trials=self.num_trials,
             method=self.method,
+            mesh="local",
             rounds=self.rounds,
         )
         counts, inputs = self.data.counts.values, population.inputs

@@ -73,6 +73,7 @@ BAD_CALLS = {
     "key-batch": lambda: jaxdp.run(SPEC, POP, jax.random.split(KEY)),
     "method": lambda: jaxdp.run(SPEC, POP, KEY, method="magic"),  # pyright: ignore
     "mesh": lambda: jaxdp.run(SPEC, POP, KEY, mesh=8),  # pyright: ignore[reportArgumentType]
+    "mesh-name": lambda: jaxdp.run(SPEC, POP, KEY, mesh="all"),  # pyright: ignore[reportArgumentType]
     "block_size": lambda: jaxdp.run(SPEC, POP, KEY, block_size=1000),
     "block_size-low": lambda: jaxdp.run(SPEC, POP, KEY, block_size=8),
     "block_size-float": lambda: jaxdp.run(SPEC, POP, KEY, block_size=2.0**16),  # pyright: ignore

@@ -75,9 +75,9 @@ KRR5 = jaxdp.randomizers.KRR(5, 1.0).build()
 USERS = jaxdp.Population.from_distribution(np.arange(1, 6) / 15, 3001)
 
 
-def mesh_of(name: str) -> jax.sharding.Mesh:
-    """A mesh over all devices, with Explicit axes, as jax makes them by default."""
-    return jax.make_mesh(*MESHES[name])
+def mesh_of(name: str) -> Any:
+    """A mesh over all devices, with Explicit axes, as jax makes them by default; or a name."""
+    return jax.make_mesh(*MESHES[name]) if name in MESHES else name
 
 
 @functools.cache
@@ -91,8 +91,8 @@ def alone(method: Any) -> jaxdp.Trials:
 
 @pytest.mark.parametrize(
     ("name", "method"),
-    [(name, "per_user") for name in MESHES]
-    + [(name, "tally") for name in ("trials", "users", "both")],
+    [(name, "per_user") for name in (*MESHES, "local")]
+    + [(name, "tally") for name in ("trials", "users", "both", "local")],
 )
 def test_same_bits(name, method, monkeypatch):
     """Of estimates, targets and counts: 11 trials in chunks of 8 or fewer, and one by one."""
@@ -131,6 +131,8 @@ def lowered(name: str, method: Any, number: int) -> tuple[Any, Any]:
     [
         ("trials", "per_user", 0, 2),
         ("trials", "tally", 0, 2),
+        ("local", "per_user", 0, 2),
+        ("local", "tally", 0, 2),
         ("both", "per_user", 1, 8),
         ("users", "per_user", 1, 16),
     ],

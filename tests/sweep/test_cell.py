@@ -9,6 +9,7 @@ import pytest
 
 import jaxdp
 from jaxdp._spec import spec_from_json, spec_to_json
+from jaxdp.engine import _simulate
 from jaxdp.pairwise import KendallTau, QuantizedRR
 from jaxdp.sweep import HistogramData, Simulation
 from jaxdp.sweep._cell import describe, fingerprint
@@ -93,6 +94,24 @@ def test_rounds_are_those_of_the_trials():
         for rounds in (13, 20)
     )
     assert row["estimates"] == fewer.estimates[:, 0].tolist() != more.estimates[:, 0].tolist()
+
+
+def test_trials_run_on_all_devices(monkeypatch):
+    """Each of the eight has its share of them, and the rows are those of one."""
+    split = []
+
+    def record(*arguments):
+        split.append(config := for_trials(*arguments))
+        return config
+
+    for_trials = _simulate.for_trials
+    monkeypatch.setattr(_simulate, "for_trials", record)
+    rows = KRR.rows()
+    assert [config.num_shares for config in split] == [jax.local_device_count()] == [8]
+    alone = jaxdp.simulate(
+        KRR.protocol, KRR.data.population(), KRR.key, num_trials=KRR.num_trials, method=KRR.method
+    )
+    np.testing.assert_array_equal([row["estimates"] for row in rows], alone.estimates.T)
 
 
 def test_a_row_for_each_number_of_an_estimate():
