@@ -27,9 +27,10 @@ SHARE = 0.5
 REASONS = {
     "BinaryResponse": "one word a user: fetching, clamping and counting a value weighs as much.",
     "CandidateResponse": "a user ranks all candidates, and the reported one is made again.",
-    "DiscreteLaplace": "a word is searched for among the k - 1 thresholds, in log2 k steps.",
-    "FiniteChannel": "a word is searched for in the row of the user's value, in log2 m steps.",
-    "Gaussian": "at d = 1, passes for the projection and the sum over blocks of few users.",
+    "DiscreteLaplace": "one word a user: the look-up in a table and the histogram weigh as much.",
+    "FiniteChannel": "one word a user: the look-up in a table and the histogram weigh as much.",
+    "Gaussian": "one and a half words an entry and a look-up in a table, where a normal has one "
+    "word; and passes for the norm, the rounding and the sum.",
     "GaussianRejection": "at d = 1, the loops over a user's three words, two normals and "
     "exponential are not vectorised.",
     "HadamardBit": "one word a user: parity and histogram weigh as much.",
@@ -37,8 +38,8 @@ REASONS = {
     "KRR": "one word a user: the remainder and the histogram weigh as much.",
     "L2Ball": "at d = 1, a second word and passes for the projection and the sum over blocks of "
     "few users.",
-    "Laplace": "a logarithm for each word, which costs as much as the word; for vectors, passes "
-    "for the L1 norm, the projection and the sum too.",
+    "Laplace": "for vectors, passes for the L1 norm, the projection and the two sums, entry by "
+    "entry.",
     "LocalHashing": "each report's steps in the field, which lead from one value's hash to the "
     "next, take most of the time; then all k values are visited.",
     "Piecewise": "two words a user: the arithmetic of both pieces, and the sum over blocks of few "
