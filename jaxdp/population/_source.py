@@ -17,6 +17,8 @@ from .._spec import Tree, as_array, as_float32, as_int32, is_traced
 from .._x64 import one_program
 from ..random import Count
 
+_FEW_ENDS = 16  # of bins within a block: up to so many are compared with, on a CPU
+
 Reader = Callable[[Count], tuple[Tree, jax.Array]]
 """From the index of a block's first user to the block's values, and who belongs."""
 
@@ -275,15 +277,29 @@ def _bins_searched(ends: jax.Array, row: jax.Array) -> jax.Array:
 
 
 def _bins_marked(end: jax.Array, row: jax.Array) -> jax.Array:
-    """How many bins end at or before each row, int32[n], in a time that does not grow with them.
+    """How many bins end at or before each row, int32[n], for a CPU.
 
-    A bin that ends within the block leaves a mark at its end; the marks at or before a user are the
-    bins that have ended, so their running sum is the user's bin.
+    Where few bins end within the block, rows are compared with these, one after the other, as
+    vectors. Of many each leaves a mark at its end; the marks at or before a user are the bins that
+    have ended, so their running sum is the user's bin, in a time that does not grow with them.
     """
     size = row.shape[0]
-    marks = jnp.zeros(size + 1, jnp.int32).at[end].add(1, mode="promise_in_bounds")
-    total = jnp.cumsum if end.shape[0] >= 2**24 else _running_sum
-    return total(marks[:size])
+    before = jnp.sum(end <= 0, dtype=jnp.int32)
+    within = jnp.sum(end < size, dtype=jnp.int32) - before
+
+    def one_by_one() -> jax.Array:
+        def passed(number: jax.Array, found: jax.Array) -> jax.Array:
+            return found + (row >= end[before + number]).astype(jnp.int32)
+
+        few = jnp.minimum(within, _FEW_ENDS)  # under vmap both branches run
+        return lax.fori_loop(0, few, passed, jnp.full(size, before))
+
+    def together() -> jax.Array:
+        marks = jnp.zeros(size + 1, jnp.int32).at[end].add(1, mode="promise_in_bounds")
+        total = jnp.cumsum if end.shape[0] >= 2**24 else _running_sum
+        return total(marks[:size])
+
+    return lax.cond(within <= _FEW_ENDS, one_by_one, together)
 
 
 def values_of(values: Tree, bins: jax.Array) -> Tree:
