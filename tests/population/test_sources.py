@@ -75,6 +75,22 @@ def test_histogram_of_many_empty_bins():
     np.testing.assert_array_equal(read(Count.of(8))[0], [17] * 32 + [4000] * 32)
 
 
+@pytest.mark.parametrize("ends", [0, 1, 15, 16, 17, 63])
+def test_histogram_by_how_many_bins_end_within_a_block(ends):
+    """One by one, or together where there are many; also where both happen, under vmap."""
+    counts = np.repeat([100, 1, 100], [3, ends, 3])
+    source = Population.from_histogram(counts).source
+    users = np.repeat(np.arange(len(counts)), counts)
+    starts = np.array([0, 150, 270, 299, 300, 301])
+
+    @jax.jit
+    def read(start):
+        return source.reader(64, Count.zeros(), tiled=False)(Count.of(start))[0]
+
+    for found in (np.stack([read(start) for start in starts]), jax.vmap(read)(starts)):
+        np.testing.assert_array_equal(found, users[starts[:, None] + np.arange(64)])
+
+
 @pytest.mark.parametrize(("rows", "size"), [(5, 8), (8, 8), (21, 8), (24, 8), (4097, 2048)])
 @pytest.mark.parametrize("first", [0, 2**33])
 def test_an_array_is_read_block_by_block(rows, size, first):
