@@ -27,7 +27,8 @@ def populations(jax, jaxdp, place) -> dict:
 
 
 def results(jax, jaxdp, mesh, place, fails=False) -> dict[str, np.ndarray]:
-    """Estimates of every kind of population, from one run and from a few trials."""
+    """Estimates of every kind of population, from one run and from trials, split both ways."""
+    over_trials = None if mesh is None else jax.sharding.Mesh(mesh.devices, ("trials",))
     krr = jaxdp.randomizers.KRR(len(COUNTS), 1.0)
     key = jax.random.key(2024)
     found = {}
@@ -40,6 +41,10 @@ def results(jax, jaxdp, mesh, place, fails=False) -> dict[str, np.ndarray]:
         )
         found[f"{name}-trials"] = trials.estimates
         found[f"{name}-truth"] = trials.truth
+    for method in ("per_user", "tally"):  # all devices have these users
+        users = populations(jax, jaxdp, place)["histogram"]
+        trials = jaxdp.simulate(krr, users, key, num_trials=TRIALS, method=method, mesh=over_trials)
+        found[f"{method}-split"] = trials.estimates
     return found
 
 
