@@ -15,6 +15,7 @@ release = jaxdp.__version__
 extensions = [
     "myst_parser",
     "matplotlib.sphinxext.plot_directive",
+    "budgets",
     "public_names",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
