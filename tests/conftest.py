@@ -25,7 +25,7 @@ import pytest
 
 # Through the configuration and not the environment: worker processes that tests start choose anew.
 jax.config.update("jax_platforms", os.environ.get("JAXDP_TEST_PLATFORMS", "cpu"))
-jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_num_cpu_devices", int(os.environ.get("JAX_NUM_CPU_DEVICES", "8")))
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Nothing but the places of operations in the source, which take a tenth of the time to compile.
@@ -52,7 +52,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps the share of the tests that `--share` asks for: by the hashes of their names."""
+    """Keeps the share of the tests that `--share` asks for: by the hashes of their names.
+
+    Times are not compared there, beside other tests.
+    """
     if not (share := config.getoption("--share")):
         return
     text, _, number = share.rpartition("/")
@@ -60,6 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, left_out = [], []
     for item in items:
         mine = zlib.crc32(item.nodeid.encode()) % int(number) == chosen
+        mine = mine and item.get_closest_marker("timed") is None
         (kept if mine else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32
 from numpy.typing import ArrayLike
 
 from ..._checks import Choice, Epsilon, Integer, Optional
-from ..._contract import TallyLaw, Tree, field, params, spec, static
+from ..._contract import TallyLaw, Tree, Work, field, params, spec, static
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...linear import EmbeddedRound
@@ -457,6 +457,11 @@ class OneReportParams(EmbeddedRound):
         """The randomizer's tally, and for the U-form "squares", Count[l] in squared units."""
         tally = self.inner.tally(reports, mask)
         return tally if self.form == "v" else tally | {"squares": self.inner.squares(reports, mask)}
+
+    def user_cost(self, work: Work) -> float:
+        """That of the inner round, for the U-form twice: the squares are of reports made anew."""
+        cost = self.inner.user_cost(work)
+        return cost if self.form == "v" else 2 * cost
 
     @property
     def law(self) -> TallyLaw[dict[str, Count]] | None:
