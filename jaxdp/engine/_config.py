@@ -111,13 +111,15 @@ def configure(
 
 def _auto_mesh(mesh: Mesh, platform: str) -> jax.sharding.Mesh | None:
     """The mesh that a caller means, on axes of type Auto; None for one device."""
-    if isinstance(mesh, str) and mesh == "local":
-        devices = np.asarray(jax.local_devices(backend=platform))
-        return jax.sharding.Mesh(devices, ("trials",)) if devices.size > 1 else None
-    if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
+    if mesh is None:
+        return None
+    if isinstance(mesh, jax.sharding.Mesh):
+        # `shard_map` splits users by itself, whatever kind of axes it is given.
+        return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
+    if not isinstance(mesh, str) or mesh != "local":
         raise TypeError(f"mesh must be a jax.sharding.Mesh, 'local' or None, got {mesh!r}.")
-    # `shard_map` splits users by itself, whatever kind of axes it is given.
-    return None if mesh is None else jax.sharding.Mesh(mesh.devices, mesh.axis_names)
+    devices = np.asarray(jax.local_devices(backend=platform))
+    return jax.sharding.Mesh(devices, ("trials",)) if devices.size > 1 else None
 
 
 def bounded(population: Population, config: Config) -> Population:

@@ -230,7 +230,7 @@ class HistogramSource(Source):
             ahead = self.ends - start
             near = jnp.clip(ahead.lo, max=np.uint32(size)).astype(jnp.int32)
             end = jnp.where(ahead.hi < 0, 0, jnp.where(ahead.hi > 0, size, near))
-            find = _bins_searched if wide else _bins_marked
+            find = _bins_searched if wide else _bins_counted
             return self._value(find(end, lax.iota(jnp.int32, size))), jnp.ones(size, bool)
 
         return read
@@ -276,7 +276,7 @@ def _bins_searched(ends: jax.Array, row: jax.Array) -> jax.Array:
     return lax.optimization_barrier(found)  # not compared anew by each reader
 
 
-def _bins_marked(end: jax.Array, row: jax.Array) -> jax.Array:
+def _bins_counted(end: jax.Array, row: jax.Array) -> jax.Array:
     """How many bins end at or before each row, int32[n], for a CPU.
 
     Where few bins end within the block, rows are compared with these, one after the other, as

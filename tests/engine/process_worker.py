@@ -41,8 +41,8 @@ def results(jax, jaxdp, mesh, place, fails=False) -> dict[str, np.ndarray]:
         )
         found[f"{name}-trials"] = trials.estimates
         found[f"{name}-truth"] = trials.truth
-    for method in ("per_user", "tally"):  # all devices have these users
-        users = populations(jax, jaxdp, place)["histogram"]
+    users = populations(jax, jaxdp, place)["histogram"]  # all devices have them
+    for method in ("per_user", "tally"):
         trials = jaxdp.simulate(krr, users, key, num_trials=TRIALS, method=method, mesh=over_trials)
         found[f"{method}-split"] = trials.estimates
     return found

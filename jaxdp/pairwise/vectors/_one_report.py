@@ -459,7 +459,7 @@ class OneReportParams(EmbeddedRound):
         return tally if self.form == "v" else tally | {"squares": self.inner.squares(reports, mask)}
 
     def user_cost(self, work: Work) -> float:
-        """That of the inner round, for the U-form twice: the squares are of reports made anew."""
+        """The cost of a user of the randomizer; twice that for the U-form, which has squares."""
         cost = self.inner.user_cost(work)
         return cost if self.form == "v" else 2 * cost
 
