@@ -9,7 +9,7 @@ from jaxdp import Population
 from jaxdp.audit import estimate_epsilon
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse
-from tests.contracts.registry import PROTOCOLS
+from tests.contracts.registry import PROTOCOLS, ids
 
 BAD_SPECS = [
     pytest.param(make, name, id=f"{case.name}-{i}")
@@ -37,13 +37,10 @@ def _misfits(case):
     yield "larger", Population.from_histogram(counts, inputs * 1000)
 
 
-PARAMS = {type(params): case for case in PROTOCOLS for params in [case.make(1.0).build()]}
-
-
-@pytest.mark.parametrize("case", PARAMS.values(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
 def test_params_refuse_the_users_that_their_spec_refuses(case):
     """Params clamp what is beyond their domain, so that they would answer."""
-    spec, params = case.make(1.0), case.make(1.0).build()
+    spec, params = case.make(1.0), case.subject().params
     params.check_population(case.population())
     if params.traceable:  # traced params are checked as far as they are known
         jax.eval_shape(lambda params: jaxdp.run(params, case.population(), KEY), params)

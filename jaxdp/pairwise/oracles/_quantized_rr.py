@@ -27,7 +27,7 @@ from ..._contract import (
     spec,
     static,
 )
-from ..._spec import FrozenArray, check_choice, check_counts, check_int
+from ..._spec import FrozenArray, check_choice, check_counts, check_int, is_traced
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
 from ...random import Count, binomial, part_of
@@ -38,7 +38,7 @@ from ..kernels._grid import FRACTION_BITS, Grid, ProductGrid
 from ..kernels._kernel import Kernel, Link, domain_shape, linearised_error
 from ..kernels._pair_kernel import NUM_VALUES, MatrixKernel
 from ._moments import expectation, iid_variance, variance
-from ._symbols import Symbols, bin_of, flushed, lower_point, traced_search
+from ._symbols import Symbols, bin_of, check_limits, flushed, lower_point, traced_search
 
 
 def _kernel(name: str, value: object) -> Kernel:
@@ -176,6 +176,7 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
             self.randomizer.build(word_bits),
             self._matrices(),
             symbols.points,
+            symbols.limits,
             self.kernel.link,
             symbols.randomized,
             self.form,
@@ -365,6 +366,7 @@ class QuantizedRRParams(Through[Count]):
       matrices: the kernels of the averages on the symbols.
       points: for each axis of the grid its inner edges, or with randomized rounding all its points;
         empty when values are symbols.
+      limits: the least and the largest value on each of them.
       link: the statistic as a function of the averages, static.
       randomized: whether values are rounded at random, static.
       form: "u" or "v", static.
@@ -373,6 +375,7 @@ class QuantizedRRParams(Through[Count]):
     inner: Any  # the params of KRR
     matrices: Float[Array | np.ndarray, "m k k"]
     points: tuple[Float32[Array | np.ndarray, " p"], ...]
+    limits: Float32[Array | np.ndarray, "axes 2"]
     link: Link = static()
     randomized: bool = static()
     form: Form = static()
@@ -394,6 +397,12 @@ class QuantizedRRParams(Through[Count]):
             return self.inner.value
         dim = len(self.points)
         return jax.ShapeDtypeStruct(() if dim == 1 else (dim,), jnp.float32)
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are symbols, or on the grid."""
+        super().check_population(population)
+        if self.points and not is_traced(self):
+            check_limits(population, np.asarray(self.limits))
 
     @property
     def draft(self) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Int32
 
 from ..._contract import Tree
+from ..._spec import is_traced
 from ...population import Population
 from ..kernels._exact import check_points
 from ..kernels._grid import FRACTION_BITS, AnyGrid, Grid
@@ -50,6 +51,16 @@ class Symbols:
         if self.randomized:
             return tuple(axis.points for axis in self.axes)
         return tuple(np.asarray(axis.edges, np.float32) for axis in self.axes)
+
+    @property
+    def limits(self) -> Float32[np.ndarray, "axes 2"]:
+        """The least and the largest value on each axis, as users hold them in float32."""
+        ends = [(axis.low, axis.high) for axis in self.axes]
+        infinite = [
+            (-math.inf if low is None else low, math.inf if high is None else high)
+            for low, high in ends
+        ]
+        return np.array(infinite, np.float32).reshape(-1, 2)
 
     @property
     def size(self) -> int:
@@ -88,28 +99,29 @@ class Symbols:
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are in the domain."""
-        if not self.axes:
+        if self.axes:
+            check_limits(population, self.limits)
+        else:
             population.require_bins(self.size, "num_values")
-            return
-        if len(self.axes) == 1:
-            low, high = _limits(self.axes[0])
-            population.require_reals((), low=low, high=high)
-            return
-        population.require_reals((len(self.axes),))
-        for number, axis in enumerate(self.axes):
-            low, high = _limits(axis)
-            column = np.asarray(population.inputs)[:, number]
-            if column.min() < low or column.max() > high:
-                raise ValueError(
-                    f"the population's values must be in [{low:g}, {high:g}] in coordinate "
-                    f"{number}, got [{column.min():g}, {column.max():g}]; rescale or clip them, or "
-                    "widen the grid."
-                )
 
 
-def _limits(axis: Grid) -> tuple[float, float]:
-    low = -math.inf if axis.low is None else axis.low
-    return low, math.inf if axis.high is None else axis.high
+def check_limits(population: Population, limits: Float32[np.ndarray, "dim 2"]) -> None:
+    """Raises ValueError unless each coordinate of the users' values is between its limits."""
+    if len(limits) == 1:
+        low, high = limits[0]
+        population.require_reals((), low=low, high=high)
+        return
+    population.require_reals((len(limits),))
+    if is_traced(population.inputs):
+        return
+    values = np.asarray(population.inputs)
+    for number, (low, high) in enumerate(limits):
+        least, most = values[:, number].min(), values[:, number].max()
+        if least < low or most > high:
+            raise ValueError(
+                f"the population's values must be in [{low:g}, {high:g}] in coordinate {number}, "
+                f"got [{least:g}, {most:g}]; rescale or clip them, or widen the grid."
+            )
 
 
 def host_search(points: Float[np.ndarray, " p"], x: np.ndarray) -> Int[np.ndarray, "..."]:
