@@ -7,7 +7,8 @@ A mutant is one changed node of the syntax tree of a method that decides what is
 estimated, drawn or predicted: an operator, a comparison, a constant, an index of a key that is
 folded, the two branches of a choice. It is killed by a test that fails, or by an error: so let
 the default tests pass on the commit first. The nearest tests are those of the file's own name, and
-the contract suites of the members that it is part of.
+the contract suites of the members that it is part of; where there are neither, those nearest to the
+files that import it. Programs that a fault leaves as they were are compiled once.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import copy
 import dataclasses
 import os
 import pathlib
+import queue
 import random
 import shutil
 import subprocess
@@ -40,6 +42,8 @@ WHOLE = (
     "kernels/jaxdp_kernels/threefry_words",
 )
 """Files of which every function is changed: exact counts, words, blocks."""
+LEFT_OUT = {"arg_specs"}
+"""Files that decide nothing of this: the arguments that kernels are timed with."""
 PACKAGES = ("randomizers", "linear", "pairwise", "central", "learning", "trusted")
 PLACES = (*(f"jaxdp/{package}" for package in PACKAGES), *WHOLE)
 ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult,
@@ -126,32 +130,46 @@ def members(path: pathlib.Path) -> list[str]:
     return found
 
 
+def importers(path: pathlib.Path) -> list[pathlib.Path]:
+    """The files beside a file that import from it."""
+
+    def imports(other: pathlib.Path) -> bool:
+        nodes = ast.walk(ast.parse(other.read_text()))
+        return any(isinstance(node, ast.ImportFrom) and node.module == path.stem for node in nodes)
+
+    return [other for other in sorted(path.parent.glob("_[a-z]*.py")) if imports(other)]
+
+
 def nearest(path: pathlib.Path) -> list[list[str]]:
     """Arguments of pytest for the tests nearest to a file, the quickest first."""
-    folder = path.relative_to(ROOT).parts[1]
     stem = path.stem.lstrip("_")
-    own = [str(p) for p in sorted((ROOT / "tests").rglob(f"test_{stem}*.py"))]
-    if "kernels" in path.parts or folder in ("random", "engine"):
-        around = ["tests/kernels", "tests/random", "tests/engine"]
-        own += [str(ROOT / each) for each in around if (ROOT / each).exists()]
-    runs = [[own_path] for own_path in own]
-    cases = members(path) or (["krr-5", "laplace", "subset-6"] if not own else [])
+    own = [str(test) for test in sorted((ROOT / "tests").rglob(f"test_{stem}*.py"))]
+    runs = [own] if own else []
+    package = path.relative_to(ROOT).parts[1]
+    folders = ["kernels", "random", "engine"]
+    shared = "kernels" in path.parts or package in folders
+    cases = members(path) or (["krr-5", "laplace", "subset-6"] if shared else [])
     if cases:
         chosen = " or ".join(cases[:4])  # of a base, a few of those that derive from it
-        runs.append(["tests/contracts", "-k", f"({chosen}) and not typed"])
+        runs.append([str(ROOT / "tests/contracts"), "-k", f"({chosen}) and not typed"])
+    if shared:
+        folders.sort(key=lambda folder: folder not in path.parts)
+        runs.append([str(ROOT / "tests" / folder) for folder in folders])
+    if not runs:
+        runs = [run for other in importers(path) for run in nearest(other)]
     return runs
 
 
-def survives(mutant: Mutant, runs: list[list[str]], seconds: float) -> bool:
+def survives(mutant: Mutant, runs: list[list[str]], seconds: float, cache: str) -> bool:
     """Whether all of the nearest tests pass on a copy of the tree with the fault in it."""
     with tempfile.TemporaryDirectory() as folder:
         copy_root = pathlib.Path(folder)
         for part in ("jaxdp", "kernels", "experiments", "tests", "docs/_ext"):
-            shutil.copytree(ROOT / part, copy_root / part, ignore=shutil.ignore_patterns("__pyc*"))
+            shutil.copytree(ROOT / part, copy_root / part)  # with the bytecode
         shutil.copy(ROOT / "pyproject.toml", copy_root)
         (copy_root / mutant.path.relative_to(ROOT)).write_text(mutant.text)
         paths = os.pathsep.join(str(copy_root / part) for part in ("", "kernels", "experiments"))
-        environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"PYTHONPATH": paths, "JAXDP_TEST_CACHE": cache}
         for run in runs:
             arguments = [each.replace(str(ROOT), str(copy_root)) for each in run]
             command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
@@ -179,17 +197,28 @@ def main() -> None:
     files = [path for path in map(ROOT.joinpath, PLACES) if path.suffix]
     folders = [path for path in map(ROOT.joinpath, PLACES) if not path.suffix]
     files += [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    files = [path for path in files if options.only in str(path)]
+    files = [p for p in files if options.only in str(p) and p.stem not in LEFT_OUT]
     every = sorted((mutant for path in files for mutant in mutants_of(path)), key=str)
     chosen = random.Random(options.seed).sample(every, min(options.number, len(every)))
     print(f"{len(chosen)} of {len(every)} faults in {len(files)} files", flush=True)
     runs = {path: nearest(path) for path in sorted({mutant.path for mutant in chosen})}
 
-    def alive(mutant: Mutant) -> bool:
-        return survives(mutant, runs[mutant.path], 60 * options.minutes)
-
     survivors = []
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory() as caches,
+        concurrent.futures.ThreadPoolExecutor(options.jobs) as pool,
+    ):
+        idle = queue.SimpleQueue()  # caches that no job uses
+        for job in range(options.jobs):
+            idle.put(f"{caches}/{job}")
+
+        def alive(mutant: Mutant) -> bool:
+            cache = idle.get()
+            try:
+                return survives(mutant, runs[mutant.path], 60 * options.minutes, cache)
+            finally:
+                idle.put(cache)
+
         for number, (mutant, lives) in enumerate(
             zip(chosen, pool.map(alive, chosen), strict=True), 1
         ):
