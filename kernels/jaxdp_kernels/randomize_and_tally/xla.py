@@ -135,14 +135,17 @@ def _stored_numbers(
     Several sums read it; and what counts such numbers would make their words one by one.
     """
 
-    def make() -> Tree:
-        return jax.vmap(report)(words, held)
-
+    # Traced once, though asked for its shapes and written into two branches.
+    make = jax.jit(jax.vmap(report), inline=True)
     tiles, num_words, width = words.shape
-    leaves = jax.tree.leaves(jax.eval_shape(make))
-    if num_words == 1 or any(leaf.size > tiles * width for leaf in leaves):
-        return make()
-    return lax.platform_dependent(cpu=lambda: stored(make, start), default=make)
+    if num_words > 1:
+        leaves = jax.tree.leaves(jax.eval_shape(make, words, held))
+        if all(leaf.size <= tiles * width for leaf in leaves):
+            return lax.platform_dependent(
+                cpu=lambda: stored(lambda: make(words, held), start),
+                default=lambda: make(words, held),
+            )
+    return make(words, held)
 
 
 def _tally(randomizer: Randomizer, reports: Tree, mask: jax.Array) -> Tree:
