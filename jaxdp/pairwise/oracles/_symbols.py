@@ -108,7 +108,7 @@ class Symbols:
 def check_limits(population: Population, limits: Float32[np.ndarray, "dim 2"]) -> None:
     """Raises ValueError unless each coordinate of the users' values is between its limits."""
     if len(limits) == 1:
-        low, high = limits[0]
+        low, high = map(float, limits[0])
         population.require_reals((), low=low, high=high)
         return
     population.require_reals((len(limits),))
