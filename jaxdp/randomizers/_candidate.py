@@ -314,8 +314,7 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
         """
         built, ranks = self.build(), self.ranks()
         value = jnp.asarray(self.check_value(value), jnp.float32)
-        places = jax.vmap(lambda report: built.place_of(report, value))(jnp.asarray(reports))
-        near, place = map(np.asarray, places)
+        near, place = map(np.asarray, _places_of(built, jnp.asarray(reports), value))
         others = ranks.num_candidates - ranks.num_high
         high = ranks.threshold * ranks.words_of(place, ranks.num_high).astype(np.float64)
         low = (WORDS - ranks.threshold) * ranks.words_of(place, others).astype(np.float64)
@@ -450,6 +449,14 @@ class CandidateResponseParams(VectorRound):
     def _sum_cost(self, work: Work) -> float:
         # Two chi-squares for a user; a vector for an input.
         return work.words(100.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
+
+
+@jax.jit
+def _places_of(
+    params: CandidateResponseParams, reports: UInt32[Array, "n 2"], value: Float[Array, " d"]
+) -> tuple[Bool[Array, " n"], Int32[Array, " n"]]:
+    """`place_of` of many reports, in one program."""
+    return jax.vmap(lambda report: params.place_of(report, value))(reports)
 
 
 def _part(word: UInt32[Array, ""], size: int) -> Int32[Array, ""]:
