@@ -139,7 +139,7 @@ def unchanged_jax_flags() -> Iterator[None]:
     assert not changed, f"jax flags changed, as (before, after): {changed}"
 
 
-MAX_MAPS = 25_000
+MAX_MAPS = 40_000
 """Linux grants a process 65,530 memory maps; every compiled program takes some."""
 
 
@@ -151,7 +151,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """
     number = item.config.stash[TESTS] = item.config.stash.get(TESTS, 0) + 1
     leaves_file = nextitem is None or nextitem.path != item.path
-    if (leaves_file or number % 20 == 0) and _num_maps() > (1 if leaves_file else 2) * MAX_MAPS:
+    most = MAX_MAPS if leaves_file else MAX_MAPS + 10_000
+    if (leaves_file or number % 20 == 0) and _num_maps() > most:
         jax.clear_caches()
 
 

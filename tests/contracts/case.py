@@ -13,7 +13,7 @@ import numpy as np
 import jaxdp
 from jaxdp.testing import Subject
 
-FEW, MANY = 800, 4000
+FEW, MANY = 500, 4000
 """The trials of a simulation: by default, which see a doubled variance, and with `-m slow`."""
 
 

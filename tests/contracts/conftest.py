@@ -9,14 +9,12 @@ from tests.contracts.registry import EXEMPLARS, RANDOMIZERS
 
 SIMULATIONS = {
     "bits_do_not_depend_on_blocks_and_devices",
-    "both_paths_have_one_law",
     "estimate_is_that_of_the_outcome",
     "given_users_are_the_counted_ones",
     "independent_users_have_the_population_truth",
     "outcome_is_the_tally_of_the_reports",
     "reports_agree_under_every_transformation",
     "results_do_not_depend_on_the_x64_flag",
-    "runs_agree_however_they_are_made",
     "runs_agree_inside_jit_and_vmap",
     "tallies_merge",
     "test_one_compilation_for_a_grid_of_epsilons",
@@ -24,7 +22,6 @@ SIMULATIONS = {
     "test_results_for_a_key_are_the_stored_ones",
     "test_stacked_grid_is_vmapped",
     "trials_are_runs",
-    "variance_is_as_predicted",
 }
 """Checks and tests that a variant of another case is left out of by default."""
 

@@ -10,7 +10,8 @@ import pytest
 
 from jaxdp.testing import CHECKS
 from jaxdp.testing._run_checks import applicable
-from tests.contracts.case import FEW, MANY
+from tests.contracts.case import FEW, MANY, Case
+from tests.contracts.conftest import is_slow
 from tests.contracts.registry import APPLICABLE, EXEMPLARS, PROTOCOLS, STORED, ids
 
 AT_EACH_EPSILON = {
@@ -29,6 +30,15 @@ LAWS = {
 }
 """What is checked by simulation, and the paths that are checked one by one."""
 
+
+def sizes(case: Case, name: str, method: str | None) -> tuple[int, ...]:
+    """How many trials there are: of laws few by default, many with `-m slow`; of others once."""
+    if name in {"both_paths_have_one_law", "variance_is_as_predicted"}:
+        return FEW, MANY
+    late = is_slow(name, {"case": case, "method": method})
+    return (MANY,) if late else (FEW,)  # simulated for the laws already
+
+
 PLAIN = [
     pytest.param(case, name, epsilon, id=f"{name}-{case.name}-{epsilon:g}")
     for case in PROTOCOLS
@@ -43,7 +53,7 @@ SIMULATED = [
     if name in LAWS
     for method in LAWS[name] or (None,)
     if method != "tally" or "both_paths_have_one_law" in APPLICABLE[case.name]
-    for num_trials in (FEW, MANY)
+    for num_trials in sizes(case, name, method)
     for label in [(name, method, case.name, str(num_trials))]
 ]
 

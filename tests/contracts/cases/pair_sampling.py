@@ -10,7 +10,7 @@ CASES = (
     Case(
         "pairs-laplace",
         lambda e: PairSampling(GiniMeanDifference(), e, num_values=4, num_permutations=2),
-        counts=(300, 0, 101, 200),
+        counts=(60, 0, 21, 40),
         bad=(
             (lambda: PairSampling(GiniMeanDifference(), 1.0), "num_values"),
             (lambda: PairSampling(np.ones((3, 3)), 1.0), "kernel"),  # pyright: ignore
