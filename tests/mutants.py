@@ -7,8 +7,8 @@ A mutant is one changed node of the syntax tree of a method that decides what is
 estimated, drawn or predicted: an operator, a comparison, a constant, an index of a key that is
 folded, the two branches of a choice. It is killed by a test that fails, or by an error: so let
 the default tests pass on the commit first. The nearest tests are those of the file's own name, and
-the contract suites of the members that it is part of; where there are neither, those nearest to the
-files that import it. Programs that a fault leaves as they were are compiled once.
+the contract suites of the members that it is part of; where there are neither, also those nearest
+to the files that import it. Programs that a fault leaves as they were are compiled once.
 """
 
 import argparse
@@ -140,10 +140,17 @@ def importers(path: pathlib.Path) -> list[pathlib.Path]:
     return [other for other in sorted(path.parent.glob("_[a-z]*.py")) if imports(other)]
 
 
+def named(stem: str) -> list[str]:
+    """The tests of a file of this name, or of the part of it that comes before an underscore."""
+    while stem and not (found := sorted((ROOT / "tests").rglob(f"test_{stem}*.py"))):
+        stem = stem.rpartition("_")[0]
+    return [str(test) for test in found]
+
+
 def nearest(path: pathlib.Path) -> list[list[str]]:
     """Arguments of pytest for the tests nearest to a file, the quickest first."""
     stem = path.stem.lstrip("_")
-    own = [str(test) for test in sorted((ROOT / "tests").rglob(f"test_{stem}*.py"))]
+    own = named(stem)
     runs = [own] if own else []
     package = path.relative_to(ROOT).parts[1]
     folders = ["kernels", "random", "engine"]
@@ -155,8 +162,8 @@ def nearest(path: pathlib.Path) -> list[list[str]]:
     if shared:
         folders.sort(key=lambda folder: folder not in path.parts)
         runs.append([str(ROOT / "tests" / folder) for folder in folders])
-    if not runs:
-        runs = [run for other in importers(path) for run in nearest(other)]
+    if not cases and not any(f"test_{stem}." in test for test in own):
+        runs += [run for other in importers(path) for run in nearest(other)]
     return runs
 
 

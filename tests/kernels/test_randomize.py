@@ -17,15 +17,17 @@ from tests.marks import slow
 
 ORIGIN = np.zeros(2, np.uint32)
 STREAM = StreamKey.of(jax.random.key(0))
+TALLY = jax.jit(randomize_and_tally, static_argnames="implementation")
+DEFINITION = jax.jit(randomize_and_tally_ref)
 SMALL = [spec for spec in arg_specs.ARG_SPECS if spec.num_users < 2**13]
 
 
 @pytest.mark.parametrize("spec", SMALL, ids=lambda spec: spec.name)
 def test_tallies_equal_the_definition(spec):
     arguments = spec.arguments()
-    got = jax.jit(randomize_and_tally)(*arguments)
-    np.testing.assert_array_equal(got, jax.jit(randomize_and_tally_ref)(*arguments))
-    np.testing.assert_array_equal(got, randomize_and_tally(*arguments, implementation="ref"))
+    got = TALLY(*arguments)
+    np.testing.assert_array_equal(got, DEFINITION(*arguments))
+    np.testing.assert_array_equal(got, TALLY(*arguments, implementation="ref"))
     if spec.channel != "bits":
         assert got.sum() == arguments[-1].sum()
 
@@ -54,7 +56,7 @@ def test_tallies_are_the_engines(spec, values, key):
         return np.concatenate([np.ravel(leaf.numpy()) for leaf in leaves])
 
     def found(stream: StreamKey):
-        return counted(randomize_and_tally(params, stream, ORIGIN, None, values, everyone))
+        return counted(TALLY(params, stream, ORIGIN, None, values, everyone))
 
     tally = stream_tally(params, population, stream, config=Config("per_user", None, None))
     np.testing.assert_array_equal(found(stream), counted(tally))
@@ -72,7 +74,8 @@ def test_drafts_make_the_definitions_tallies(spec, n, key):
     params, everyone = spec.build(), np.ones(n, bool)
     rows = np.random.default_rng(n).uniform(-0.3, 0.3, (n, *params.value.shape))
     arguments = params, StreamKey.of(key), ORIGIN, None, jnp.float32(rows), everyone
-    got, expected = randomize_and_tally(*arguments), randomize_and_tally_ref(*arguments)
+    got = TALLY(*arguments)
+    expected = DEFINITION(*arguments)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -83,9 +86,9 @@ def test_blocks_that_begin_anywhere_add_up(tile, key):
     values, everyone = np.arange(3000, dtype=np.int32) % 7, np.ones(3000, bool)
     stream, counter = StreamKey.of(key), tile * 1024
     start = np.array([counter >> 32, counter & 0xFFFFFFFF], np.uint32)
-    whole = randomize_and_tally(params, stream, start, None, values, everyone)
+    whole = TALLY(params, stream, start, None, values, everyone)
     parts = [
-        randomize_and_tally(params, stream, start, np.uint32(a), values[a:b], everyone[a:b])
+        TALLY(params, stream, start, np.uint32(a), values[a:b], everyone[a:b])
         for a, b in ((0, 40), (40, 1500), (1500, 3000))
     ]
     np.testing.assert_array_equal(whole.numpy(), jaxdp.merge(*parts).numpy())
@@ -94,8 +97,8 @@ def test_blocks_that_begin_anywhere_add_up(tile, key):
 def test_users_out_of_the_mask_do_not_count(key):
     stream, params = StreamKey.of(key), KRR(num_values=3, epsilon=1.0).build()
     values, mask = np.arange(90, dtype=np.int32) % 3, np.arange(90) < 40
-    masked = randomize_and_tally(params, stream, ORIGIN, None, values, mask)
-    few = randomize_and_tally(params, stream, ORIGIN, None, values[:40], mask[:40])
+    masked = TALLY(params, stream, ORIGIN, None, values, mask)
+    few = TALLY(params, stream, ORIGIN, None, values[:40], mask[:40])
     np.testing.assert_array_equal(masked.numpy(), few.numpy())
 
 
