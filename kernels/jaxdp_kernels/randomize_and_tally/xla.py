@@ -134,7 +134,6 @@ def _stored_numbers(
 
     Several sums read it; and what counts such numbers would make their words one by one.
     """
-
     # Traced once, though asked for its shapes and written into two branches.
     make = jax.jit(jax.vmap(report), inline=True)
     tiles, num_words, width = words.shape
