@@ -48,6 +48,7 @@ TESTS = pytest.StashKey[int]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("jaxdp")
     group.addoption("--share", metavar="TEXT/N", help="run one N-th of the tests, as TEXT decides")
+    group.addoption("--members", metavar="A,B", help="run the contracts of these members only")
     group.addoption("--minutes", type=float, help="skip the tests that have not begun by then")
 
 

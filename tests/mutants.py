@@ -144,31 +144,33 @@ def named(stem: str) -> list[str]:
     """The tests of a file of this name, or of the part of it that comes before an underscore."""
     while stem and not (found := sorted((ROOT / "tests").rglob(f"test_{stem}*.py"))):
         stem = stem.rpartition("_")[0]
-    return [str(test) for test in found]
+    return [str(test.relative_to(ROOT)) for test in found]
 
 
-def nearest(path: pathlib.Path) -> list[list[str]]:
-    """Arguments of pytest for the tests nearest to a file, the quickest first."""
+def nearest(path: pathlib.Path) -> tuple[list[str], list[str]]:
+    """The tests nearest to a file, those first that see the most; and the members to test."""
     stem = path.stem.lstrip("_")
-    own = named(stem)
-    runs = [own] if own else []
-    package = path.relative_to(ROOT).parts[1]
+    own, cases = named(stem), members(path)
     folders = ["kernels", "random", "engine"]
-    shared = "kernels" in path.parts or package in folders
-    cases = members(path) or (["krr-5", "laplace", "subset-6"] if shared else [])
-    if cases:
-        chosen = " or ".join(cases[:4])  # of a base, a few of those that derive from it
-        runs.append([str(ROOT / "tests/contracts"), "-k", f"({chosen}) and not typed"])
+    shared = "kernels" in path.parts or path.relative_to(ROOT).parts[1] in folders
+    if shared and not cases:
+        cases = ["krr-5", "laplace", "subset-6"]
+    tests = ["tests/contracts/test_digests.py", *own, "tests/contracts"] if cases else own
     if shared:
-        folders.sort(key=lambda folder: folder not in path.parts)
-        runs.append([str(ROOT / "tests" / folder) for folder in folders])
+        tests += sorted(
+            (f"tests/{each}" for each in folders), key=lambda each: each not in path.parts
+        )
     if not cases and not any(f"test_{stem}." in test for test in own):
-        runs += [run for other in importers(path) for run in nearest(other)]
-    return runs
+        for other in importers(path):
+            more, others = nearest(other)
+            tests, cases = tests + more, cases + others
+    return list(dict.fromkeys(tests)), list(dict.fromkeys(cases))[:4]  # of a base, a few
 
 
-def survives(mutant: Mutant, runs: list[list[str]], seconds: float, cache: str) -> bool:
-    """Whether all of the nearest tests pass on a copy of the tree with the fault in it."""
+def survives(
+    mutant: Mutant, tests: list[str], cases: list[str], seconds: float, cache: str
+) -> bool:
+    """Whether the nearest tests pass on a copy of the tree with the fault in it."""
     with tempfile.TemporaryDirectory() as folder:
         copy_root = pathlib.Path(folder)
         for part in ("jaxdp", "kernels", "experiments", "tests", "docs/_ext"):
@@ -177,19 +179,16 @@ def survives(mutant: Mutant, runs: list[list[str]], seconds: float, cache: str) 
         (copy_root / mutant.path.relative_to(ROOT)).write_text(mutant.text)
         paths = os.pathsep.join(str(copy_root / part) for part in ("", "kernels", "experiments"))
         environment = os.environ | {"PYTHONPATH": paths, "JAXDP_TEST_CACHE": cache}
-        for run in runs:
-            arguments = [each.replace(str(ROOT), str(copy_root)) for each in run]
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-            try:
-                done = subprocess.run(
-                    [*command, *arguments], cwd=copy_root, env=environment, timeout=seconds,
-                    capture_output=True, check=False,
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return False  # a hang is seen
-            if done.returncode not in (0, 5):  # 5: no test was chosen
-                return False
-    return True
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        command += [f"--members={','.join(cases)}"] if cases else []
+        try:
+            done = subprocess.run(
+                [*command, *tests], cwd=copy_root, env=environment, timeout=seconds,
+                capture_output=True, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return False  # a hang is seen
+        return done.returncode in (0, 5)  # 5: no test was chosen
 
 
 def main() -> None:
@@ -222,7 +221,7 @@ def main() -> None:
         def alive(mutant: Mutant) -> bool:
             cache = idle.get()
             try:
-                return survives(mutant, runs[mutant.path], 60 * options.minutes, cache)
+                return survives(mutant, *runs[mutant.path], 60 * options.minutes, cache)
             finally:
                 idle.put(cache)
 

@@ -97,11 +97,18 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the slow ones."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the slow ones; leaves out what is not about the members of `--members`."""
+    members, left_out = config.getoption("--members"), set()
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        if not isinstance(params.get("case"), Case):
-            continue
-        if is_slow(params.get("name", item.name.partition("[")[0]), params):
-            item.add_marker(pytest.mark.slow)
+        case = params.get("case")
+        if isinstance(case, Case):
+            test = params.get("name", item.name.partition("[")[0])
+            if is_slow(test, params):
+                item.add_marker(pytest.mark.slow)
+        if members and item.path.parent.name == "contracts":
+            if not isinstance(case, Case) or case.name not in members.split(","):
+                left_out.add(item)
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
