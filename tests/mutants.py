@@ -29,7 +29,7 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).parents[1]
 FUNCTIONS = {
     "from_bits", "tally", "estimate", "variance", "covariance", "report_law", "decode", "vector",
-    "_draw", "_draw_independent", "_sum", "_draft", "_sets", "play", "rounds", "noise",
+    "_draw", "_draw_independent", "_sum", "_draft", "_sets", "play", "noise",
 }  # fmt: skip
 WHOLE = (
     "jaxdp/random/_alias.py",
@@ -116,17 +116,17 @@ def _planted(path: pathlib.Path, source: str, node: ast.AST, new: ast.AST) -> It
     yield Mutant(path, node.lineno, before, after, text)
 
 
-def members(path: pathlib.Path) -> list[str]:
-    """The contract cases whose spec or params, or a base of theirs, is in a file."""
+def members(path: pathlib.Path) -> dict[str, str]:
+    """The contract cases whose spec or params, or a base of theirs, is in a file; their files."""
     from tests.contracts.registry import PROTOCOLS
 
     name = str(path.relative_to(ROOT).with_suffix("")).replace("/", ".")
-    found = []
+    found = {}
     for case in PROTOCOLS:
         spec = case.make(1.0)
         kinds = {*type(spec).__mro__, *type(spec.build()).__mro__}
         if any(kind.__module__ == name for kind in kinds):
-            found.append(case.name)
+            found[case.name] = type(spec).__module__.rpartition("._")[2]
     return found
 
 
@@ -150,21 +150,25 @@ def named(stem: str) -> list[str]:
 def nearest(path: pathlib.Path) -> tuple[list[str], list[str]]:
     """The tests nearest to a file, those first that see the most; and the members to test."""
     stem = path.stem.lstrip("_")
-    own, cases = named(stem), members(path)
+    own, files = named(stem), members(path)
+    cases = list(files)[:4]  # of a base, a few of those that derive from it
+    for case in cases:
+        own += named(files[case])
     folders = ["kernels", "random", "engine"]
     shared = "kernels" in path.parts or path.relative_to(ROOT).parts[1] in folders
     if shared and not cases:
         cases = ["krr-5", "laplace", "subset-6"]
     tests = ["tests/contracts/test_digests.py", *own, "tests/contracts"] if cases else own
+    if "randomizers" in path.parts:
+        tests = [*tests, "tests/pairwise/test_oracle_statistic.py"]  # the moments of noise
     if shared:
-        tests += sorted(
-            (f"tests/{each}" for each in folders), key=lambda each: each not in path.parts
-        )
+        folders.sort(key=lambda folder: folder not in path.parts)
+        tests += [f"tests/{folder}" for folder in folders]
     if not cases and not any(f"test_{stem}." in test for test in own):
         for other in importers(path):
             more, others = nearest(other)
             tests, cases = tests + more, cases + others
-    return list(dict.fromkeys(tests)), list(dict.fromkeys(cases))[:4]  # of a base, a few
+    return list(dict.fromkeys(tests)), list(dict.fromkeys(cases))[:4]
 
 
 def survives(

@@ -9,9 +9,9 @@ import pytest
 import jaxdp
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.pairwise.auc._hierarchical_auc_walk import HierarchicalAUCPassParams
+from tests.marks import slow
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [
@@ -39,14 +39,13 @@ def test_the_walk_in_little_memory_finds_the_same(spec, rng):
 MANY_NODES = dict(num_scores=24, epsilon=5.0, threshold=0.1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [
-        HierarchicalAUC(**MANY_NODES, labels="randomized"),
+        slow(HierarchicalAUC(**MANY_NODES, labels="randomized")),
         HierarchicalAUC(**MANY_NODES),
         HierarchicalAUC(**MANY_NODES, labels="private"),
-        HierarchicalAUC(**MANY_NODES, split="basic"),
+        slow(HierarchicalAUC(**MANY_NODES, split="basic")),
     ],
     ids=lambda spec: f"{spec.labels}-{spec.split}",
 )

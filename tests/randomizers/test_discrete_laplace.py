@@ -11,6 +11,7 @@ from jaxdp._contract import Independent
 from jaxdp.random import Count
 from jaxdp.randomizers._discrete_laplace import DiscreteLaplace, _scores, _worst_ratio
 from jaxdp.randomizers._exact import exp_lower, log_upper
+from jaxdp.testing import CHECKS, Subject
 from tests import stats
 
 SPECS = [
@@ -131,3 +132,11 @@ def test_values_outside_are_clamped():
 def test_what_32_bits_cannot_tell_apart(high, epsilon):
     with pytest.raises(ValueError, match=r"words of 32 bits.* about [\d.e-]+ to [\d.]+, got"):
         DiscreteLaplace(0, high, epsilon)
+
+
+def test_chunks_of_inputs_are_drawn_independently(monkeypatch):
+    """Long ranges are drawn some inputs at a time; here one at a time."""
+    monkeypatch.setattr("jaxdp.randomizers._discrete_laplace._CHUNK", 1)
+    spec = DiscreteLaplace(0, 5, 1.0)
+    subject = Subject(spec, np.full(6, 200), None, jax.random.key(12), num_trials=1000)
+    CHECKS["variance_is_as_predicted"](subject, methods=("tally",))

@@ -63,7 +63,9 @@ def test_the_number_of_matchings():
     assert [len(matchings(tuple(range(n)))) for n in (2, 3, 4, 5, 6)] == [1, 3, 3, 15, 15]
 
 
-@pytest.mark.parametrize(("values", "rounds"), [((0, 1, 1, 2), 2), ((0, 0, 1, 2, 2), 1)])
+@pytest.mark.parametrize(
+    ("values", "rounds"), [((0, 2), 1), ((0, 1, 1, 2), 2), ((0, 0, 1, 2, 2), 1)]
+)
 def test_variance_by_enumeration(values, rounds):
     """Every matching and every vector of reports: unbiased, of exactly the predicted error."""
     protocol = PairSampling(THREE, 2.0, num_permutations=rounds, noise="krr")
