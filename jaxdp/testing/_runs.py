@@ -51,17 +51,26 @@ def tallies_merge(subject: Subject) -> None:
     held = _in_turn(subject, size)
     words = jax.random.bits(key, (size, params.num_words), jnp.uint32)
     reports = jax.jit(jax.vmap(params.from_bits))(words, held)
-    tally = jax.jit(params.tally)
-    whole = tally(reports, None)
-    for cut in (1, 23):
-        parts = [
-            jax.tree.map(lambda x, at=at: x[at], reports) for at in (slice(cut), slice(cut, None))
-        ]
-        first, second = (tally(part, None) for part in parts)
-        _equal(merge(first, second), whole, f"cut after {cut} reports")
-        _equal(merge(second, first), whole, f"cut after {cut} reports, the other way round")
     mask = jax.random.bernoulli(key, 0.4, (size,))
-    _equal(merge(tally(reports, mask), tally(reports, ~mask)), whole, "sorted out by a mask")
+
+    @jax.jit
+    def tallies(reports: Tree) -> tuple[Tree, dict[str, Tree]]:
+        parts = {
+            "sorted out by a mask": (params.tally(reports, mask), params.tally(reports, ~mask))
+        }
+        for cut in (1, 23):
+            first, rest = (
+                jax.tree.map(lambda x, at=at: x[at], reports)
+                for at in (slice(cut), slice(cut, None))
+            )
+            parts[f"cut after {cut} reports"] = params.tally(first, None), params.tally(rest, None)
+        merged = {what: merge(*pair) for what, pair in parts.items()}
+        merged |= {f"{what}, the other way round": merge(*p[::-1]) for what, p in parts.items()}
+        return params.tally(reports, None), merged
+
+    whole, merged = tallies(reports)
+    for what, parts in merged.items():
+        _equal(parts, whole, what)
 
 
 @check("protocol", lambda s: s.round is not None)

@@ -39,7 +39,8 @@ COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
 """These two, and the path that each takes where a test is about one path."""
 
 TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
-"""The randomizers whose reports are compared under every transformation by default."""
+"""The randomizers whose reports are compared under every transformation, and added up by hand, by
+default."""
 
 EXHAUSTIVE = {
     "estimate_is_that_of_the_outcome",
@@ -47,9 +48,6 @@ EXHAUSTIVE = {
     "results_do_not_depend_on_the_x64_flag",
 }
 """What takes long to compile: by default on the exemplars, with `-m slow` on the others."""
-
-OF_RANDOMIZERS = {"outcome_is_the_tally_of_the_reports", "tallies_merge"}
-"""What protocols inherit from their randomizers: by default on these."""
 
 DEAR = {
     "bilinear-auc",
@@ -78,7 +76,7 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
         return True
     if test == "bits_do_not_depend_on_blocks_and_devices":
         return True
-    if test == "reports_agree_under_every_transformation":
+    if test in {"outcome_is_the_tally_of_the_reports", "reports_agree_under_every_transformation"}:
         return case.name not in TRANSFORMED  # of protocols: those of their randomizers
     if test == "test_bits":
         return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
@@ -88,7 +86,7 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
         return case.name in DEAR
     if test == "runs_agree_however_they_are_made" and method == "tally":
         return True
-    if test in OF_RANDOMIZERS:
+    if test == "tallies_merge":  # those of protocols are of their randomizers
         return case not in RANDOMIZERS
     if test in OF_THE_ENGINE:
         path = COUNTS_AND_SUMS.get(case.name)
