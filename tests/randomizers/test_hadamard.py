@@ -37,6 +37,16 @@ def test_the_papers_bound_is_exceeded():
     assert bit.worst_case_variance(n) == bit.variance([0, n, 0, 0])[0]
 
 
+@pytest.mark.parametrize("spec", [HadamardResponse(7, 1.0, num_blocks=2), HadamardBit(5, 1.0)])
+def test_a_batch_of_tallies_is_estimated_one_by_one(spec, rng):
+    params = spec.build()
+    tallies = rng.integers(0, 100, (2, 3, params.num_reports)).astype(np.int32)
+    together = np.asarray(params.estimate(Count.of(jnp.asarray(tallies))))
+    for index in np.ndindex(2, 3):
+        alone = params.estimate(Count.of(jnp.asarray(tallies[index])))
+        np.testing.assert_allclose(together[index], alone, rtol=1e-12)
+
+
 def joint_law(spec, counts):
     """The law of the tally of few users, by enumeration of their reports."""
     channel = [[float(p) for p in row] for row in spec.channel()]
