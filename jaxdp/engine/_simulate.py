@@ -365,10 +365,13 @@ def _play_trials(params, population, key, trials, config: Config):
         def trial(t):
             return play(params, population, jax.random.fold_in(key, t), config)
 
-        batch = config.trial_batch
-        if batch is not None and batch >= trials.shape[0]:
+        number, batch = trials.shape[0], config.trial_batch
+        if batch is not None and batch >= number:
             return jax.vmap(trial)(trials)
-        return lax.map(trial, trials, batch_size=None if batch == 1 else batch)
+        if batch is None or batch == 1:
+            return lax.map(trial, trials)
+        # Batches of equal size: a last, smaller one would be a second program to compile.
+        return _in_batches(trial, trials, -(-number // -(-number // batch)))
 
     if config.trial_axes:
         split = jax.P(config.trial_axes)
@@ -427,12 +430,18 @@ def _mapped(finish: Callable[..., T], trials: tuple[Any, ...], config: Config) -
         return lax.fori_loop(0, lax.optimization_barrier(np.int32(number)), step, empty)
     numbers = sum(x.size for x in jax.tree.leaves((one, shapes)))
     lanes = min(max(_BATCH_NUMBERS // max(numbers, 1), 1), _BATCH_TRIALS)
+    return _in_batches(lambda trial: finish(*trial), trials, lanes)
+
+
+def _in_batches(function: Callable[[Any], T], rows: Any, lanes: int) -> T:
+    """`function` of every row, as many at a time; the last batch is filled up with its last row."""
+    number = jax.tree.leaves(rows)[0].shape[0]
     batches = -(-number // lanes)
 
     def cut(x):
         return _padded(x, batches * lanes).reshape(batches, lanes, *x.shape[1:])
 
-    found = lax.map(lambda batch: jax.vmap(finish)(*batch), jax.tree.map(cut, trials))
+    found = lax.map(jax.vmap(function), jax.tree.map(cut, rows))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:number], found)
 
 
