@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._contract import Tree, Work
+from .._contract import Tree
 from ..engine import simulate
 from ..population import Population
 from ._statistics import check_mean, check_two_samples, check_variance, must_fail
@@ -86,13 +86,6 @@ def both_paths_have_one_law(subject: Subject) -> None:
     must_fail(
         check_two_samples, joint[0], joint[1] + 0.5 * _coarser(subject) * joint[1].std(axis=0)
     )
-
-
-def draws_independent(subject: Subject) -> bool:
-    """Whether the tally of independent users is drawn without their counts, in some round."""
-    steps = subject.params.rounds(Work(float(subject.counts.sum()), len(subject.counts)))
-    laws = [step.round.law for step in steps]
-    return any(law is not None and law.independent is not None for law in laws)
 
 
 @check("protocol", lambda s: s.unbiased)

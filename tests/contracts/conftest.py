@@ -19,7 +19,6 @@ SIMULATIONS = {
     "tallies_merge",
     "test_one_compilation_for_a_grid_of_epsilons",
     "test_one_compilation_for_any_number_of_users",
-    "test_results_for_a_key_are_the_stored_ones",
     "test_stacked_grid_is_vmapped",
     "trials_are_runs",
 }
@@ -38,6 +37,9 @@ OF_THE_ENGINE = {
 COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
 """These two, and the path that each takes where a test is about one path."""
 
+OF_INDEPENDENT_USERS = {"hierarchical-prefix"}
+"""Beside the exemplars, those that draw tallies of independent users in a way of their own."""
+
 TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
 """The randomizers whose reports are compared under every transformation, and added up by hand, by
 default."""
@@ -48,20 +50,6 @@ EXHAUSTIVE = {
     "results_do_not_depend_on_the_x64_flag",
 }
 """What takes long to compile: by default on the exemplars, with `-m slow` on the others."""
-
-DEAR = {
-    "bilinear-auc",
-    "hierarchical-auc",
-    "hierarchical-prefix",
-    "one-step",
-    "oracle-statistic-hadamard",
-    "pairs-krr",
-    "quantized-gini",
-    "three-round",
-    "two-report",
-    "two-round",
-}
-"""Protocols that take long to compile and whose own tests enumerate their errors."""
 
 
 def is_slow(test: str, params: dict[str, Any]) -> bool:
@@ -83,7 +71,8 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
     if case.variant and test in SIMULATIONS:
         return True
     if test == "test_results_for_a_key_are_the_stored_ones":
-        return case.name in DEAR
+        own = method == "independent" and case.name in OF_INDEPENDENT_USERS
+        return case not in EXEMPLARS and not own  # of all, there are the stored trials
     if test == "runs_agree_however_they_are_made" and method == "tally":
         return True
     if test == "tallies_merge":  # those of protocols are of their randomizers
