@@ -16,14 +16,16 @@ import ast
 import concurrent.futures
 import copy
 import dataclasses
+import multiprocessing
 import os
 import pathlib
 import queue
-import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -42,6 +44,8 @@ WHOLE = (
     "kernels/jaxdp_kernels/threefry_words",
 )
 """Files of which every function is changed: exact counts, words, blocks."""
+COSTS = {"_default_block", "check_block_size", "check_num_users"}
+"""Functions of these that decide how long a run takes, or whether it is begun."""
 LEFT_OUT = {"arg_specs"}
 """Files that decide nothing of this: the arguments that kernels are timed with."""
 PACKAGES = ("randomizers", "linear", "pairwise", "central", "learning", "trusted")
@@ -49,11 +53,25 @@ PLACES = (*(f"jaxdp/{package}" for package in PACKAGES), *WHOLE)
 SAME = {
     "rows = max(min(_CHUNK // (d + 1), d + 1), 1)": "how many inputs are drawn at once",
     "if len(reports) > 2**23:  # up to 2**24 float32 counts exactly": "of 2**23 users in a block",
+    "unit = TILE if even > TILE else 1": "how many users a block has",
+    "jnp.where(value < 0, negative.hi, positive.hi),": "minus zero is zero",
+    "jnp.where(value < 0, negative.lo, positive.lo),": "minus zero is zero",
+    "numbered = jnp.int32(0)": "every user has a level",
+    "num_words = second + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)": (
+        "more words than are read: other words beyond 2,048 users"
+    ),
     "sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]": (
         "2 for 1: jax clamps an index beyond the end"
     ),
 }
 """Lines where a fault may change nothing that users see, and why."""
+SOUND = (ROOT / "jaxdp/randomizers/_krr.py", ROOT / "jaxdp/engine/_stream.py")
+"""Files whose nearest tests must pass on a copy without a fault."""
+CONTRACTS = sorted((ROOT / "tests/contracts").glob("test_*.py"))
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Copies of a process that has imported what every test needs, but nothing of the library."""
+# Not hypothesis: pytest warns that it cannot rewrite a plugin's assertions afterwards.
+PROCESSES.set_forkserver_preload(["chex", "jax", "optax", "pytest", "scipy.stats"])
 ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult,
               ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
               ast.BitXor: ast.BitOr, ast.RShift: ast.LShift, ast.LShift: ast.RShift}  # fmt: skip
@@ -71,12 +89,17 @@ class Mutant:
     after: str
     text: str
 
+    def place(self, seed: str) -> tuple[int, str]:
+        """Where it comes in the order of a seed, which changes elsewhere leave as it is."""
+        fault = f"{seed} {self.path.relative_to(ROOT)} {self.text.splitlines()[self.line - 1]}"
+        return zlib.crc32(fault.encode()), str(self)
+
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line}: {self.before}  ->  {self.after}"
 
 
-def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in the place of a node."""
+def changes(node: ast.AST, index: bool) -> Iterator[ast.AST]:
+    """What may stand in the place of a node, which may be part of an index."""
     new = copy.deepcopy(node)
     match new:
         case ast.BinOp() if type(new.op) in ARITHMETIC:
@@ -88,7 +111,8 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
         case ast.UnaryOp(op=ast.USub() | ast.Invert()):
             yield new.operand
         case ast.Constant(value=value) if type(value) in (int, float):
-            new.value = value + 1
+            # Not beyond the end, where jax clamps: the entry would be the same.
+            new.value = value - 1 if index and value >= 1 else value + 1
             yield new
         case ast.Call(func=ast.Attribute(attr="where"), args=[_, first, second]):
             new.args[1:] = [second, first]
@@ -106,9 +130,14 @@ def mutants_of(path: pathlib.Path) -> Iterator[Mutant]:
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef) or not (whole or function.name in FUNCTIONS):
             continue
-        for statement in function.body:  # neither defaults nor annotations
-            for node in ast.walk(statement):
-                for new in changes(node):
+        if function.name in COSTS:
+            continue
+        inside = [node for statement in function.body for node in ast.walk(statement)]
+        indices = {n for x in inside if isinstance(x, ast.Subscript) for n in ast.walk(x.slice)}
+        hints = {n for x in inside if isinstance(x, ast.AnnAssign) for n in ast.walk(x.annotation)}
+        for node in inside:
+            if node not in hints:
+                for new in changes(node, node in indices):
                     yield from _planted(path, source, node, new)
 
 
@@ -155,8 +184,31 @@ def named(stem: str) -> list[str]:
     return [str(test.relative_to(ROOT)) for test in found]
 
 
-def nearest(path: pathlib.Path) -> tuple[list[str], list[str]]:
-    """The tests nearest to a file, those first that see the most; and the members to test."""
+@dataclasses.dataclass(frozen=True)
+class Tests:
+    """The tests nearest to a file.
+
+    Attributes:
+      stages: files and folders, those first that see the most in the least time; each stage is run
+        if all tests of those before it pass.
+      members: the contract cases to test, a few of those that the file is part of.
+    """
+
+    stages: tuple[tuple[str, ...], ...]
+    members: tuple[str, ...]
+
+    def runs(self) -> Iterator[list[str]]:
+        """The arguments of pytest, stage by stage."""
+        options = [f"--members={','.join(self.members)}"] if self.members else []
+        seen: set[str] = set()
+        for stage in self.stages:
+            if new := [path for path in dict.fromkeys(stage) if path not in seen]:
+                yield [*options, *new]
+            seen |= set(new)
+
+
+def nearest(path: pathlib.Path) -> Tests:
+    """The tests nearest to a file."""
     stem = path.stem.lstrip("_")
     own, files = named(stem), members(path)
     cases = list(files)[:4]  # of a base, a few of those that derive from it
@@ -166,41 +218,61 @@ def nearest(path: pathlib.Path) -> tuple[list[str], list[str]]:
     shared = "kernels" in path.parts or path.relative_to(ROOT).parts[1] in folders
     if shared and not cases:
         cases = ["krr-5", "laplace", "subset-6"]
-    tests = ["tests/contracts/test_digests.py", *own, "tests/contracts"] if cases else own
+    stored, suites = [], []
+    if cases:
+        stored = ["tests/contracts/test_digests.py"]
+        suites = [
+            f"tests/contracts/{file.name}" for file in CONTRACTS if file.name not in stored[0]
+        ]
     if "randomizers" in path.parts:
-        tests = [*tests, "tests/pairwise/test_oracle_statistic.py"]  # the moments of noise
+        suites.append("tests/pairwise/test_oracle_statistic.py")  # the moments of noise
     if shared:
         folders.sort(key=lambda folder: folder not in path.parts)
-        tests += [f"tests/{folder}" for folder in folders]
+        suites += [f"tests/{folder}" for folder in folders]
     if not cases and not any(f"test_{stem}." in test for test in own):
-        for other in importers(path):
-            more, others = nearest(other)
-            tests, cases = tests + more, cases + others
-    return list(dict.fromkeys(tests)), list(dict.fromkeys(cases))[:4]
+        for other in map(nearest, importers(path)):
+            suites += [test for stage in other.stages for test in stage]
+            cases += other.members
+    return Tests((tuple(stored), tuple(own), tuple(suites)), tuple(dict.fromkeys(cases))[:4])
 
 
-def survives(
-    mutant: Mutant, tests: list[str], cases: list[str], seconds: float, cache: str
-) -> bool:
-    """Whether the nearest tests pass on a copy of the tree with the fault in it."""
+def run_tests(root: str, tests: Tests, cache: str) -> None:
+    """Ends this process with the number of the stage that fails in a copy of the tree, or 0."""
+    sources = ("", "kernels", "experiments")
+    original = {ROOT / source for source in sources}
+    roots = [os.path.join(root, source) for source in sources]
+    sys.path[:] = roots + [path for path in sys.path if pathlib.Path(path) not in original]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # imported with this function
+    os.environ |= {"PYTHONPATH": os.pathsep.join(roots), "JAXDP_TEST_CACHE": cache}
+    os.chdir(root)
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    import pytest
+
+    for number, arguments in enumerate(tests.runs(), 1):
+        if pytest.main(["-q", "-x", "-p", "no:cacheprovider", *arguments]) not in (0, 5):
+            os._exit(number)  # 5: no test was chosen
+    os._exit(0)
+
+
+def killed_by(mutant: Mutant, tests: Tests, seconds: float, cache: str) -> int | None:
+    """The stage of tests that fails on a copy of the tree with the fault in it, 0 if none does.
+
+    None is a hang, which is seen too.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        copy_root = pathlib.Path(folder)
-        for part in ("jaxdp", "kernels", "experiments", "tests", "docs/_ext"):
-            shutil.copytree(ROOT / part, copy_root / part)  # with the bytecode
-        shutil.copy(ROOT / "pyproject.toml", copy_root)
-        (copy_root / mutant.path.relative_to(ROOT)).write_text(mutant.text)
-        paths = os.pathsep.join(str(copy_root / part) for part in ("", "kernels", "experiments"))
-        environment = os.environ | {"PYTHONPATH": paths, "JAXDP_TEST_CACHE": cache}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += [f"--members={','.join(cases)}"] if cases else []
-        try:
-            done = subprocess.run(
-                [*command, *tests], cwd=copy_root, env=environment, timeout=seconds,
-                capture_output=True, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return False  # a hang is seen
-        return done.returncode in (0, 5)  # 5: no test was chosen
+        root = pathlib.Path(folder, "tree")
+        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".*", "_build"))  # with bytecode
+        (root / mutant.path.relative_to(ROOT)).write_text(mutant.text)
+        process = PROCESSES.Process(target=run_tests, args=(str(root), tests, cache))
+        process.start()
+        process.join(seconds)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            return None
+        return process.exitcode
 
 
 def main() -> None:
@@ -208,20 +280,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Plants faults and runs the nearest tests.")
     parser.add_argument("--number", type=int, default=300, help="faults to plant")
     parser.add_argument("--seed", default="0", help="which ones")
-    parser.add_argument("--only", default="", help="in files whose path has this text")
+    parser.add_argument("--skip", type=int, default=0, help="the first of them, run before")
+    parser.add_argument("--only", default="", help="in files whose path has this pattern")
     parser.add_argument("--minutes", type=float, default=10.0, help="for the tests of one fault")
     parser.add_argument("--jobs", type=int, default=1, help="faults at a time")
     options = parser.parse_args()
     files = [path for path in map(ROOT.joinpath, PLACES) if path.suffix]
     folders = [path for path in map(ROOT.joinpath, PLACES) if not path.suffix]
     files += [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    files = [p for p in files if options.only in str(p) and p.stem not in LEFT_OUT]
-    every = sorted((mutant for path in files for mutant in mutants_of(path)), key=str)
-    chosen = random.Random(options.seed).sample(every, min(options.number, len(every)))
+    files = [p for p in files if re.search(options.only, str(p)) and p.stem not in LEFT_OUT]
+    every = [mutant for path in files for mutant in mutants_of(path)]
+    every.sort(key=lambda mutant: mutant.place(options.seed))
+    chosen = every[options.skip : options.skip + options.number]
     print(f"{len(chosen)} of {len(every)} faults in {len(files)} files", flush=True)
     runs = {path: nearest(path) for path in sorted({mutant.path for mutant in chosen})}
 
-    survivors = []
+    # Tests are rewritten by pytest once, and their bytecode copied with the tree.
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"]
+    kept = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(collect, cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, check=True)
+    survivors: list[Mutant] = []
     with (
         tempfile.TemporaryDirectory() as caches,
         concurrent.futures.ThreadPoolExecutor(options.jobs) as pool,
@@ -230,18 +308,22 @@ def main() -> None:
         for job in range(options.jobs):
             idle.put(f"{caches}/{job}")
 
-        def alive(mutant: Mutant) -> bool:
+        def attempt(mutant: Mutant, tests: Tests) -> int | None:
             cache = idle.get()
             try:
-                return survives(mutant, *runs[mutant.path], 60 * options.minutes, cache)
+                return killed_by(mutant, tests, 60 * options.minutes, cache)
             finally:
                 idle.put(cache)
 
-        for number, (mutant, lives) in enumerate(
-            zip(chosen, pool.map(alive, chosen), strict=True), 1
-        ):
-            survivors += [mutant] if lives else []
-            print(f"{number:4d} {'SURVIVES' if lives else 'killed  '} {mutant}", flush=True)
+        for path in SOUND:
+            sound = Mutant(path, 0, "", "", path.read_text())
+            if attempt(sound, nearest(path)) != 0:
+                raise SystemExit(f"tests nearest to {path} fail, or cannot be run, without a fault")
+        found = pool.map(lambda mutant: attempt(mutant, runs[mutant.path]), chosen)
+        for number, (mutant, stage) in enumerate(zip(chosen, found, strict=True), 1):
+            survivors += [mutant] if stage == 0 else []
+            said = "survives" if stage == 0 else f"killed by {stage}" if stage else "hangs"
+            print(f"{number:4d} {said:11} {mutant}", flush=True)
     killed = len(chosen) - len(survivors)
     print(f"killed {killed} of {len(chosen)}: {killed / max(len(chosen), 1):.1%}")
     for mutant in survivors:
