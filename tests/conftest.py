@@ -12,6 +12,7 @@ Environment:
 
 import contextlib
 import dataclasses
+import gc
 import os
 import time
 import zlib
@@ -35,6 +36,10 @@ if cache := os.environ.get("JAXDP_TEST_CACHE"):
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     jax.config.update("jax_compilation_cache_dir", os.path.join(cache, worker))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+# Traced programs are many objects that live long, and each collection of garbage looks at them.
+gc.freeze()
+gc.set_threshold(200_000, 20, 100)
 
 # Compilation makes the first example slow; derandomised, a failure is the same on every machine.
 hypothesis.settings.register_profile("jaxdp", deadline=None, derandomize=True)
@@ -98,7 +103,8 @@ def rng(seed: int) -> np.random.Generator:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
     """What shares compiled programs runs in one worker: a file, or the contracts of one member.
 
-    The tests of `tests/aot` share none.
+    The tests of `tests/aot` share none. They run in the order in which they are collected, so that
+    the last ones are the examples of single modules, and no worker waits long for another.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -116,6 +122,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
                 return next((name for name in names if f"-{name}-" in label), path)
             return path
 
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
 
 
