@@ -426,3 +426,11 @@ def test_reuse_is_broken_and_splitting_is_not(attack):
     ]
     assert split["broken"] == 0
     assert reused["broken"] == (0 if attack == FIXED else 20)
+
+
+@pytest.mark.parametrize("protocol", [TRACED, HOST], ids=["traced", "host"])
+def test_results_for_a_key_of_independent_users(protocol):
+    """Drawn without the users' counts, from a stream of each round."""
+    users = jaxdp.Population.from_distribution([0.3, 0.7], 10_000)
+    found = jaxdp.run(protocol, users, jax.random.key(2026), method="tally")
+    np.testing.assert_allclose(found, [-0.08113747, 0.77947463], rtol=1e-7)
