@@ -71,8 +71,8 @@ def test_tuned_errs_within_its_bound(form, method, tau, key):
 def test_what_is_broadcast(key):
     """mu is in the hull, and the estimate is what the transcript says."""
     spec: Any = ThreeRound(W, 1.0)
-    users = jaxdp.Population.from_histogram(COUNTS)
-    found = outcome(spec, users, key, method="tally")
+    population = jaxdp.Population.from_histogram(COUNTS)
+    found = outcome(spec, population, key, method="tally")
     told, factor = found.broadcasts, spec.factor
     center = factor.scales * told["center"]
     again = hull(center, factor.columns.T.astype(float), tol=1e-12, float64=True)
@@ -87,7 +87,7 @@ def test_what_is_broadcast(key):
     assert sum(groups) + users == 2000
     scale = numbers["tau"] * spec.scalar_randomizer.magnitude / users
     expected = numbers["middle"] + scale * total - told["constant"] + factor.constant
-    estimate = jaxdp.run(spec, users, key, method="tally")
+    estimate = jaxdp.run(spec, population, key, method="tally")
     assert estimate == pytest.approx(expected, abs=1e-5)
 
 
