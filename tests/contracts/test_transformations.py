@@ -9,6 +9,23 @@ from jaxdp._contract import Work
 from tests.contracts.registry import EXEMPLARS, PATHS, PROTOCOLS, ids
 
 
+def structure(spec) -> tuple:
+    """What jit knows a program by: the tree of built params, shapes and dtypes of its leaves."""
+    leaves, tree = jax.tree.flatten(spec.build())
+    return tree, [jax.typeof(leaf) for leaf in leaves]
+
+
+@pytest.mark.parametrize("case", PROTOCOLS, ids=ids)
+def test_a_grid_of_epsilons_has_one_structure(case):
+    """So that a grid is one program; the next test counts the programs of some."""
+    assert structure(case.make(0.7)) == structure(case.make(1.3))
+
+
+def test_another_structure_is_seen():
+    subsets = [jaxdp.randomizers.SubsetSelection(20, epsilon) for epsilon in (0.7, 1.3)]
+    assert structure(subsets[0]) != structure(subsets[1])
+
+
 @pytest.mark.parametrize(("case", "method"), PATHS)
 def test_one_compilation_for_a_grid_of_epsilons(case, method, key, count_compilations):
     population = case.population()
