@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_int
+from .._x64 import svd
 from ._factors import balance, decompose, locate, read_factors
 from ._gamma2 import gamma2
 from ._inputs import check_level, check_matrix, check_memory, is_traced, solve
@@ -324,7 +325,7 @@ def _admm(matrix, level, tol, *, max_steps, priced):
         constant, fits = jnp.clip(0.0, high - level, low + level), high - low <= 2 * level
     target = jnp.full_like(matrix, constant)
     upper = jnp.where(fits, jnp.abs(constant) + price(target), jnp.inf)
-    values = jnp.linalg.svd(matrix / jnp.sqrt(num_rows * num_cols), compute_uv=False)
+    values = svd(matrix / jnp.sqrt(num_rows * num_cols))[1]
     # The largest entry alone is a witness, and the best one more often than one would think.
     one_row, one_col = locate(jnp.abs(matrix))
     lower, dual = lower_bound(jnp.sign(one_row @ matrix @ one_col) * jnp.outer(one_row, one_col))

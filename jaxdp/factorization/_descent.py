@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._x64 import svd
 from ._factors import column_norm
 
 _CHECK_EVERY = 10  # steps between adjustments of the radius
@@ -40,7 +41,7 @@ def truncate(matrix, rank: int, seed: int = 0, num_iterations: int = 2):
     basis = jnp.linalg.qr(matrix @ sketch)[0]
     for _ in range(num_iterations):
         basis = jnp.linalg.qr(matrix @ (matrix.T @ basis))[0]
-    left, values, right = jnp.linalg.svd(basis.T @ matrix, full_matrices=False)
+    left, values, right = svd(basis.T @ matrix)
     root = jnp.sqrt(values)[:, None]
     return root * (basis @ left).T, root * right
 

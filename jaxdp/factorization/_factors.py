@@ -2,6 +2,8 @@
 
 import jax.numpy as jnp
 
+from .._x64 import svd
+
 
 def _first(flags, dtype):
     """The indicator of the first True; argmax does not lower inside a caller's 32-bit program."""
@@ -41,7 +43,7 @@ def balance(left, right, mean: bool = False):
 def decompose(matrix, rows, cols):
     """The thin SVD (U, s, V) of diag(√rows)·matrix·diag(√cols)."""
     scaled = jnp.sqrt(rows)[:, None] * matrix * jnp.sqrt(cols)[None, :]
-    left, values, right = jnp.linalg.svd(scaled, full_matrices=False)
+    left, values, right = svd(scaled)
     return left, values, right.T
 
 

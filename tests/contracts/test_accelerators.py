@@ -16,13 +16,18 @@ from jaxdp.engine._simulate import _estimate_compiled, _play_compiled
 from tests.aot._engine import configured
 from tests.contracts.registry import PATHS
 
+PLATFORMS = ("cuda", "tpu")
 KEY = jax.random.key(0)
 
 
-def lower(function, *arguments, **static):
-    """Lowers a jitted function for both kinds of accelerators, and returns the trace of it."""
+def lower(function, *arguments, apart=False, **static):
+    """Lowers a jitted function for both kinds of accelerators, and returns the trace of it.
+
+    At once, which is quicker, or apart: at once jax lowers what is for one of them for both.
+    """
     traced = function.trace(*arguments, **static)
-    traced.lower(lowering_platforms=("cuda", "tpu"))
+    for platforms in [(platform,) for platform in PLATFORMS] if apart else [PLATFORMS]:
+        traced.lower(lowering_platforms=platforms)
     return traced.jaxpr
 
 
@@ -58,10 +63,6 @@ def test_lowers_without_sums_in_any_order(case, method):
     assert unordered_sums(program) == []
 
 
-NOT_ON_TPU = pytest.mark.xfail(
-    raises=(ValueError, UserWarning),
-    reason="jax lowers a float64 svd for TPUs in the precision of the caller's jit",
-)
 SOLVERS = {
     "gamma2": factorization.gamma2,
     "gamma2-shift": functools.partial(factorization.gamma2, shift=True),
@@ -74,15 +75,11 @@ SOLVERS = {
     "correlation": lambda x: projections.correlation(x + x.T),
     "polytope": lambda x: projections.symmetric_polytope(x[0], x),
 }
-FAIL = {"gamma2", "gamma2-shift", "gamma-f", "gamma2-approx", "zeta"}
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [pytest.param(s, id=n, marks=[NOT_ON_TPU] if n in FAIL else []) for n, s in SOLVERS.items()],
-)
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 def test_solver_lowers_without_sums_in_any_order(solver):
-    program = lower(jax.jit(solver), np.tril(np.ones((8, 8), np.float32)))
+    program = lower(jax.jit(solver), np.tril(np.ones((8, 8), np.float32)), apart=True)
     assert unordered_sums(program) == []
 
 
