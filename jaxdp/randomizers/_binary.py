@@ -85,6 +85,12 @@ class BinaryResponse(MeanRandomizer):
     def _limit(self, word_bits: int) -> int:
         """The number of words by which the threshold moves at most from one half of them."""
         word_bits = check_word_bits(word_bits)
+        highest = math.log(2**25 - 1)
+        if word_bits == 32 and self.epsilon > highest:
+            raise ValueError(
+                f"epsilon must be at most {highest:.6g}, got {self.epsilon!r}: a float32 threshold "
+                "has 24 bits."
+            )
         half = 2 ** (word_bits - 1)
         e = exp_lower(self.epsilon)
         limit = math.floor(half * (e - 1) / (e + 1))
@@ -95,12 +101,6 @@ class BinaryResponse(MeanRandomizer):
             raise ValueError(
                 f"epsilon must be at least about {2 * lowest / half:.3g}, got {self.epsilon!r}: "
                 f"in words of {word_bits} bits the two reports would be equally likely, or nearly."
-            )
-        highest = math.log(2**25 - 1)
-        if word_bits == 32 and self.epsilon > highest:
-            raise ValueError(
-                f"epsilon must be at most {highest:.6g}, got {self.epsilon!r}: a float32 threshold "
-                "has 24 bits."
             )
         return limit
 

@@ -17,7 +17,12 @@ def exp_lower(epsilon: float) -> Fraction:
     Raises:
       ValueError: epsilon is beyond 20,000, where e**epsilon has thousands of digits.
     """
-    epsilon = check_real("epsilon", epsilon, low=-_LARGEST, high=_LARGEST, open_ends=False)
+    epsilon = check_real("epsilon", epsilon)
+    if abs(epsilon) > _LARGEST:
+        raise ValueError(
+            f"epsilon must be at most {_LARGEST} (and at least -{_LARGEST}), got {epsilon!r}: "
+            "probability ratios are computed with fewer digits than e**epsilon has."
+        )
     value = _CONTEXT.exp(decimal.Decimal(epsilon))
     return Fraction(value) * (1 - Fraction(1, 10**58))
 

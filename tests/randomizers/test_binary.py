@@ -115,8 +115,9 @@ def test_powers_of_two_are_exact():
 
 def test_edges_of_epsilon_and_bound():
     assert BinaryResponse(math.log(2**25 - 1)).exact_epsilon() > 17.3
-    with pytest.raises(ValueError, match=r"at most 17\.3287"):
-        BinaryResponse(17.33)
+    for epsilon in (17.33, 1e6, 1e300):
+        with pytest.raises(ValueError, match=r"at most 17\.3287"):
+            BinaryResponse(epsilon)
     assert BinaryResponse(1e-6).exact_epsilon() > 0.998e-6
     with pytest.raises(ValueError, match=r"at least about 9\.54e-07"):
         BinaryResponse(9e-7)

@@ -64,3 +64,9 @@ def test_nearest_rounding_would_exceed_epsilon():
     """Negative control: for many epsilons the nearest float of e**epsilon lies above it."""
     epsilons = np.linspace(0.1, 5, 50)
     assert any(Fraction(math.exp(e)) > exp_lower(e) for e in epsilons)
+
+
+def test_an_exponent_with_too_many_digits_is_named():
+    assert exp_lower(20_000) > 0
+    with pytest.raises(ValueError, match=r"epsilon must be at most 20000 .*got 1000000\.0"):
+        exp_lower(1e6)
