@@ -439,27 +439,39 @@ def _products(rows: Count, counted: Bool[Array, " n"]) -> Count:
 
 def _decoder(oracle: Round[Any]) -> tuple[Float[np.ndarray, "k T"], Float[np.ndarray, " k"]]:
     """A and b of `PairedStatisticParams`: the estimates of each entry alone, and of one user."""
-    words = jax.ShapeDtypeStruct((oracle.num_words,), jnp.uint32)
-    report = jax.eval_shape(oracle.from_bits, words, oracle.value)
-    reports = jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape), x.dtype), report)
-    tally = jax.eval_shape(oracle.tally, reports)
-    shapes, structure = jax.tree.flatten(_parts(tally), is_leaf=_is_count)
-    sizes = [math.prod(shape.shape) for shape in shapes]
-    size = sum(sizes)
-
-    def decoded(entries: Count, users: Count) -> jax.Array:
-        starts = np.cumsum([0, *sizes])
-        parts = [
-            entries[start : start + width].reshape(shape.shape)
-            for start, width, shape in zip(starts, sizes, shapes, strict=False)
-        ]
-        whole = jax.tree.unflatten(structure, parts)
-        if _parts(tally) is not tally:
-            whole = {**whole, "users": users}
-        return oracle.estimate(whole)
-
+    (size,) = jax.eval_shape(_entries, _tally_shape(oracle)).shape
     with jax.enable_x64(True):
         units = Count.of(np.eye(size + 1, size, dtype=np.int64))
         users = Count.of(np.eye(size + 1, dtype=np.int64)[-1])
-        estimates = np.asarray(jax.jit(jax.vmap(decoded))(units, users))
+        estimates = np.asarray(_decoded(oracle, units, users))
     return estimates[:-1].T, estimates[-1]
+
+
+def _tally_shape(oracle: Round[Any]) -> Tree:
+    """The tally of one report, as shapes."""
+    with jax.enable_x64(False):  # as users run it
+        words = jax.ShapeDtypeStruct((oracle.num_words,), jnp.uint32)
+        report = jax.eval_shape(oracle.from_bits, words, oracle.value)
+        reports = jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape), x.dtype), report)
+        return jax.eval_shape(oracle.tally, reports)
+
+
+@jax.jit
+def _decoded(oracle: Round[Any], entries: Count, users: Count) -> Float[Array, "n k"]:
+    """The estimates of n tallies, from their entries, Count[n, T], and their numbers of users.
+
+    The oracle is an argument, so that a grid of epsilons is one program.
+    """
+    tally = _tally_shape(oracle)
+    shapes, structure = jax.tree.flatten(_parts(tally), is_leaf=_is_count)
+    ends = np.cumsum([math.prod(shape.shape) for shape in shapes])
+
+    def estimate(entries: Count, users: Count) -> jax.Array:
+        parts = [
+            entries[end - math.prod(shape.shape) : end].reshape(shape.shape)
+            for end, shape in zip(ends, shapes, strict=True)
+        ]
+        whole = jax.tree.unflatten(structure, parts)
+        return oracle.estimate(whole if _parts(tally) is tally else {**whole, "users": users})
+
+    return jax.vmap(estimate)(entries, users)
