@@ -154,9 +154,9 @@ def bits_do_not_depend_on_blocks_and_devices(
             subject.same(found, expected, f"{kind}, blocks of {size} on {devices} devices")
 
 
-def _mesh(number: int) -> jax.sharding.Mesh:
+def _mesh(number: int, axis: str = "users") -> jax.sharding.Mesh:
     auto = (jax.sharding.AxisType.Auto,)
-    return jax.make_mesh((number,), ("users",), axis_types=auto, devices=jax.devices()[:number])
+    return jax.make_mesh((number,), (axis,), axis_types=auto, devices=jax.devices()[:number])
 
 
 @check("protocol", lambda s: s.inputs is None or isinstance(s.values, np.ndarray))
@@ -173,12 +173,20 @@ def given_users_are_the_counted_ones(subject: Subject) -> None:
 
 @check("protocol")
 def trials_are_runs(subject: Subject) -> None:
-    """Trial t of `simulate` is the run with the key folded with t, in batches of any size."""
+    """Trial t of `simulate` is the run with the key folded with t, in batches of any size.
+
+    On both paths it is so too where trials are split over up to four devices.
+    """
     spec, population = subject.spec, subject.population
     key = subject.stream("trials_are_runs")
     trials = simulate(spec, population, key, num_trials=7, method="per_user")
     again = simulate(spec, population, key, num_trials=7, method="per_user", trial_batch=2)
     subject.close(again.estimates, trials.estimates)
+    mesh = _mesh(min(4, jax.device_count()), "trials")
+    for method in subject.paths:
+        whole = simulate(spec, population, key, num_trials=7, method=method)
+        split = simulate(spec, population, key, num_trials=7, method=method, mesh=mesh)
+        subject.same(split.estimates, whole.estimates, f"{method}, trials split over devices")
     for t in (0, 6):
         alone = run(spec, population, jax.random.fold_in(key, t), method="per_user")
         subject.close(trials.estimates[t], alone)
