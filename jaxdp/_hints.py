@@ -48,7 +48,8 @@ def _exported(name: str) -> list[str]:
     if name.startswith("_"):
         return []
     found = []
-    for path in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*", "__init__.py"))):
+    # A package that imports its names when they are used lists them in `__init__.pyi`.
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*", "__init__.py*"))):
         with open(path, encoding="utf-8") as source:
             if f" as {name}\n" in source.read():
                 found.append(f"jaxdp.{os.path.basename(os.path.dirname(path))}.{name}")

@@ -29,6 +29,7 @@ FLOORS = {
     "jaxdp._x64": 0,
     "jaxdp.data": 0,
     "jaxdp._checks": 1,
+    "jaxdp._lazy": 1,
     "jaxdp._meshes": 1,
     "jaxdp._ranking": 1,
     "jaxdp.accounting": 1,
@@ -108,7 +109,7 @@ def test_import_is_quick():
     found = subprocess.run(
         [sys.executable, "-c", probe], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    assert set(found.stdout.split()) == {"jaxdp", "jaxdp._version"}
+    assert set(found.stdout.split()) == {"jaxdp", "jaxdp._version", "jaxdp._lazy"}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,7 @@ def test_import_is_quick():
         (jaxdp.randomizers, "SUE", 'jaxdp.randomizers.UnaryEncoding(..., kind="symmetric")'),
         (jaxdp.randomizers, "QuantizedRR", "jaxdp.pairwise.QuantizedRR"),
         (jaxdp, "ShuffledSum", "jaxdp.trusted.ShuffledSum"),
+        (jaxdp, "HistogramData", "jaxdp.sweep.HistogramData"),
     ],
 )
 def test_names_that_lie_elsewhere_are_pointed_to(package, name, use):

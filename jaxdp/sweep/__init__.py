@@ -4,11 +4,7 @@ Results are stored as Parquet files and shown as tables and figures, which needs
 `jaxdp[sweep]`.
 """
 
-from ._cell import Cell as Cell
-from ._cell import HistogramData as HistogramData
-from ._cell import Simulation as Simulation
-from ._experiment import Experiment as Experiment
-from ._experiment import Settings as Settings
-from ._experiment import experiments as experiments
-from ._run import run as run
-from ._store import collect as collect
+# Imported when they are used: what the command prints without computing needs no jax.
+from .._lazy import lazy as _lazy
+
+_NAMES, __getattr__, __dir__ = _lazy(__name__, __file__)

@@ -1,6 +1,9 @@
-"""The subcommands of `jaxdp`, with their arguments as tyro reads them."""
+"""The subcommands of `jaxdp`, with their arguments as tyro reads them.
 
-import concurrent.futures
+What a subcommand computes with is imported when it runs: `--help` and `list` wait for neither jax
+nor numpy.
+"""
+
 import dataclasses
 import os
 import pathlib
@@ -11,15 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from .._spec import check_int
-from ._experiment import Experiment, Settings, experiments, find_experiment
-from ._figure import save_figure
-from ._report import print_results
-from ._run import run
-from ._store import MANIFEST, Store, collect_counting
+from . import _catalog
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ._experiment import Experiment, Settings
+    from ._store import Store
 
 RESULTS = pathlib.Path("jaxdp-results")
 
@@ -66,11 +67,7 @@ class List:
 
     def __call__(self) -> int:
         """Prints a line for each."""
-        known = experiments()
-        width = max(map(len, known))
-        for name, experiment in known.items():
-            print(f"{name:<{width}}  {experiment.summary}")
-        return 0
+        return _catalog.print_catalog()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +113,15 @@ class Run:
     def __call__(self) -> int:
         """Runs it."""
         began = time.perf_counter()
+        import concurrent.futures
+
+        from .._spec import check_int
+        from ._figure import save_figure
+        from ._run import run
+        from ._store import Store, collect_counting
+
         try:
-            experiment = find_experiment(self.name)
+            experiment = _catalog.find_experiment(self.name)
             cells = experiment.cells(self._settings(experiment))
             workers = os.cpu_count() if self.workers is None else self.workers
             workers = check_int("workers", workers, low=1)
@@ -158,7 +162,7 @@ class Run:
             print(f"\n{len(outcome.failures)} of {len(cells)} cells failed", file=sys.stderr)
         return 1 if outcome.failures else 0
 
-    def _settings(self, experiment: Experiment) -> Settings:
+    def _settings(self, experiment: "Experiment") -> "Settings":
         given = {"epsilons": self.epsilons, "num_trials": self.trials, "seed": self.seed}
         given = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(experiment.quick if self.quick else experiment.settings, **given)
@@ -175,10 +179,12 @@ class Show:
 
     def __call__(self) -> int:
         """Prints the table, and where the files are."""
+        from ._store import MANIFEST, Store, collect_counting
+
         root = pathlib.Path(self.name)
         try:
             if not (root / MANIFEST).exists() and not root.is_dir():
-                root = RESULTS / find_experiment(self.name).name
+                root = RESULTS / _catalog.find_experiment(self.name).name
             results, missing = collect_counting(Store(root))
         except ValueError as error:
             raise Mistake(str(error)) from None
@@ -186,7 +192,9 @@ class Show:
         return 0
 
 
-def _show(store: Store, results: "pa.Table", missing: int) -> None:
+def _show(store: "Store", results: "pa.Table", missing: int) -> None:
+    from ._report import print_results
+
     manifest = store.manifest()
     print_results(results, manifest.labels)
     if missing:

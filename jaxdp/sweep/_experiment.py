@@ -1,24 +1,17 @@
-"""Experiments by name, from the packages that register some."""
+"""What an experiment is, and what of it a user may vary."""
 
 import dataclasses
-import difflib
-import importlib
-import importlib.metadata
-import pkgutil
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .._checked import Checked
 from .._spec import check_epsilon, check_int
+from ._catalog import catalog
 from ._cell import Cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
-
-GROUP = "jaxdp.experiments"
-"""The entry points by which installed packages register their experiments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,9 @@ class Experiment:
     """A named sweep, with what to print and to draw of its results.
 
     A module defines one as `EXPERIMENT`; an entry point of the group `jaxdp.experiments` names the
-    module, or a package of such modules. Then `jaxdp run NAME` runs it.
+    module, or a package of such modules. Then `jaxdp run NAME` runs it. A `name` and a `summary`
+    written as plain strings are read from the module's source, so that `jaxdp list` imports no
+    experiment, and `jaxdp run` only its own.
 
     Args:
       name: the name on the command line.
@@ -76,7 +71,7 @@ class Experiment:
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments by name.
+    """All experiments by name, whose modules are imported for it.
 
     jaxdp and other installed packages register them by entry points of the group
     `jaxdp.experiments`: each names a module that defines `EXPERIMENT`, or a package of such
@@ -85,39 +80,4 @@ def experiments() -> dict[str, Experiment]:
     Raises:
       ValueError: two experiments have the same name.
     """
-    found: dict[str, Experiment] = {}
-    for entry in importlib.metadata.entry_points(group=GROUP):
-        for module in _modules(entry.load()):
-            experiment = module.EXPERIMENT
-            # A module may be registered twice, by itself and with its package.
-            if found.setdefault(experiment.name, experiment) is not experiment:
-                raise ValueError(
-                    f"experiments must have different names, but {module.__name__} defines another "
-                    f"{experiment.name!r}."
-                )
-    return found
-
-
-def find_experiment(name: str) -> Experiment:
-    """The experiment of this name.
-
-    Raises:
-      ValueError: there is none; the message says which there are.
-    """
-    known = experiments()
-    if name in known:
-        return known[name]
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise ValueError(f"NAME must be one of {', '.join(known)}, got {name!r}{hint}")
-
-
-def _modules(root: types.ModuleType) -> Iterator[types.ModuleType]:
-    """The module itself, or the public modules of a package."""
-    folders = root.__spec__.submodule_search_locations if root.__spec__ else None
-    if folders is None:
-        yield root
-        return
-    for module in pkgutil.iter_modules(folders):
-        if not module.name.startswith("_"):
-            yield importlib.import_module(f"{root.__name__}.{module.name}")
+    return {name: entry.load() for name, entry in catalog().items()}

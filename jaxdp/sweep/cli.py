@@ -1,11 +1,7 @@
 """The `jaxdp` command."""
 
-import contextlib
-import importlib.util
 import io
 import os
-import re
-import shlex
 import sys
 from collections.abc import Sequence
 
@@ -30,9 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"jaxdp {__version__}")
         return 0
+    import importlib.util  # only now, as all that `--version` can do without
+
     missing = [name for name in EXTRAS if importlib.util.find_spec(name) is None]
     if missing:
         return _refuse(f"needs {', '.join(missing)}: pip install 'jaxdp[sweep]'")
+
+    if arguments == ["list"]:  # not worth the wait for tyro, which reads all other arguments
+        from ._catalog import print_catalog
+
+        return print_catalog()
 
     from ._commands import Mistake
 
@@ -41,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Mistake as mistake:
         return _refuse(str(mistake))
     except KeyboardInterrupt:
+        import shlex
+
         again = shlex.join(["jaxdp", *arguments])
         print(f"\njaxdp: interrupted; finished cells are kept: to go on, {again}", file=sys.stderr)
         sys.stdout.flush()
@@ -49,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: list[str]):
     """The subcommand; of wrong arguments, tyro's message in one line."""
+    import contextlib
+
     import tyro
 
     from ._commands import List, Mistake, Run, Show
@@ -71,6 +78,8 @@ def _parse(arguments: list[str]):
 
 def _one_line(boxed: str) -> str:
     """What tyro says in a box, without its title and what follows the message itself."""
+    import re
+
     text = re.sub(r"\x1b\[[0-9;]*m", "", boxed).partition("\n")[2]
     text = re.split("Argument helptext|For full helptext", text)[0]
     return re.sub(r"[│╰╯─]+", " ", text).replace("Error parsing ", "").replace(": must", " must")

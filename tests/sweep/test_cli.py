@@ -13,7 +13,7 @@ import pytest
 
 import jaxdp
 from jaxdp import sweep
-from jaxdp.sweep import _experiment, cli
+from jaxdp.sweep import _catalog, cli
 from tests.markdown import fenced
 
 from .files import contents
@@ -22,6 +22,7 @@ from .naps import Nap
 COMMAND = [sys.executable, "-c", "import sys; from jaxdp.sweep.cli import main; sys.exit(main())"]
 ROOT = pathlib.Path(__file__).parents[2]
 USERS = sweep.HistogramData([600, 300, 100])
+CATALOG = _catalog.catalog
 
 
 def krr_cells(settings):
@@ -55,12 +56,26 @@ TOY = sweep.Experiment(
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Known(_catalog.Entry):
+    """The entry of an experiment that no module defines."""
+
+    experiment: sweep.Experiment
+
+    def load(self):
+        return self.experiment
+
+
+def known(experiment):
+    return {"toy": Known("toy", experiment.summary, __name__, experiment)}
+
+
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
     """A folder to run in, and the toy experiment among the known ones."""
     monkeypatch.chdir(tmp_path)
-    known = sweep.experiments() | {"toy": TOY}
-    monkeypatch.setattr(_experiment, "experiments", lambda: known)
+    everything = _catalog.catalog() | known(TOY)
+    monkeypatch.setattr(_catalog, "catalog", lambda: everything)
     return tmp_path
 
 
@@ -142,6 +157,33 @@ def test_list(capsys):
     assert cli.main(["list"]) == 0
     out = capsys.readouterr().out
     assert re.search("^kendall-flights +Kendall's tau", out, re.MULTILINE)
+    assert re.search("^toy +A toy experiment$", out, re.MULTILINE)
+
+
+HEAVY = "jax jaxlib numpy pyarrow matplotlib rich jaxdp_kernels jaxdp_experiments".split()
+
+
+@pytest.mark.parametrize(
+    ("line", "banned"),
+    [
+        ("--version", [*HEAVY, "tyro", "re", "dataclasses", "importlib.metadata"]),
+        ("list", [*HEAVY, "tyro"]),
+        ("--help", HEAVY),
+        ("run --help", HEAVY),
+    ],
+)
+def test_what_computes_nothing_waits_for_nothing(line, banned):
+    """What is imported, in place of the time that it takes."""
+    probe = (
+        "import atexit, sys; before = set(sys.modules); from jaxdp.sweep.cli import main; "
+        "atexit.register(lambda: print(*set(sys.modules) - before)); sys.exit(main())"
+    )
+    command = [sys.executable, "-c", probe, *line.split()]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    *said, imported = ran.stdout.splitlines()
+    assert said
+    assert "jaxdp.sweep" in imported.split()
+    assert set(imported.split()) & set(banned) == set()
 
 
 def test_run_show_and_run_again(workplace, capsys):
@@ -193,7 +235,7 @@ def test_failures_come_last_with_their_label(monkeypatch, capsys):
         return [Nap(1.0), Nap(-4.0), Nap(2.0)]
 
     broken = dataclasses.replace(TOY, cells=cells)
-    monkeypatch.setattr(_experiment, "experiments", lambda: {"toy": broken})
+    monkeypatch.setattr(_catalog, "catalog", lambda: known(broken))
     assert cli.main(["run", "toy"]) == 1
     out, err = capsys.readouterr()
     assert "1.41421" in out
@@ -208,9 +250,8 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
     def figure(results):
         raise ValueError("a bug in drawing")
 
-    monkeypatch.setattr(
-        _experiment, "experiments", lambda: {"toy": dataclasses.replace(TOY, figure=figure)}
-    )
+    broken = dataclasses.replace(TOY, figure=figure)
+    monkeypatch.setattr(_catalog, "catalog", lambda: known(broken))
     with pytest.raises(ValueError, match="a bug in drawing"):
         cli.main(["run", "toy", "--quick"])
 
@@ -231,7 +272,7 @@ def install(tmp_path, monkeypatch):
         (about / "entry_points.txt").write_text(f"[jaxdp.experiments]\nany = {target}\n")
 
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(_experiment, "experiments", sweep.experiments)
+    monkeypatch.setattr(_catalog, "catalog", CATALOG)
     before = set(sys.modules)
     yield register
     for name in set(sys.modules) - before:
@@ -241,9 +282,55 @@ def install(tmp_path, monkeypatch):
 @pytest.mark.parametrize("target", ["papers", "papers.my_table"])
 def test_installed_packages_register_experiments(target, install, capsys):
     install("papers", target)
-    assert {"kendall-flights", "bell-fig3", "my-table"} < set(sweep.experiments())
+    assert cli.main(["list"]) == 0
+    assert "my-table            Table 1 of the paper, one line\n" in capsys.readouterr().out
+    assert "papers.my_table" not in sys.modules
     assert cli.main(["run", "my-table", "--quick", "--out", "out"]) == 0
     assert "1 computed" in capsys.readouterr().out
+
+
+def test_all_experiments_are_what_their_sources_say():
+    found = sweep.experiments()
+    assert {"kendall-flights", "bell-fig3"} < set(found)
+    said = {name: (entry.name, entry.summary) for name, entry in CATALOG().items()}
+    assert said == {name: (which.name, which.summary) for name, which in found.items()}
+
+
+LITERAL = "EXPERIMENT = Experiment(name='my-table', summary='One line')\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        LITERAL.replace("'my-table'", "'my-' + 'table'"),
+        LITERAL.replace("Experiment(", "dict("),
+        LITERAL + "EXPERIMENT = renamed(EXPERIMENT)\n",
+        LITERAL + "if True:\n  from elsewhere import EXPERIMENT\n",
+        "from elsewhere import *\n",
+        "from elsewhere import EXPERIMENT\n",
+        "EXPERIMENT = 1 +\n",
+        "",
+    ],
+)
+def test_what_a_source_does_not_say_is_not_guessed(code, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(LITERAL)
+    assert _catalog._described(str(path)) == ("my-table", "One line")
+    path.write_text(code)
+    assert _catalog._described(str(path)) is None
+
+
+def test_experiments_with_computed_names_are_imported(install, tmp_path):
+    install("papers", "papers")
+    path = tmp_path / "papers" / "my_table.py"
+    path.write_text(path.read_text().replace('"my-table"', '"-".join(["her", "table"])'))
+    assert _catalog.find_experiment("her-table") is sys.modules["papers.my_table"].EXPERIMENT
+
+
+def test_an_experiment_that_is_handed_on_is_known_once(install, tmp_path):
+    install("papers", "papers")
+    (tmp_path / "papers" / "again.py").write_text("from papers.my_table import EXPERIMENT")
+    assert "my-table" in CATALOG()
 
 
 def test_experiments_of_one_name_are_refused(install):
@@ -251,6 +338,12 @@ def test_experiments_of_one_name_are_refused(install):
     install("more_papers", "more_papers")
     with pytest.raises(ValueError, match=r"papers\.my_table defines another 'my-table'"):
         sweep.experiments()
+
+
+def test_an_entry_point_without_a_module_is_named(install):
+    install("papers", "no_papers")
+    with pytest.raises(ModuleNotFoundError, match=r"'no_papers', an entry point of jaxdp\.exp"):
+        CATALOG()
 
 
 @pytest.mark.slow
