@@ -18,6 +18,7 @@ from . import sweep as sweep
 from . import testing as testing
 from . import trusted as trusted
 from . import workloads as workloads
+from ._program_cache import enable_compilation_cache as enable_compilation_cache
 from ._version import __version__ as __version__
 from .engine import Trials as Trials
 from .engine import run as run

@@ -31,6 +31,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Nothing but the places of operations in the source, which take a tenth of the time to compile.
 jax.config.update("jax_traceback_in_locations_limit", 0)
+os.environ["JAXDP_CACHE"] = "off"  # of the command: nothing that a test runs needs a cold start
 if cache := os.environ.get("JAXDP_TEST_CACHE"):
     # A folder for each pytest-xdist worker: jax does not write cache entries atomically.
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")

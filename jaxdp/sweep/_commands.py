@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 import time
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -75,7 +76,8 @@ class Run:
     """Run an experiment: store its cells, print a table, draw a figure.
 
     What is there already is not computed again. So after Ctrl-C, a kill or a power cut the same
-    command goes on where it stopped, and ends with the same files, byte for byte.
+    command goes on where it stopped, and ends with the same files, byte for byte. Compiled programs
+    are kept for later runs, in the folder that JAXDP_CACHE names; JAXDP_CACHE=off keeps none.
 
     Example: jaxdp run kendall-flights --trials 200 --epsilons 0.5 1 2
     """
@@ -115,11 +117,15 @@ class Run:
         began = time.perf_counter()
         import concurrent.futures
 
+        from .._program_cache import enable_compilation_cache
         from .._spec import check_int
         from ._figure import save_figure
         from ._run import run
         from ._store import Store, collect_counting
 
+        # A program that cannot be loaded is compiled, one that cannot be stored is not kept.
+        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+        enable_compilation_cache()
         try:
             experiment = _catalog.find_experiment(self.name)
             cells = experiment.cells(self._settings(experiment))

@@ -2,10 +2,12 @@
 
 import concurrent.futures
 import dataclasses
+import functools
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
+from .. import _program_cache
 from ._cell import Cell, Row, describe, fingerprint
 from ._progress import show_progress
 from ._store import Manifest, Store
@@ -46,7 +48,8 @@ def run(
       out: the directory, made if necessary.
       executor: where cells are computed: any `concurrent.futures.Executor`, such as a process pool
         (start its workers by "spawn": jax does not survive a fork) or `Client.get_executor()` of
-        dask; None for one cell after another in this thread.
+        dask; None for one cell after another in this thread. Worker processes share the cache of
+        compiled programs that this one has (`jaxdp.enable_compilation_cache`).
       name: the experiment's name, kept in the manifest.
       force: whether to compute the cells that are there as well.
       progress: whether to show a progress bar on stderr, or a line a cell if it is no terminal.
@@ -127,7 +130,8 @@ def _label_names(cells: Sequence[Cell]) -> list[str]:
     return list(names.pop())
 
 
-def _rows(cell: Cell) -> list[Row]:
+def _rows(cache: dict[str, str | float], cell: Cell) -> list[Row]:
+    _program_cache.adopt(cache)  # a worker process shares compiled programs with this one
     return cell.rows()
 
 
@@ -138,7 +142,8 @@ def _attempts(
     if executor is None:
         yield from ((cell, cell.rows) for cell in cells)
         return
-    futures = {executor.submit(_rows, cell): cell for cell in cells}
+    rows = functools.partial(_rows, _program_cache.settings())
+    futures = {executor.submit(rows, cell): cell for cell in cells}
     try:
         for future in concurrent.futures.as_completed(futures):
             yield futures[future], future.result
