@@ -5,6 +5,7 @@ nor numpy.
 """
 
 import dataclasses
+import gc
 import os
 import pathlib
 import sys
@@ -115,6 +116,8 @@ class Run:
     def __call__(self) -> int:
         """Runs it."""
         began = time.perf_counter()
+        # Traced programs are many objects that live long, and each collection looks at them.
+        gc.set_threshold(200_000, 20, 100)
         import concurrent.futures
 
         from .._program_cache import enable_compilation_cache
