@@ -1,17 +1,19 @@
-"""Seconds until something runs: the import, and the main job from a cold start.
+"""How long until something runs: the import, the command, and the main job, cold and warm.
 
     python -m benchmarks.startup            # a minute
     python -m benchmarks.startup --quick    # does it run at all?
 
-Every time is that of a process of its own, without a cache of compiled programs. Prints Markdown
-tables and, but for `--quick`, writes them with the machine and the versions to
-benchmarks/results/startup/.
+Every time is that of a process of its own, without a cache of compiled programs but where one is
+named. Prints Markdown tables and, but for `--quick`, writes them with the machine and the versions
+to benchmarks/results/startup/. `--only` runs some of them.
 """
 
 import argparse
 import functools
+import math
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -27,8 +29,14 @@ CODES = {
     "import jaxdp": "import jaxdp",
     "every name of jaxdp": "import jaxdp; [getattr(jaxdp, name) for name in dir(jaxdp)]",
 }
-IMPORT_AIM, JOB_AIM = 1.5, 60.0
-"""Seconds that `python -c "import jaxdp"` may take, and the main job on two cores."""
+COMMANDS = {"--version": 40, "--help": 180, "list": 250, "run --help": 180}
+"""Lines of the command that compute nothing, and the milliseconds that they may take."""
+
+IMPORT_AIM = 1.5
+"""Seconds that `python -c "import jaxdp"` may take."""
+
+JOB_AIMS = {"cold": 20.0, "warm": 6.0}
+"""Seconds that the main job may take on two idle cores, without compiled programs and with them."""
 
 JOB = "import sys; from jaxdp.sweep.cli import main; sys.exit(main())"
 
@@ -50,34 +58,82 @@ def imports(repeats: int = 9) -> Rows:
     ]
 
 
+def commands(repeats: int = 15) -> Rows:
+    """Milliseconds of the `jaxdp` command where it computes nothing, in turn."""
+    cpu = dict.fromkeys(COMMANDS, math.inf)
+
+    def run(line: str) -> None:
+        began = _children()
+        _python(JOB, *line.split())
+        cpu[line] = min(cpu[line], _children() - began)
+
+    times = interleave({line: functools.partial(run, line) for line in COMMANDS}, repeats)
+    return [
+        {
+            "command": f"jaxdp {line}",
+            "median": f"{1e3 * time['median']:.0f}",
+            "fastest": f"{1e3 * time['min']:.0f}",
+            "least CPU": f"{1e3 * cpu[line]:.0f}",
+            "aim": str(COMMANDS[line]),
+        }
+        for line, time in times.items()
+    ]
+
+
 def main_job(options: Sequence[str] = ()) -> Rows:
-    """Seconds of `jaxdp run kendall-flights` into an empty folder, compilation included."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["run", "kendall-flights", "--out", f"{folder}/results", *options]
-        run = functools.partial(_python, JOB, *command)
-        _, seconds, _ = timed(run, first=lambda: None)
-    aim = "" if options else f"{JOB_AIM:g}"
+    """Seconds of `jaxdp run kendall-flights` into an empty folder, without programs and with."""
     named = " ".join(["kendall-flights", *options])
-    return [{"experiment": named, "seconds": f"{seconds:.1f}", "aim on two cores": aim}]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for state, aim in JOB_AIMS.items():
+            command = ["run", "kendall-flights", "--out", f"{folder}/{state}", *options]
+            run = functools.partial(_python, JOB, *command, cache=f"{folder}/programs")
+            began = _children()
+            _, seconds, _ = timed(run, first=lambda: None)
+            rows.append(
+                {
+                    "experiment": named,
+                    "compiled programs": {"cold": "none", "warm": "in the cache"}[state],
+                    "seconds": f"{seconds:.1f}",
+                    "CPU seconds": f"{_children() - began:.1f}",
+                    "aim on two idle cores": "" if options else f"{aim:g}",
+                }
+            )
+    return rows
 
 
-def _python(code: str, *arguments: str) -> None:
-    """Runs code in a fresh process, which must succeed."""
-    cached = {"JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"}
-    kept = {name: value for name, value in os.environ.items() if name not in cached}
+def _children() -> float:
+    """CPU seconds of all processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _python(code: str, *arguments: str, cache: str = "off") -> None:
+    """Runs code in a fresh process, which must succeed; it may keep its compiled modules."""
+    changed = {
+        "JAX_COMPILATION_CACHE_DIR",
+        "JAX_ENABLE_COMPILATION_CACHE",
+        "PYTHONDONTWRITEBYTECODE",
+    }
+    kept = {name: value for name, value in os.environ.items() if name not in changed}
     command = [sys.executable, "-c", code, *arguments]
+    kept |= {"JAXDP_CACHE": cache}
     subprocess.run(command, env=kept, check=True, stdout=subprocess.DEVNULL)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and writes the results; `--quick` prints them only."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    sections = {"imports": imports, "commands": commands, "main_job": main_job}
     parser.add_argument("--quick", action="store_true", help="a small part; nothing is written")
-    if parser.parse_args(arguments).quick:
+    parser.add_argument("--only", nargs="+", choices=sections, default=list(sections))
+    parsed = parser.parse_args(arguments)
+    if parsed.quick:
         quick = ("--quick", "--trials", "20", "--epsilons", "1")
-        print(rows_table(imports(1)), rows_table(main_job(quick)), sep="\n\n", flush=True)
+        tables = imports(1), commands(1), main_job(quick)
+        print(*map(rows_table, tables), sep="\n\n", flush=True)
         return
-    run_sections({"imports": imports, "main_job": main_job}, ["imports", "main_job"], FOLDER)
+    run_sections(sections, parsed.only, FOLDER)
 
 
 if __name__ == "__main__":

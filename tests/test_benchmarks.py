@@ -44,14 +44,17 @@ RIVALS = {
 
 def test_startup_measures_fresh_processes(tmp_path, monkeypatch):
     ran = []
-    monkeypatch.setattr(startup, "_python", lambda *command: ran.append(command))
+    monkeypatch.setattr(startup, "_python", lambda *command, **options: ran.append(command))
     monkeypatch.setattr(startup, "FOLDER", tmp_path)
     startup.main([])
     jobs = [command for command in ran if command[0] == startup.JOB]
-    assert [job[1:3] for job in jobs] == [("run", "kendall-flights")]
+    full = [job for job in jobs if "--out" in job]
+    assert [job[1:3] for job in full] == [("run", "kendall-flights")] * 2
+    assert {" ".join(job[1:]) for job in jobs if job not in full} == {*startup.COMMANDS}
     assert {command[0] for command in ran} == {startup.JOB, *startup.CODES.values()}
     assert set(json.loads((tmp_path / "results.json").read_text())["sections"]) == {
         "imports",
+        "commands",
         "main_job",
     }
 
