@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from . import _catalog
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -69,7 +67,9 @@ class List:
 
     def __call__(self) -> int:
         """Prints a line for each."""
-        return _catalog.print_catalog()
+        from ._catalog import print_catalog
+
+        return print_catalog()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +122,7 @@ class Run:
 
         from .._program_cache import enable_compilation_cache
         from .._spec import check_int
+        from ._catalog import find_experiment
         from ._figure import save_figure
         from ._run import run
         from ._store import Store, collect_counting
@@ -130,7 +131,7 @@ class Run:
         warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
         enable_compilation_cache()
         try:
-            experiment = _catalog.find_experiment(self.name)
+            experiment = find_experiment(self.name)
             cells = experiment.cells(self._settings(experiment))
             workers = os.cpu_count() if self.workers is None else self.workers
             workers = check_int("workers", workers, low=1)
@@ -188,12 +189,13 @@ class Show:
 
     def __call__(self) -> int:
         """Prints the table, and where the files are."""
+        from ._catalog import find_experiment
         from ._store import MANIFEST, Store, collect_counting
 
         root = pathlib.Path(self.name)
         try:
             if not (root / MANIFEST).exists() and not root.is_dir():
-                root = RESULTS / _catalog.find_experiment(self.name).name
+                root = RESULTS / find_experiment(self.name).name
             results, missing = collect_counting(Store(root))
         except ValueError as error:
             raise Mistake(str(error)) from None
