@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxdp_kernels import register_dataclass
-from jaxdp_kernels.randomize_and_tally import Draft
+from jaxdp_kernels.randomize_and_tally import Counted, Draft
 from jaxdp_kernels.threefry_words import StreamKey
 
 from ._checked import Checked
@@ -422,6 +422,15 @@ class Round(Params[T]):
         return None
 
     @property
+    def counted(self) -> Counted | None:
+        """What becomes of the counts of reports; None where the tally is not made of them alone.
+
+        It says what `tally` does, so who defines one defines the other. A kernel that serves any
+        randomizer can then count reports as it makes them.
+        """
+        return None
+
+    @property
     def law(self) -> TallyLaw[T] | None:
         """Draws the tally at once; None where its law is not known."""
         return None
@@ -537,6 +546,11 @@ class Through(Round[T]):
     def draft(self) -> Draft | None:
         """The draft of the inner round."""
         return self.inner.draft
+
+    @property
+    def counted(self) -> Counted | None:
+        """What the inner round says of its tally; None where this one's is another."""
+        return self.inner.counted if type(self).tally is Through.tally else None
 
     @property
     def law(self) -> TallyLaw[T] | None:

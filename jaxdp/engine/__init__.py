@@ -7,6 +7,7 @@ A mechanism of your own derives from `Spec`, and what it builds from `Round`, or
 from .. import _checks as checks
 from .._contract import Collect as Collect
 from .._contract import Cost as Cost
+from .._contract import Counted as Counted
 from .._contract import Draft as Draft
 from .._contract import Independent as Independent
 from .._contract import Interactive as Interactive

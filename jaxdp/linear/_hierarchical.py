@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int32, UInt32
 
 from .._checks import Choice, Epsilon, Instance, Maker, Optional, made_by
 from .._contract import (
+    Counted,
     Independent,
     Round,
     TallyLaw,
@@ -393,6 +394,11 @@ class HierarchicalParams(BinRound[Tree]):
             level.tally(report, counted & (chosen == i))
             for i, (level, report) in enumerate(zip(self.levels, each, strict=True))
         )
+
+    @property
+    def counted(self) -> Counted | None:
+        """The counts are the tally where all levels share one numbering of reports."""
+        return None if self.sizes is None else Counted(sum(self.sizes), Count.of)
 
     def _split(self, outcome: Tree) -> list[Tree]:
         """The tally of each level."""

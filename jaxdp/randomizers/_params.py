@@ -6,6 +6,8 @@ from typing import ClassVar, TypeVar
 import jax
 import jax.numpy as jnp
 
+from jaxdp_kernels.randomize_and_tally import Counted
+
 from .._contract import Independent, Round, TallyLaw, Tree, Work
 from .._x64 import compiled_in_float64
 from ..random import Count, histogram, multinomial
@@ -43,6 +45,12 @@ class CountedRound(Round[Count]):
           Count[num_reports]; its sum is the number of users.
         """
         return histogram(reports, self.num_reports, mask)
+
+    @property
+    def counted(self) -> Counted | None:
+        """The counts are the tally; None for a subclass with another one."""
+        same = type(self).tally is CountedRound.tally
+        return Counted(self.num_reports, Count.of) if same else None
 
 
 class DrawnCountsRound(CountedRound):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._pytree import register_dataclass
-from .randomize_and_tally.ref import Draft
+from .randomize_and_tally.ref import Counted, Draft
 
 
 @register_dataclass
@@ -31,6 +31,11 @@ class Response:
         step = (word - self.threshold) % np.uint32(k - 1)
         return (value + 1 + step.astype(jnp.int32)) % k
 
+    @property
+    def counted(self):
+        """The counts are the tally."""
+        return Counted(self.num_values, lambda counts: counts)
+
     def tally(self, reports, mask):
         """int32[k], the number of each report."""
         return jax.ops.segment_sum(mask.astype(jnp.int32), reports, self.num_values)
@@ -50,6 +55,7 @@ class Bits:
 
     lazy_words = False
     draft = None
+    counted = None
 
     def from_bits(self, words, value):
         """bool[k], the report."""

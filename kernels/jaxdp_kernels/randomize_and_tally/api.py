@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from .._dispatch import pick
 from ..threefry_words import StreamKey
+from .ref import Counted as Counted
 from .ref import Draft as Draft
 from .ref import Randomizer as Randomizer
 from .ref import Tree, randomize_and_tally_ref

@@ -36,6 +36,22 @@ class Draft:
     complete: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """Says that a tally is made of how often each report occurs.
+
+    It is about `Randomizer.tally`: reports are int32 in [0, num_reports), and `tally(counts)` is
+    what `Randomizer.tally` makes of reports with these counts. So a kernel may count them itself.
+
+    Attributes:
+      num_reports: distinct reports, static.
+      tally: from int32[num_reports], the number of each report, to the tally.
+    """
+
+    num_reports: int
+    tally: Callable[[jax.Array], Tree]
+
+
 class Randomizer(Protocol):
     """A local randomizer: a pytree with the number of a user's words, its channel, its sums."""
 
@@ -52,6 +68,11 @@ class Randomizer(Protocol):
     @property
     def draft(self) -> Draft | None:
         """A quicker way to most reports, where there is one."""
+        ...
+
+    @property
+    def counted(self) -> Counted | None:
+        """What becomes of the counts of reports, where the tally is made of them alone."""
         ...
 
     def from_bits(self, words: jax.Array | UserWords, value: Tree, /) -> Tree:
