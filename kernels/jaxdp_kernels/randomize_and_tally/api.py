@@ -4,6 +4,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from .._dispatch import pick
 from ..threefry_words import StreamKey
@@ -13,10 +14,24 @@ from .ref import Randomizer as Randomizer
 from .ref import Tree, randomize_and_tally_ref
 from .xla import randomize_and_tally_wide, randomize_and_tally_xla
 
+
+def _mosaic_gpu(randomizer, key, start, first, values, mask) -> Tree:
+    """The Mosaic GPU kernel, imported where it is asked for: Pallas is slow to import."""
+    if jax.default_backend() != "gpu":
+        raise ValueError(
+            "implementation='mosaic_gpu' needs an NVIDIA GPU, and jax computes on "
+            f"{jax.default_backend()!r}; use implementation=None."
+        )
+    from .mosaic_gpu import randomize_and_tally_mosaic_gpu
+
+    return randomize_and_tally_mosaic_gpu(randomizer, key, start, first, values, mask)
+
+
 IMPLEMENTATIONS = {
     "xla": randomize_and_tally_xla,
     "wide": randomize_and_tally_wide,
     "ref": randomize_and_tally_ref,
+    "mosaic_gpu": _mosaic_gpu,
 }
 """Implementations by name. `None` stands for "xla", which runs on every platform."""
 
@@ -28,7 +43,7 @@ def randomize_and_tally(
     first: jax.Array | None,
     values: Tree,
     mask: jax.Array,
-    implementation: Literal["xla", "wide", "ref"] | None = None,
+    implementation: Literal["xla", "wide", "ref", "mosaic_gpu"] | None = None,
 ) -> Tree:
     """The tally of the reports of consecutive users: words, reports and sums as one program.
 
@@ -41,6 +56,7 @@ def randomize_and_tally(
     Edge cases:
       =====================  ====================================================================
       users out of the mask  make reports that the tally leaves out
+      `mask` a number        the first ones count; more than there are stand for all
       `first` None           the first user begins a tile; both words of each block are used
       `first` traced         any first user; half of the words that are made are not used
       =====================  ====================================================================
@@ -52,14 +68,18 @@ def randomize_and_tally(
         (high, low) halves; see `threefry_words`.
       first: uint32[], how many users of that tile come before the first one; None for none.
       values: a pytree of arrays [n, ...], the users' values.
-      mask: bool[n], the users that count.
-      implementation: "xla", or None for the same; "ref" is the definition, a user at a time.
+      mask: bool[n], the users that count; or uint32[], how many of the first ones do.
+      implementation: "xla", or None for the same; "wide" for many threads; "ref" is the definition,
+        a user at a time. "mosaic_gpu" is one kernel for NVIDIA GPUs, for randomizers with `counted`
+        whose users hold numbers and read few words. It is experimental: it equals the definition in
+        interpret mode, and compiles for an H200, but has not run on one.
 
     Returns:
       What `tally` returns.
 
     Raises:
-      ValueError: unknown implementation, or shapes and dtypes other than the above.
+      ValueError: an implementation that is unknown, or not for this device or randomizer; or shapes
+        and dtypes other than the above.
 
     Example:
       >>> import jax, jax.numpy as jnp
@@ -74,11 +94,17 @@ def randomize_and_tally(
         raise ValueError(
             f"start must be uint32[2] (high, low), got {start.dtype}{list(start.shape)}."
         )
-    rows = {leaf.shape[0] if leaf.ndim else None for leaf in jax.tree.leaves(values)}
-    if mask.ndim != 1 or mask.dtype != jnp.bool_ or rows != {mask.shape[0]}:
+    rows = [leaf.shape[0] if leaf.ndim else None for leaf in jax.tree.leaves(values)]
+    number = mask.ndim == 0 and mask.dtype == jnp.uint32
+    size = mask.shape[0] if mask.ndim == 1 and mask.dtype == jnp.bool_ else None
+    size = rows[0] if number and rows else size
+    if size is None or set(rows) != {size}:
         raise ValueError(
-            "values must have one row for each of the users in mask, bool[n], got rows "
-            f"{sorted(map(str, rows))} and {mask.dtype}{list(mask.shape)}."
+            "values must have one row for each of the users in mask, bool[n], or equally many rows "
+            f"for a mask uint32[], got rows {sorted({*map(str, rows)})} and {mask.dtype}"
+            f"{list(mask.shape)}."
         )
+    if number and implementation != "mosaic_gpu":
+        mask = lax.iota(jnp.uint32, size) < mask
     run = pick(IMPLEMENTATIONS, implementation)
     return run(randomizer, key, start, first, values, mask)
