@@ -10,10 +10,12 @@ import numpy as np
 from .._contract import Params, Runnable, params_of, work_of
 from .._spec import check_choice, check_key, is_traced
 from ..population import Population
+from ._fused import check_fused
 from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
 Rounds = Literal[13, 20]
+Implementation = Literal["mosaic_gpu"] | None
 Mesh = jax.sharding.Mesh | Literal["local"] | None
 
 _CACHED = 2**16  # numbers of a batch of vmapped trials on CPU, where a core's cache holds them
@@ -31,6 +33,7 @@ class Config:
       block_size: users per block; None for the platform's.
       rounds: of threefry2x32 for users' words.
       platform: "cpu", "gpu" or "tpu".
+      fused: whether rounds that have one kernel for reports and their counts use it.
       want_counts: whether trials return the true counts of their users.
       trial_axes: the axes of the mesh that trials are split over; users are over all others.
       trial_batch: how many trials a device runs side by side.
@@ -41,6 +44,7 @@ class Config:
     block_size: int | None
     rounds: int = 20
     platform: str = "cpu"
+    fused: bool = False
     want_counts: bool = False
     trial_axes: tuple[str, ...] = ()
     trial_batch: int | None = None
@@ -84,6 +88,7 @@ def configure(
     mesh: Mesh,
     block_size: int | None,
     rounds: Rounds = 20,
+    implementation: Implementation = None,
 ) -> Config:
     """The configuration of a call, its options checked and its method chosen."""
     check_choice("method", method, ("auto", "per_user", "tally"))
@@ -99,6 +104,7 @@ def configure(
     device = None if mesh is None else mesh.devices.flat[0].platform
     check_block_size(block_size)
     check_choice("rounds", rounds, (13, 20))
+    fused = _check_implementation(implementation, device or work.platform)
     chosen = str(method)
     if method == "auto":
         cost = params.cost(work)
@@ -106,7 +112,23 @@ def configure(
         chosen = "tally" if cheaper and math.isfinite(cost.tally) else "per_user"
     if chosen == "per_user" and not is_traced(population.size):
         check_num_users(population.num_users, played, block_size, device or work.platform)
-    return Config(chosen, mesh, block_size, int(rounds), device or work.platform)
+    if fused and chosen == "per_user":
+        for round in played:
+            check_fused(round)
+    return Config(chosen, mesh, block_size, int(rounds), device or work.platform, fused)
+
+
+def _check_implementation(implementation: Implementation, platform: str) -> bool:
+    """Whether one kernel is asked for; raises where the platform has none."""
+    if implementation is None:
+        return False
+    check_choice("implementation", implementation, ("mosaic_gpu",))
+    if platform != "gpu":
+        raise ValueError(
+            f"implementation='mosaic_gpu' needs an NVIDIA GPU, and this would run on {platform!r}; "
+            "leave it out."
+        )
+    return True
 
 
 def _auto_mesh(mesh: Mesh, platform: str) -> jax.sharding.Mesh | None:

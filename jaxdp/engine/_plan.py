@@ -24,6 +24,7 @@ _WORDS = 2**24  # on accelerators, for as few users as
 _USERS = 2**20  # while they have no more words than
 _MOST_WORDS = 2**27
 _LAZY_WORDS = 16  # what a user reads of words that are made one at a time, roughly
+_FUSED_WORDS = 2**30  # of given users, where one kernel makes reports and counts them
 _MOST_TILED_WORDS = 2**24  # words of a tile of users; of more words, blocks are smaller
 
 
@@ -36,12 +37,14 @@ class Plan:
       share: users of one device, static; None where the program serves any number of users.
       tiled: whether every block begins at a multiple of 2,048 users, static.
       wide: whether blocks are for a machine of many threads, static.
+      fused: whether one kernel makes the reports of a block and counts them, static.
     """
 
     block: int
     share: int | None
     tiled: bool
     wide: bool = False
+    fused: bool = False
 
     @property
     def implementation(self) -> Literal["xla", "wide"]:
@@ -96,6 +99,7 @@ def make_plan(
     num_devices: int,
     block_size: int | None,
     platform: str,
+    fused: bool = False,
 ) -> Plan:
     """The plan of a round.
 
@@ -105,11 +109,15 @@ def make_plan(
       num_devices: devices the users are split over.
       block_size: users in a block, or None for the platform's.
       platform: "cpu", "gpu" or "tpu".
+      fused: whether the round has one kernel for reports and their counts.
     """
     source = population.source
     block = block_size or _default_block(round, source.rows is not None, platform)
+    if fused and block_size is None and source.rows is not None:
+        # The kernel stores nothing for a user: it takes an array as it lies, without a copy.
+        block = 2 ** ((_FUSED_WORDS // max(round.num_words, 1)).bit_length() - 1)
     if source.most is None:
-        return Plan(block, None, block % TILE == 0, platform != "cpu")
+        return Plan(block, None, block % TILE == 0, platform != "cpu", fused and block % TILE == 0)
     share = -(-source.most // num_devices)
     if num_devices > 1:
         share = -(-share // TILE) * TILE  # so that each device's users begin with a tile
@@ -118,7 +126,8 @@ def make_plan(
     even = max(-(-share // num_blocks), 1)
     unit = TILE if even > TILE else 1
     block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)
-    return Plan(block, share, share <= block or block % TILE == 0, platform != "cpu")
+    tiled = share <= block or block % TILE == 0
+    return Plan(block, share, tiled, platform != "cpu", fused and tiled)
 
 
 def _default_block(round: Round[Any], given: bool, platform: str) -> int:

@@ -19,6 +19,7 @@ from .._spec import check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
 from ._config import (
     Config,
+    Implementation,
     Mesh,
     Method,
     Rounds,
@@ -51,6 +52,7 @@ def run(
     mesh: Mesh = None,
     block_size: int | None = None,
     rounds: Rounds = 20,
+    implementation: Implementation = None,
 ) -> Any:
     """Runs a protocol once over all users.
 
@@ -75,12 +77,18 @@ def run(
         have no known flaw, but a thin margin (see `jaxdp_kernels.threefry_words.StreamKey`), and
         the privacy of real reports rests on 20. Random users, their groups, and tallies that are
         drawn at once always take 20.
+      implementation: of the per-user path on an NVIDIA GPU. None for the programs of XLA;
+        "mosaic_gpu" for one kernel that makes reports and counts them, in rounds that count their
+        reports. Experimental: before a process first uses it for a kind of reports, its tally of
+        three million users is compared with XLA's. The bits are the same.
 
     Returns:
       The estimate: NumPy float64, or a jax array of the caller's precision inside jit.
 
     Raises:
-      ValueError: the population does not fit the protocol, or an option is out of range.
+      ValueError: the population does not fit the protocol, or an option is out of range, or an
+        implementation is asked for that the device does not have.
+      RuntimeError: such an implementation has another tally than XLA, or does not run.
       TypeError: an argument is of the wrong kind, such as a legacy key; or a derivative is taken,
         of which reports, being integers, leave nothing.
 
@@ -93,7 +101,7 @@ def run(
       True
     """
     params = prepare(protocol, population, key)
-    config = configure(params, population, method, mesh, block_size, rounds)
+    config = configure(params, population, method, mesh, block_size, rounds, implementation)
     population = bounded(population, config)
     if _inside_transformation(params, population, key):  # compiled, also under a bare vmap
         if not params.traceable:
@@ -125,6 +133,7 @@ def outcome(
     mesh: Mesh = None,
     block_size: int | None = None,
     rounds: Rounds = 20,
+    implementation: Implementation = None,
 ) -> Any:
     """What a run leaves before it is reduced to the estimate, on the host.
 
@@ -136,12 +145,13 @@ def outcome(
       mesh: as in `run`.
       block_size: as in `run`.
       rounds: as in `run`.
+      implementation: as in `run`.
 
     Returns:
       The tally, or what an interactive protocol's `play` returned; its leaves are NumPy arrays.
     """
     params = prepare(protocol, population, key)
-    config = configure(params, population, method, mesh, block_size, rounds)
+    config = configure(params, population, method, mesh, block_size, rounds, implementation)
     return _play_once(params, bounded(population, config), key, config)[0]
 
 
@@ -156,6 +166,7 @@ def simulate(
     mesh: Mesh = None,
     block_size: int | None = None,
     rounds: Rounds = 20,
+    implementation: Implementation = None,
     trial_batch: int | None = None,
     truth: Any = None,
     progress: bool = False,
@@ -184,6 +195,7 @@ def simulate(
         estimates compute in floats.
       block_size: as in `run`.
       rounds: as in `run`.
+      implementation: as in `run`.
       trial_batch: how many trials run side by side on a device, or on the devices that share their
         users; None for as many as a core's cache holds on CPU, and elsewhere for so many that they
         take a quarter of the device's memory at most.
@@ -217,7 +229,7 @@ def simulate(
             "simulate runs on the host and cannot be traced; inside jit use "
             "jax.vmap(lambda k: jaxdp.run(protocol, population, k))(keys)."
         )
-    config = configure(params, population, method, mesh, block_size, rounds)
+    config = configure(params, population, method, mesh, block_size, rounds, implementation)
     population = bounded(population, config)
     source = population.source
     if truth is None:

@@ -17,6 +17,7 @@ from ..population import Population
 from ..random import TILE, Count, histogram, merge
 from ..random._words import tile_start
 from ._config import Config
+from ._fused import can_fuse, fused_tally
 from ._plan import Plan, make_plan
 
 T = TypeVar("T")
@@ -57,7 +58,8 @@ def stream_tally(
         num_devices = 1 if mesh is None else math.prod(mesh.shape[name] for name in axes)
         shapes = jax.eval_shape(_tally_of_nobody, round, users, key)
         zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        plan = make_plan(users, round, num_devices, config.block_size, config.platform)
+        fused = config.fused and can_fuse(round)
+        plan = make_plan(users, round, num_devices, config.block_size, config.platform, fused)
         if plan.share is not None:
             users = Population(users.source.spread(plan.share * num_devices))
         num_blocks = plan.num_blocks(users, num_devices)
@@ -86,7 +88,9 @@ def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
 
     def step(total: T, at: _Place) -> T:
         values, members = read(at.start)
-        return merge(total, _block_tally(round, key, at, values, members & (row < at.left), plan))
+        number = plan.fused and users.source.whole  # then it says who counts
+        mask = at.left if number else members & (row < at.left)
+        return merge(total, _block_tally(round, key, at, values, mask, plan))
 
     if isinstance(num_blocks, int) and num_blocks <= _MOST_PLACES:
         # On an accelerator each number that a step computes is a kernel; these are made before.
@@ -107,6 +111,8 @@ def _block_tally(round: Round[T], key: StreamKey, at: _Place, values, mask, plan
     )
     kernels = round.kernels.tally
     default = functools.partial(randomize_and_tally, implementation=plan.implementation)
+    if plan.fused:
+        return lax.platform_dependent(*arguments, cuda=fused_tally, default=default)
     if not kernels:
         return default(*arguments)
     return lax.platform_dependent(*arguments, default=default, **kernels)

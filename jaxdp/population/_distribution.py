@@ -44,6 +44,7 @@ class DistributionSource(Source):
     most: int | None = dataclasses.field(default=None, metadata={"static": True})
 
     is_random = True
+    whole = True
 
     @classmethod
     def make(cls, probabilities: np.ndarray, num_users: int, values: Tree) -> "DistributionSource":

@@ -35,6 +35,7 @@ class Source(abc.ABC):
     most: int | None = None  # at least `size`, static; None where programs serve any number
     is_random: bool = False
     given: ClassVar[bool] = False  # whether each user's value is known before a trial
+    whole: ClassVar[bool] = False  # whether all indices surely belong to it; see `members`
 
     def bounded(self) -> "Source":
         """This source with `most` next above its `size`, where that is concrete."""
@@ -116,6 +117,7 @@ class ArraySource(Source):
     size: Count
     num_values: int | None = dataclasses.field(default=None, metadata={"static": True})
     given = True
+    whole = True
 
     def at(self, users: Count) -> Tree:
         index = users.lo.astype(jnp.int32)
@@ -198,6 +200,7 @@ class HistogramSource(Source):
     values: Tree = None
     most: int | None = dataclasses.field(default=None, metadata={"static": True})
     given = True
+    whole = True
 
     @classmethod
     def make(cls, counts: np.ndarray, values: Tree) -> "HistogramSource":

@@ -1,0 +1,106 @@
+"""`implementation="mosaic_gpu"`: who is served, what is checked first, and what a GPU would run."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp import Population
+from jaxdp.engine import _fused
+from jaxdp.engine._config import Config, bounded
+from jaxdp.engine._simulate import _play_compiled
+from jaxdp.engine._stream import stream_tally
+from jaxdp.randomizers import KRR, UnaryEncoding
+from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.threefry_words import StreamKey
+
+KRR_5 = KRR(5, 1.0)
+FUSED = Config("per_user", None, None, platform="gpu", fused=True)
+VALUES = np.arange(3000, dtype=np.int32) % 5
+POPULATIONS = {
+    "array": lambda: Population.from_values(VALUES, num_values=5),
+    "histogram": lambda: Population.from_histogram([1500, 0, 900, 500, 100]),
+    "distribution": lambda: Population.from_distribution(np.full(5, 0.2), 3000),
+    "group": lambda: Population.from_values(VALUES, num_values=5).split(
+        jax.random.key(1), [0.3, 0.7]
+    )[0],
+}
+
+
+@pytest.fixture
+def accepted(monkeypatch):
+    """The kinds of rounds that the kernel is used for: none, before a test accepts some."""
+    monkeypatch.setattr(_fused, "_accepted", set())
+    monkeypatch.setattr(_fused, "_CHECKED_USERS", 4096)
+
+
+@pytest.mark.parametrize("call", [jaxdp.run, jaxdp.engine.outcome, jaxdp.simulate])
+def test_it_needs_a_gpu(call, key):
+    options = {"num_trials": 2} if call is jaxdp.simulate else {}
+    with pytest.raises(ValueError, match="needs an NVIDIA GPU, and this would run on 'cpu'"):
+        call(KRR_5, POPULATIONS["array"](), key, implementation="mosaic_gpu", **options)
+    with pytest.raises(ValueError, match=r"implementation must be.*'triton'"):
+        call(KRR_5, POPULATIONS["array"](), key, implementation="triton", **options)
+
+
+@pytest.mark.parametrize("kind", POPULATIONS)
+def test_programs_with_the_kernel_have_the_same_tally_elsewhere(kind, key, accepted):
+    """Whom the blocks of such a program count, on a platform that takes the default."""
+    params, population = KRR_5.build(), POPULATIONS[kind]().bind(key)
+    _fused.accept(params)
+    stream = StreamKey.of(jax.random.fold_in(key, 1))
+    users = bounded(population, FUSED)
+    found = stream_tally(params, users, stream, config=FUSED)
+    plain = stream_tally(params, population, stream, config=Config("per_user", None, None))
+    np.testing.assert_array_equal(found.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "accept", "calls"),
+    [
+        (KRR_5, "array", True, 1),
+        (KRR_5, "group", True, 1),
+        (KRR(7, 1.0), "array", False, 0),
+        (UnaryEncoding(5, 1.0), "array", True, 0),  # whose reports are not counted
+    ],
+)
+def test_a_gpu_would_run_the_kernel(spec, kind, accept, calls, key, accepted):
+    params, users = spec.build(), bounded(POPULATIONS[kind](), FUSED)
+    if accept:
+        _fused.accept(params)
+    play = jax.jit(lambda params, users, key: _play_compiled(params, users, key, FUSED))
+    with jax.enable_x64(True):
+        lowered = play.trace(params, users, key).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("custom_call @mosaic_gpu") == calls
+
+
+def test_a_kernel_is_used_after_it_is_compared(accepted, monkeypatch):
+    def broken(*arguments):
+        tally = randomize_and_tally(*arguments)
+        return jax.tree.map(lambda x: x.at[0].add(1), tally)
+
+    def failing(*arguments):
+        raise jax.errors.JaxRuntimeError("INTERNAL: no kernel image")
+
+    params = KRR_5.build()
+    for made, message in ((broken, "another tally of KRRParams"), (failing, "does not run here")):
+        monkeypatch.setattr(_fused, "fused_tally", made)
+        with pytest.raises(RuntimeError, match=message):
+            _fused.check_fused(params)
+        assert not _fused.can_fuse(params)
+    monkeypatch.setattr(_fused, "fused_tally", randomize_and_tally)
+    _fused.check_fused(params)
+    assert _fused.can_fuse(params)
+    assert _fused.can_fuse(KRR(5, 2.0).build())  # of the same kind
+    assert not _fused.can_fuse(KRR(6, 1.0).build())
+    monkeypatch.setattr(_fused, "fused_tally", broken)
+    _fused.check_fused(params)  # once a process
+
+
+def test_what_cannot_be_compared_is_left_to_xla(accepted):
+    bits = UnaryEncoding(5, 1.0).build()
+    _fused.check_fused(bits)
+    _fused.accept(bits)
+    assert not _fused.can_fuse(bits)
+    jax.jit(_fused.check_fused)(KRR_5.build())  # traced
+    assert not _fused.can_fuse(KRR_5.build())
