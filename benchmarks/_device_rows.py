@@ -150,6 +150,9 @@ LARGEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     ],
     "randomize_and_tally": [
         ("2^26 users", "many users", {"num_users": 2**26}),
+        ("2^26 users of 16 values", "many users", {"num_users": 2**26, "num_values": 16}),
+        ("2^26 users of 4,096 values", "many users", {"num_users": 2**26, "num_values": 4096}),
+        ("2^26 users of 16,384 values", "many users", {"num_users": 2**26, "num_values": 2**14}),
         ("2^19 users of 128 bits", "many bits", {"num_users": 2**19}),
     ],
     "standard_normal": [("2^26", "large", {"shape": (2**26,)})],
