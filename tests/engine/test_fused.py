@@ -8,6 +8,7 @@ import jaxdp
 from jaxdp import Population
 from jaxdp.engine import _fused
 from jaxdp.engine._config import Config, bounded
+from jaxdp.engine._plan import make_plan
 from jaxdp.engine._simulate import _play_compiled
 from jaxdp.engine._stream import stream_tally
 from jaxdp.randomizers import KRR, UnaryEncoding
@@ -53,6 +54,27 @@ def test_programs_with_the_kernel_have_the_same_tally_elsewhere(kind, key, accep
     found = stream_tally(params, users, stream, config=FUSED)
     plain = stream_tally(params, population, stream, config=Config("per_user", None, None))
     np.testing.assert_array_equal(found.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "block_size", "expected"),
+    [
+        ("array", 2**26 + 5, None, (2**26 + 5, True)),  # all users, without a copy
+        ("array", 3 * 2**29, None, (3 * 2**28, True)),
+        ("array", 2**26, 2**20, (2**20, True)),
+        ("array", 2**26, 2**10, (2**10, False)),  # half tiles
+        ("histogram", 2**26, None, (2**24, True)),
+    ],
+)
+def test_blocks_of_the_kernel(kind, size, block_size, expected):
+    if kind == "array":
+        values = jax.ShapeDtypeStruct((size,), np.int32)
+        users = jax.eval_shape(lambda x: Population.from_values(x, num_values=5), values)
+    else:
+        users = bounded(Population.from_histogram([size]), FUSED)
+    plan = make_plan(users, KRR_5.build(), 1, block_size, "gpu", fused=True)
+    assert (plan.block, plan.fused) == expected
+    assert not make_plan(users, KRR_5.build(), 1, block_size, "gpu").fused
 
 
 @pytest.mark.parametrize(

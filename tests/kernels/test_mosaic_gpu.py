@@ -19,6 +19,7 @@ from jaxdp_kernels.randomize_and_tally.mosaic_gpu import (
     randomize_and_tally_mosaic_gpu,
     unserved,
 )
+from jaxdp_kernels.randomize_and_tally.scalarise import Table, cells
 from jaxdp_kernels.threefry_words import TILE, StreamKey, threefry_words
 
 KEY = jax.random.key(3)
@@ -115,8 +116,7 @@ def masks(size):
     return jnp.uint32(2**32 - 1), jnp.uint32(size // 2), jnp.arange(size) % 3 != 0
 
 
-@interpreted
-@pytest.mark.parametrize(
+TALLIES = pytest.mark.parametrize(
     ("spec", "size", "mask"),
     [
         (randomizers.KRR(5, 1.0), 3 * TILE + 100, 0),
@@ -127,26 +127,61 @@ def masks(size):
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, int) else None,
 )
-def test_tallies_in_interpret_mode(spec, size, mask):
+
+
+def check_tallies(spec, size, mask, interpret, several):
+    """The tally of some users is that of the definition, for one stream or two at a time."""
     params, users = spec.build(), masks(size)[mask]
     values = (jnp.arange(size, dtype=jnp.int32) * 7) % (params.num_bins + 2) - 1
     start = jnp.asarray([0, 2**32 - 1024], jnp.uint32)
 
     @jax.jit
     def tally(params, stream):
-        interpret = plgpu.InterpretGPUParams()
         arguments = params, stream, start, None, values, users
         return randomize_and_tally_mosaic_gpu(*arguments, interpret=interpret)
 
-    found = tally(params, STREAM)
     expected = randomize_and_tally(params, STREAM, start, None, values, users, "ref")
-    np.testing.assert_array_equal(found.numpy(), expected.numpy())
-    if size < TILE:
-        streams = jax.vmap(StreamKey.of)(jax.random.split(KEY, 2))
-        several = jax.vmap(lambda stream: tally(params, stream))(streams)
-        for number in range(2):
-            one = tally(params, jax.tree.map(lambda x, i=number: x[i], streams))
-            np.testing.assert_array_equal(several[number].numpy(), one.numpy())
+    np.testing.assert_array_equal(tally(params, STREAM).numpy(), expected.numpy())
+    if several:
+        other = StreamKey.of(jax.random.key(4))
+        streams = jax.tree.map(lambda *x: jnp.stack(x), other, STREAM)
+        both = jax.vmap(lambda stream: tally(params, stream))(streams)
+        np.testing.assert_array_equal(both[1].numpy(), expected.numpy())
+        assert (both[0].numpy() != expected.numpy()).any()
+
+
+@interpreted
+@TALLIES
+def test_tallies_in_interpret_mode(spec, size, mask):
+    check_tallies(spec, size, mask, plgpu.InterpretGPUParams(), several=size == 2 * TILE)
+
+
+@TALLIES
+def test_tallies_of_the_same_parts_in_plain_jax(spec, size, mask, monkeypatch):
+    """Which users are whole tiles, who is left, who counts: all but the kernel's own body."""
+
+    def counts_of_tiles(self, key, start, rows, tiles, most):
+        lane = jnp.arange(TILE // 2, dtype=jnp.int32)
+        leaves = [
+            Table(leaf.shape, leaf.dtype, lambda at, leaf=leaf: leaf.ravel()[at])
+            if mosaic_gpu._is_table(leaf)
+            else cells(leaf)
+            for leaf in map(jnp.asarray, jax.tree.leaves(self.randomizer))
+        ]
+        found = jnp.zeros(self.num_reports, jnp.int32)
+        for tile in range(most):
+            words = self._words(tuple(key.data[:2]), start, jnp.int32(tile), lane)
+            for number, half in enumerate(words):
+                first = tile * TILE + number * (TILE // 2)
+                held = [row[first : first + TILE // 2] for row in rows]
+                counts = held.pop() if self.masked else jnp.ones(TILE // 2, jnp.int32)
+                value = jax.tree.unflatten(self.structure, held)
+                report = mosaic_gpu._report(self.randomizer, leaves, half, value)
+                found = found.at[report].add(jnp.where(tile < tiles, counts, 0))
+        return found
+
+    monkeypatch.setattr(mosaic_gpu._Kernel, "_counts_of_tiles", counts_of_tiles)
+    check_tallies(spec, size, mask, None, several=False)
 
 
 @pytest.mark.parametrize(
