@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
-from ._binomial import SEARCH_BELOW, check_broadcast, count_operand
+from ._binomial import check_broadcast, count_operand
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
-from ._rejection import search, uniforms, until_accepted
+from ._rejection import UNDECIDED, draw_lanes
 from ._splitting import split_binary
 
 
@@ -166,31 +166,47 @@ def draw_hypergeometric(
     total = good + bad
     # By symmetry, count the rarer kind in the smaller of what is drawn and what is left.
     rarer, sample = jnp.minimum(good, bad), jnp.minimum(draws, total - draws)
-    mean = rarer * (sample / jnp.maximum(total, 1.0))
-    rare = mean < SEARCH_BELOW
-    u, _ = uniforms(key, index, np.uint32(0))
-    found = search(
-        u,
-        _pmf_of_zero(total, rarer, sample),
-        lambda x: (rarer - x) * (sample - x) / ((x + 1) * (total - rarer - sample + x + 1)),
-        rare,
-    )
-    # Rare lanes, which the rejection does not serve, get a law on which its formulas are finite.
-    total = jnp.where(rare, 200.0, total)
-    hat = _Hat.of(total, jnp.where(rare, 100.0, rarer), jnp.where(rare, 100.0, sample))
-    draw = until_accepted(key, index, hat.attempt, found, rare)
-    draw = jnp.where(draws > sample, rarer - draw, draw)
-    draw = jnp.where(good > rarer, draws - draw, draw)
-    return jnp.where(valid, draw, -1.0)
+    x = draw_lanes(key, index, _Law(total, rarer, sample))
+    x = jnp.where(draws > sample, rarer - x, x)
+    x = jnp.where(good > rarer, draws - x, x)
+    return jnp.where(valid, x, -1.0)
 
 
-def _pmf_of_zero(total: jax.Array, rarer: jax.Array, sample: jax.Array) -> jax.Array:
-    """Pr[X = 0] = (total - rarer)! (total - sample)! / (total! (total - rarer - sample)!)."""
-    few, many = jnp.minimum(rarer, sample), jnp.maximum(rarer, sample)
-    z = total + 0.5
-    log_pmf = few * jnp.log1p(-many / z) + deviance(-few, z) - deviance(-few, z - many)
-    log_pmf = log_pmf + correction(total - few) + correction(total - many)
-    return jnp.exp(log_pmf - correction(total) - correction(total - few - many))
+class _Law(NamedTuple):
+    """The number of the rarer kind, of at most half of the total, in a sample of at most half.
+
+    It is a `_rejection.Law`.
+    """
+
+    total: jax.Array
+    rarer: jax.Array
+    sample: jax.Array
+
+    def mean(self):
+        return self.rarer * (self.sample / jnp.maximum(self.total, 1.0))
+
+    def pmf_of_zero(self):
+        """(total - rarer)! (total - sample)! / (total! (total - rarer - sample)!)."""
+        few, many = jnp.minimum(self.rarer, self.sample), jnp.maximum(self.rarer, self.sample)
+        total, z = self.total, self.total + 0.5
+        log_pmf = few * jnp.log1p(-many / z) + deviance(-few, z) - deviance(-few, z - many)
+        log_pmf = log_pmf + correction(total - few) + correction(total - many)
+        return jnp.exp(log_pmf - correction(total) - correction(total - few - many))
+
+    def ratio(self):
+        rarer, sample, rest = self.rarer, self.sample, self.total - self.rarer - self.sample
+        return lambda x: (rarer - x) * (sample - x) / ((x + 1) * (rest + x + 1))
+
+    def usual(self, rare):
+        half = jnp.where(rare, 100.0, self.rarer), jnp.where(rare, 100.0, self.sample)
+        return _Law(jnp.where(rare, 200.0, self.total), *half)
+
+    def squeeze(self, u, v):
+        """Nothing: every test that Stadlober makes first needs the probability too."""
+        return jnp.full_like(u, UNDECIDED)
+
+    def hat(self):
+        return _Hat.of(self.total, self.rarer, self.sample)
 
 
 class _Hat(NamedTuple):
