@@ -414,20 +414,12 @@ class Round(Params[T]):
 
     @property
     def draft(self) -> Draft | None:
-        """A quick way to nearly all reports, from a user's first words; None where there is none.
-
-        Where samplers decide by a first word but for rare ties, the engine makes the reports of a
-        block so, and the few that are left by `from_bits`.
-        """
+        """A quick way to nearly all reports, from a user's first words; the rest by `from_bits`."""
         return None
 
     @property
     def counted(self) -> Counted | None:
-        """What becomes of the counts of reports; None where the tally is not made of them alone.
-
-        It says what `tally` does, so who defines one defines the other. A kernel that serves any
-        randomizer can then count reports as it makes them.
-        """
+        """How `tally` follows from the counts of reports, for kernels; None where it does not."""
         return None
 
     @property
@@ -511,8 +503,7 @@ class Through(Round[T]):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        # Only what lies between the class and this one, which itself has all of them.
-        own = cls.__mro__[: cls.__mro__.index(Through)]
+        own = cls.__mro__[: cls.__mro__.index(Through)]  # this one itself has all of them
         said = {name for base in own for name in vars(base)}
         absent = {"law", "kernels", "draft"} - said
         if said & {"from_bits", "value"} and absent:
@@ -602,13 +593,8 @@ def _built(spec: Spec[Any]) -> object:
         return spec.build()
 
 
-def platform() -> str:
-    """The platform that jax computes on by default."""
-    return jax.default_backend()
-
-
 def work_of(users: Population) -> Work:
     """What the costs of a trial over these users are asked for."""
     # While tracing the number is not known: what is cheap for many users is taken.
     num_users = 2.0**31 if is_traced(users.size) else float(users.num_users)
-    return Work(num_users, users.num_values or users.source.rows or 1, platform())
+    return Work(num_users, users.num_values or users.source.rows or 1, jax.default_backend())

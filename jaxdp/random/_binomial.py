@@ -195,10 +195,10 @@ class _Hat(NamedTuple):
     def squeeze(self, u, v):
         """The proposal where the exact condition surely holds, else `UNDECIDED`.
 
-        Hörmann's box: away from the sides, and not high. Everywhere in it, for all n and p with
-        n p >= 10, the exact test holds with 0.0049 to spare between its logarithms, which are right
-        to 1e-7 even at n = 2**53, so whatever the box accepts `attempt` accepts too. The least room
-        is in the limit of large n p (0.00499, where the distance from the sides is 0.195).
+        Hörmann's box: away from the sides, and not high. In the limit of large n p the exact test
+        holds everywhere in it with 0.00499 to spare between its logarithms (least where the
+        distance from the sides is 0.195), and with more for smaller n p: so whatever the box
+        accepts `attempt` accepts too. `tests/random/test_workers.py` looks for an exception.
         """
         offset, edge, height = self._propose(u, v)
         certain = (edge >= 0.07) & (height <= 0.92 - 4.2 / self.width)

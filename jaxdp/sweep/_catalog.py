@@ -56,6 +56,19 @@ def catalog() -> dict[str, Entry]:
     return found
 
 
+def experiments() -> "dict[str, Experiment]":
+    """All experiments by name, whose modules are imported for it.
+
+    jaxdp and other installed packages register them by entry points of the group
+    `jaxdp.experiments`: each names a module that defines `EXPERIMENT`, or a package of such
+    modules.
+
+    Raises:
+      ValueError: two experiments have the same name.
+    """
+    return {name: entry.load() for name, entry in catalog().items()}
+
+
 def print_catalog() -> int:
     """What `jaxdp list` does: prints a line for each experiment."""
     known = catalog()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from .._checked import Checked
 from .._spec import check_epsilon, check_int
-from ._catalog import catalog
 from ._cell import Cell
 
 if TYPE_CHECKING:
@@ -68,16 +67,3 @@ class Experiment:
     settings: Settings
     quick: Settings
     figure: Callable[["pa.Table"], "Figure"] | None = None
-
-
-def experiments() -> dict[str, Experiment]:
-    """All experiments by name, whose modules are imported for it.
-
-    jaxdp and other installed packages register them by entry points of the group
-    `jaxdp.experiments`: each names a module that defines `EXPERIMENT`, or a package of such
-    modules.
-
-    Raises:
-      ValueError: two experiments have the same name.
-    """
-    return {name: entry.load() for name, entry in catalog().items()}

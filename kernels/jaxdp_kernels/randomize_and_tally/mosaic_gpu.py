@@ -28,6 +28,7 @@ from jax.experimental.mosaic import gpu as mgpu
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import arith, llvm, vector
+from numpy.typing import ArrayLike
 
 from ..threefry_words.ref import LANES, TILE, StreamKey, threefry2x32
 from .ref import Randomizer, Tree, users_reports
@@ -47,6 +48,14 @@ _COPIES = 32  # of small histograms: one for each lane of a warp
 _MOST_SCALARS = 64  # numbers of a randomizer that are held in registers
 _DTYPES = ("uint32", "int32", "float32")
 _ALIGNED = 128  # threads of a block; histograms are padded so that each clears as much of them
+
+Pair = tuple[jax.Array, jax.Array]
+
+Ref = Any
+"""A reference to an array in memory, within the kernel: Pallas has no public class of them."""
+
+Value = Any
+"""A value of MLIR, or a fragment of an array of such values."""
 
 _LANE = plgpu.Layout.WG_STRIDED((LANES,), vec_size=4)  # a thread's users lie four by four
 
@@ -134,7 +143,7 @@ def unserved(randomizer: Randomizer, first: jax.Array | None, values: Tree) -> s
     return None if found.dtype == jnp.int32 else f"a report of {name} is not an int32"
 
 
-def _is_table(leaf: Any) -> bool:
+def _is_table(leaf: ArrayLike) -> bool:
     """Whether a leaf stays in memory; smaller ones are held in registers."""
     return np.size(leaf) > FEW_ENTRIES or np.size(leaf) == 0
 
@@ -204,18 +213,18 @@ class _Kernel:
 
     @property
     def bins(self) -> int:
-        """Of the histogram; the last one takes what does not count."""
+        """Bins of the histogram; the last one takes what does not count."""
         return self.num_reports + 1
 
     @property
     def copies(self) -> int:
-        """Of the histogram, a power of two."""
+        """Copies of the histogram, a power of two."""
         most = (_SHARED // _BLOCKS - _TAKEN) // (4 * self.bins)
         return min(_COPIES, 2 ** (max(most, 1).bit_length() - 1))
 
     @property
     def size(self) -> int:
-        """Numbers of a block's shared memory: the bins of all copies, and what pads them."""
+        """Numbers in a block's shared memory: the bins of all copies, and what pads them."""
         return -(-self.bins * self.copies // _ALIGNED) * _ALIGNED
 
     def counts(self, key: StreamKey, start: jax.Array, values: Tree, mask: jax.Array) -> jax.Array:
@@ -261,7 +270,7 @@ class _Kernel:
         blocks = min(blocks, most)
         flat, structure = jax.tree.flatten(operands)
 
-        def body(*refs: Any) -> None:
+        def body(*refs: Ref) -> None:
             *inputs, out, histogram = refs
             self._run(jax.tree.unflatten(structure, inputs), out, histogram, blocks)
 
@@ -280,7 +289,7 @@ class _Kernel:
         found = jnp.sum(kernel(*flat), axis=0)[: self.bins * self.copies]
         return jnp.sum(found.reshape(self.bins, self.copies), axis=1)[: self.num_reports]
 
-    def _run(self, given: Any, out: Any, histogram: Any, blocks: int) -> None:
+    def _run(self, given: _Operands, out: Ref, histogram: Ref, blocks: int) -> None:
         """What a block does; `given` are `_Operands`, by reference."""
         block = lax.axis_index("block")
         cleared = plgpu.Layout.WG_STRIDED((self.size,), vec_size=1)
@@ -292,7 +301,7 @@ class _Kernel:
         lane = plgpu.broadcasted_iota(jnp.int32, (LANES,), 0, layout=_LANE)
         last_bin = self.bins - 1
 
-        def step(turn: Any, carry: int) -> int:
+        def step(turn: jax.Array, carry: int) -> int:
             tile = block + turn * np.int32(blocks)
             for half, words in enumerate(self._words(key, start, tile, lane)):
                 at = pl.ds(tile * np.int32(TILE) + np.int32(half * LANES), LANES)
@@ -313,7 +322,7 @@ class _Kernel:
         plgpu.copy_smem_to_gmem(histogram, out.at[block])
         plgpu.wait_smem_to_gmem(0)
 
-    def _leaves(self, given: Any) -> list[Any]:
+    def _leaves(self, given: _Operands) -> list[Any]:
         """The randomizer's leaves, as cells and tables."""
         entries = {dtype: itertools.count() for dtype in _DTYPES}
         tables = iter(given.tables)
@@ -331,13 +340,15 @@ class _Kernel:
             found.append(held)
         return found
 
-    def _words(self, key: Any, start: Any, tile: Any, lane: Any) -> tuple[list[Any], list[Any]]:
+    def _words(
+        self, key: Pair, start: Pair, tile: jax.Array, lane: jax.Array
+    ) -> tuple[list[jax.Array], list[jax.Array]]:
         """The words of a tile's users: for each half of them, and each word, a vector of lanes.
 
         A tile's rows of blocks begin at multiples of 1,024, so that the lane is the lower bits of
         the counter, and the upper half is that of all lanes.
         """
-        halves: tuple[list[Any], list[Any]] = ([], [])
+        halves: tuple[list[jax.Array], list[jax.Array]] = ([], [])
         for number in range(self.randomizer.num_words):
             row = tile.astype(jnp.uint32) * np.uint32(self.randomizer.num_words) + np.uint32(number)
             offset = row * np.uint32(LANES)
@@ -348,7 +359,7 @@ class _Kernel:
                 half.append(word)
         return halves
 
-    def _add(self, histogram: Any, place: jax.Array) -> None:
+    def _add(self, histogram: Ref, place: jax.Array) -> None:
         """Adds 1 to the histogram's entries at these places, in a copy of the lane's."""
         if self.interpret is not None:
             ones = jnp.zeros((self.size,), jnp.int32).at[place * np.int32(self.copies)].add(1)
@@ -356,7 +367,7 @@ class _Kernel:
             return
 
         @plgpu.inline_mgpu(arg_types=(plgpu.RefType(), _LANE))
-        def add(context: Any, shared: Any, places: Any) -> None:
+        def add(context: object, shared: Value, places: Value) -> None:
             del context
             i32 = ir.IntegerType.get_signless(32)
             copy = arith.andi(mgpu.utils.thread_idx(), mgpu.utils.c(self.copies - 1, i32))
@@ -374,7 +385,7 @@ class _Kernel:
         add(histogram, place)  # pyright: ignore[reportCallIssue]
 
 
-def _load(ref: Any, at: Any) -> jax.Array:
+def _load(ref: Ref, at: slice | pl.Slice) -> jax.Array:
     """The entries of an array in memory, a vector of lanes."""
     # jax 0.10 asks for a place beside the reference, later ones warn of it or have it no more.
     place = inspect.signature(plgpu.load).parameters.get("idx")
@@ -386,7 +397,7 @@ def _nothing(places: jax.Array) -> jax.Array:
     raise Unsupported("an empty table has no entries.")
 
 
-def _reader(ref: Any, dtype: Any, interpret: Any) -> Callable[[jax.Array], jax.Array]:
+def _reader(ref: Ref, dtype: np.dtype, interpret: object) -> Callable[[jax.Array], jax.Array]:
     """Reads a table in memory at places, a vector of lanes."""
     if interpret is not None:
         return lambda places: ref[...][jnp.broadcast_to(places, (LANES,))]
@@ -395,7 +406,7 @@ def _reader(ref: Any, dtype: Any, interpret: Any) -> Callable[[jax.Array], jax.A
         arg_types=(plgpu.RefType(), _LANE),
         return_type=plgpu.ShapeDtypeStruct((LANES,), dtype, _LANE),
     )
-    def read(context: Any, table: Any, places: Any) -> Any:
+    def read(context: object, table: Value, places: Value) -> Value:
         del context
         kind = ir.MemRefType(table.type).element_type
         base = mgpu.utils.memref_ptr(table)
@@ -410,17 +421,17 @@ def _reader(ref: Any, dtype: Any, interpret: Any) -> Callable[[jax.Array], jax.A
     return lambda places: read(ref, jnp.broadcast_to(places, (LANES,)))  # pyright: ignore[reportCallIssue]
 
 
-def _elements(array: Any) -> list[Any]:
+def _elements(array: Value) -> list[Value]:
     """The thread's numbers of a vector of lanes, as values of MLIR."""
     return [entry for register in array.registers.flat for entry in _entries(register)]
 
 
-def _entries(register: Any) -> list[Any]:
+def _entries(register: Value) -> list[Value]:
     (length,) = ir.VectorType(register.type).shape
     return [vector.extract(register, [], [number]) for number in range(length)]
 
 
-def _pointer(base: Any, place: Any, kind: Any) -> Any:
+def _pointer(base: Value, place: Value, kind: ir.Type) -> Value:
     """The address of an entry."""
     dynamic = -(2**31)  # stands for an index that is an operand
     return llvm.getelementptr(base.type, base, [place], [dynamic], kind, llvm.GEPNoWrapFlags.none)

@@ -18,6 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend import core
+from numpy.typing import ArrayLike
+
+from .ref import Tree
 
 FEW_ENTRIES = 8
 """Entries of an array that a lane looks up by comparing its index with each of them."""
@@ -41,11 +44,11 @@ class Table:
     """
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: np.dtype
     read: Callable[[jax.Array], jax.Array]
 
 
-def on_lanes(function: Callable[..., Any], *arguments: Any) -> list[np.ndarray]:
+def on_lanes(function: Callable[..., Any], *arguments: Tree) -> list[np.ndarray]:
     """What a function of one user returns, for many users.
 
     Args:
@@ -66,7 +69,7 @@ def on_lanes(function: Callable[..., Any], *arguments: Any) -> list[np.ndarray]:
         return _run(traced, leaves)
 
 
-def cells(array: Any) -> np.ndarray:
+def cells(array: ArrayLike) -> np.ndarray:
     """An array of numbers that all users share, not empty, as cells."""
     held = array if isinstance(array, jax.Array) else np.asarray(array)
     found = np.empty(held.shape, object)
@@ -97,7 +100,7 @@ def _run(closed: core.ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
     held: dict[Any, Any] = dict(zip(jaxpr.constvars, map(cells, closed.consts), strict=True))
     held.update(zip(jaxpr.invars, arguments, strict=True))
 
-    def value(atom: Any) -> Any:
+    def value(atom: core.Var | core.Literal) -> "np.ndarray | Table":
         return cells(atom.val) if isinstance(atom, core.Literal) else held[atom]
 
     for equation in jaxpr.eqns:
@@ -267,7 +270,9 @@ def _shift(equation: core.JaxprEqn, x: Cell, by: Cell) -> Cell:
     return _chosen(within, moved, np.zeros((), x.dtype))
 
 
-def _reduced(combine: Callable[[Cell, Cell], Cell], equation: core.JaxprEqn, x: Any) -> Any:
+def _reduced(
+    combine: Callable[[Cell, Cell], Cell], equation: core.JaxprEqn, x: np.ndarray
+) -> np.ndarray:
     """A reduction, in the order of the cells."""
     if jnp.issubdtype(_aval(equation).dtype, jnp.floating):
         raise Unsupported("lanes do not reduce floats: the order, so the result, may be another.")
@@ -279,7 +284,7 @@ def _reduced(combine: Callable[[Cell, Cell], Cell], equation: core.JaxprEqn, x: 
     return x
 
 
-def _array(x: Any) -> np.ndarray:
+def _array(x: Cell) -> np.ndarray:
     """NumPy's indexing gives the cell itself where no axis is left."""
     return x if isinstance(x, np.ndarray) and x.dtype == object else cell(x)
 
