@@ -83,16 +83,20 @@ def test_users_out_of_range_are_clamped():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["marginals", "gram"])
 def test_projection_never_hurts(name, key):
-    """`|P - a|**2 <= <z, P - a>` for the raw estimate a + z, outcome by outcome."""
+    """`|P - a|**2 <= <z, P - a>` for the raw estimate a + z, outcome by outcome.
+
+    Half of the noise is left, 0.43 and 0.49 on average: a ratio of sums of 400 outcomes strays from
+    these by 0.011, so that one above 0.6 is ten deviations off.
+    """
     spec, users = SPECS[name], population(name)
     raw_spec, params = dataclasses.replace(spec, onto=None), spec.build()
     truth = spec.truth(users.counts().numpy(), np.asarray(users.inputs))
-    raw = jaxdp.simulate(raw_spec, users, key, num_trials=8, method="tally").estimates
-    both = jaxdp.simulate(spec, users, key, num_trials=8, method="tally").estimates
-    noise, error = (np.asarray(x, np.float64).reshape(8, -1) - truth.ravel() for x in (raw, both))
+    raw = jaxdp.simulate(raw_spec, users, key, num_trials=400, method="tally").estimates
+    both = jaxdp.simulate(spec, users, key, num_trials=400, method="tally").estimates
+    noise, error = (np.asarray(x, np.float64).reshape(400, -1) - truth.ravel() for x in (raw, both))
     slack = 1e-3 * np.square(noise).sum(axis=1)
     assert np.all(np.square(error).sum(axis=1) <= (noise * error).sum(axis=1) + slack)
-    assert np.square(error).sum() < 0.5 * np.square(noise).sum()
+    assert np.square(error).sum() < 0.6 * np.square(noise).sum()
     tally = jaxdp.engine.outcome(spec, users, jax.random.fold_in(key, 0))
     found = params.projection(tally)
     assert bool(found.converged)
