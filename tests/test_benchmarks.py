@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import _randomizers, _report, _rivals, _timing, startup, throughput
+from benchmarks import _randomizers, _report, _rivals, _timing, draws, startup, throughput
 from jaxdp import randomizers
 from jaxdp.random import Count, words
 from jaxdp.randomizers import KRR
@@ -217,3 +217,13 @@ def test_published_tables_are_those_of_the_json(path):
 
 def test_there_are_published_results():
     assert RESULTS
+
+
+@pytest.mark.slow
+def test_draws_run_end_to_end(tmp_path, capsys):
+    path = tmp_path / "draws.json"
+    draws.main(["--quick", "--out", str(path)])
+    rows = json.loads(path.read_text())["cpu_nanoseconds_a_draw"]
+    assert len(rows) == 5
+    assert all(row["same"] for row in rows)
+    assert path.with_suffix(".md").read_text() in capsys.readouterr().out

@@ -166,13 +166,13 @@ def draw_hypergeometric(
     total = good + bad
     # By symmetry, count the rarer kind in the smaller of what is drawn and what is left.
     rarer, sample = jnp.minimum(good, bad), jnp.minimum(draws, total - draws)
-    x = draw_lanes(key, index, _Law(total, rarer, sample))
+    x = draw_lanes(key, index, Law(total, rarer, sample))
     x = jnp.where(draws > sample, rarer - x, x)
     x = jnp.where(good > rarer, draws - x, x)
     return jnp.where(valid, x, -1.0)
 
 
-class _Law(NamedTuple):
+class Law(NamedTuple):
     """The number of the rarer kind, of at most half of the total, in a sample of at most half.
 
     It is a `_rejection.Law`.
@@ -199,7 +199,7 @@ class _Law(NamedTuple):
 
     def usual(self, rare):
         half = jnp.where(rare, 100.0, self.rarer), jnp.where(rare, 100.0, self.sample)
-        return _Law(jnp.where(rare, 200.0, self.total), *half)
+        return Law(jnp.where(rare, 200.0, self.total), *half)
 
     def squeeze(self, u, v):
         """Nothing: every test that Stadlober makes first needs the probability too."""

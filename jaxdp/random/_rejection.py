@@ -194,7 +194,7 @@ def draw_lanes(key: jax.Array, index: jax.Array, law: Law) -> jax.Array:
 def _draw(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
     if index.size < FEW:
         return draw_in_step(keys, index, law)
-    return lax.platform_dependent(keys, index, law, cpu=_draw_by_workers, default=draw_in_step)
+    return lax.platform_dependent(keys, index, law, cpu=draw_by_workers, default=draw_in_step)
 
 
 @_draw.def_vmap
@@ -218,7 +218,7 @@ def draw_in_step(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
     return until_accepted(keys, index, law.usual(rare).hat().attempt, found, rare)
 
 
-def _draw_by_workers(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
+def draw_by_workers(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
     """The draws, a chunk of lanes after another."""
     rows = -(-index.size // _CHUNK)
     size = -(-index.size // rows)

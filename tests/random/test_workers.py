@@ -8,19 +8,19 @@ import pytest
 from jaxdp.random import Count, binomial
 from jaxdp.random import _binomial as binomials
 from jaxdp.random import _hypergeometric as hypergeometrics
-from jaxdp.random._rejection import FEW, _draw_by_workers, draw_in_step
+from jaxdp.random._rejection import FEW, draw_by_workers, draw_in_step
 
 
 def binomial_law(rng, size):
     rare = rng.random(size) < 0.5
     n = np.floor(10 ** np.where(rare, rng.uniform(0, 2, size), rng.uniform(3, 12, size)))
-    return binomials._Law(jnp.asarray(n), jnp.asarray(rng.uniform(0, 0.5, size)))
+    return binomials.Law(jnp.asarray(n), jnp.asarray(rng.uniform(0, 0.5, size)))
 
 
 def hypergeometric_law(rng, size):
     total = np.floor(10 ** rng.uniform(0, 12, size))
     half = (np.floor(total / 2 * rng.random(size)) for _ in range(2))
-    return hypergeometrics._Law(jnp.asarray(total), *map(jnp.asarray, half))
+    return hypergeometrics.Law(jnp.asarray(total), *map(jnp.asarray, half))
 
 
 @pytest.mark.parametrize("law_of", [binomial_law, hypergeometric_law])
@@ -31,7 +31,7 @@ def test_workers_draw_the_same(law_of, size, rng):
         keys = (jnp.asarray(halves[0]), jnp.asarray(halves[1]))
         lanes = keys, jnp.arange(size, dtype=jnp.uint32), law_of(rng, size)
         expected = jax.jit(draw_in_step)(*lanes)
-        assert np.array_equal(jax.jit(_draw_by_workers)(*lanes), expected)
+        assert np.array_equal(jax.jit(draw_by_workers)(*lanes), expected)
 
 
 def test_a_batch_is_more_lanes(key):
