@@ -123,6 +123,17 @@ VALUES: dict[str, Any] = {
     "params": KRR(3, 1.0).build(),
 }
 
+WRAPPED: dict[str, tuple[Any, ...]] = {
+    "int32": (-(2**31),),
+    "users": (1,),
+    "uint64": (0,),
+    "huge": (0,),
+    "numpy wrap": (5, 5 - 2**63),
+    "integers": (np.zeros(3, int),),
+    "wrapping": (np.array([5, 1, 1]), np.array([5 - 2**63, 1, 1])),
+}
+"""What integers of `VALUES` would be if they lost their upper bits: another answer is expected."""
+
 _KEY = jax.random.key(1)
 _MATRIX = np.array([[1.0, 0.5, 0.0], [0.25, 1.0, 0.5], [0.0, 0.25, 1.0]])
 _SYMMETRIC = (_MATRIX + _MATRIX.T) / 2
@@ -452,6 +463,46 @@ def _finite(value: object) -> bool:
         return True
 
 
+def _parts(answer: object) -> tuple[object, list[np.ndarray]]:
+    """What an answer says: its structure, and the bits of all numbers in it."""
+    leaves, structure = jax.tree.flatten(answer)
+    numbers = []
+    for leaf in leaves:
+        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        if isinstance(leaf, (int, float, np.ndarray, np.generic, jax.Array)):
+            numbers.append(np.asarray(leaf))
+    return structure, numbers
+
+
+def _same(first: object, second: object) -> bool:
+    (one, numbers), (other, others) = _parts(first), _parts(second)
+    return (
+        one == other
+        and len(numbers) == len(others) > 0
+        and all(
+            x.dtype == y.dtype and x.tobytes() == y.tobytes()
+            for x, y in zip(numbers, others, strict=True)
+        )
+    )
+
+
+def _wraps(subject: Subject, given: dict[str, Any], labels: dict[str, str], answer: object) -> bool:
+    """Whether a huge integer is answered as its lower bits are, and not as another huge integer."""
+    for name, label in labels.items():
+        for lower in WRAPPED.get(label, ()):
+            try:
+                if not _same(answer, subject.call(**(subject.good | given | {name: lower}))):
+                    continue
+                huge = given[name]
+                other = {name: huge + 3 * (huge > 2**30)}  # of an array, the huge entries alone
+                if not _same(answer, subject.call(**(subject.good | given | other))):
+                    return True
+            except Exception:  # refused: the answer was not of the lower bits
+                continue
+    return False
+
+
 def judged(subject: Subject, labels: dict[str, str]) -> tuple[str, str]:
     """How hostile values end, and what there is to say of it.
 
@@ -472,6 +523,7 @@ def judged(subject: Subject, labels: dict[str, str]) -> tuple[str, str]:
                 lambda x: x, subject.call(**(subject.good | given))
             )  # leaves are made
             numbers = list(_numbers(answer))
+            wraps = _wraps(subject, given, labels, answer)
     except (ValueError, TypeError) as error:
         if any(re.search(rf"\b{re.escape(name)}\b", str(error)) for name in subject.good):
             return "refused", said
@@ -486,6 +538,8 @@ def judged(subject: Subject, labels: dict[str, str]) -> tuple[str, str]:
         return "memory", f"{said} takes {_peak() - before:.2g} bytes"
     if all(map(_finite, given.values())) and any(np.any(np.isnan(x)) for x in numbers):
         return "nan", f"{said} answers NaN"
+    if wraps:
+        return "wraps", f"{said} wraps: its lower bits have the same answer"
     return "answered", said
 
 

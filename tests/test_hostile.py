@@ -1,6 +1,7 @@
 """Hostile values for the arguments of the public callables: an answer, or an error that names one.
 
-Also failures: any other exception, an answer of NaN from finite values, a hang, 4 GiB of memory.
+Also failures: any other exception, an answer of NaN from finite values, the answer of an integer's
+lower bits, a hang, 4 GiB of memory.
 """
 
 import pytest
@@ -56,3 +57,10 @@ def test_the_judge_convicts(wrong, call, monkeypatch):
     monkeypatch.setattr(hostile, "SECONDS", 0.05)
     assert wrong in str(verdict(Subject("broken", call, {"x": 1}), {"x": "seven"}))
     assert verdict(Subject("sound", lambda x: x, {"x": 1}), {"x": "seven"}) is None
+
+
+def test_the_judge_convicts_what_loses_upper_bits():
+    broken = Subject("broken", lambda x: 2 * (x % 2**32), {"x": 1})
+    assert "wraps" in str(verdict(broken, {"x": "users"}))
+    for sound in (lambda x: 2 * x, lambda x: 3, lambda x: x > 2**31):
+        assert verdict(Subject("sound", sound, {"x": 1}), {"x": "users"}) is None
