@@ -34,15 +34,16 @@ def test_law_is_that_of_explicit_rotations(key, rng):
     """Four linear statistics of 20,000 reports; detects a Kolmogorov distance of 0.045."""
     spec = ProjUnit(5, 2.0, num_projected=3)
     value = np.array([0.5, 0.0, -0.6, 0.1, 0.2])
-    simulated = jax.vmap(spec.build().privatize, (0, None))(
+    params = spec.build()
+    simulated = jax.vmap(params.privatize, (0, None))(
         jax.random.split(key, 20_000), value.astype(np.float32)
     )
     explicit = explicit_reports(spec, value, rng, 20_000)
     weights = np.append(value, np.sqrt(1 - value @ value))[:, None] + 0.3 * rng.normal(size=(6, 4))
-    one, two = np.asarray(simulated) @ weights, explicit @ weights
+    one, two = np.asarray(simulated) / params.grid @ weights, explicit @ weights
     stats.check_two_samples(one, two)
     stats.must_fail(stats.check_two_samples, one, two + 0.1)
-    scale = float(spec.build().unit)
+    scale = float(params.unit) * params.grid
     mean, covariance = spec.moments(value)
     stats.check_mean(scale * explicit[:, :5], mean, variance=np.diag(covariance))
     biased = scale * 0.9 * explicit[:, :5]
