@@ -1,15 +1,16 @@
 """Results for a key are part of the interface: those of every member are stored, path by path.
 
 Of one run with three tiles of users, the tally; of the trials that the checks of laws simulate, the
-estimates. Where a change to them is meant, `python -m tests.contracts.test_digests` writes both
-anew; the CHANGELOG then says what changed for a key, and why. Those of a new member are stored
-before it is released.
+estimates. Where a change to them is meant, `python -m tests.contracts.test_digests NAME ..` writes
+those of some members anew, and without a name those of all; the CHANGELOG then says what changed
+for a key, and why. Those of a new member are stored before it is released.
 """
 
 import hashlib
 import json
 import os
 import pathlib
+import sys
 from collections.abc import Callable
 
 import jax
@@ -128,14 +129,24 @@ def digest_of_trials(case, method) -> dict:
 
 
 def write(path: pathlib.Path, paths: list[tuple], results: Callable[..., dict]) -> None:
-    """Stores the results of some paths of members, a line each."""
-    table = {f"{method}-{case.name}": results(case, method) for case, method in paths}
+    """Stores the results of some paths of members, a line each, and leaves those of others."""
+    names = {case.name for case, _ in paths}
+    table = json.loads(path.read_text())
+    table = {name: x for name, x in table.items() if name.partition("-")[2] not in names}
+    table |= {f"{method}-{case.name}": results(case, method) for case, method in paths}
     lines = [f"  {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":
-    every = list(map(_values, PATHS))
-    write(TRIALS, every, digest_of_trials)
-    every += [(case, "independent") for case in PROTOCOLS if draws_independent(case.subject())]
-    write(STORED, every, digest)
+    given = set(sys.argv[1:]) or {case.name for case in PROTOCOLS}
+    if missing := given - {case.name for case in PROTOCOLS}:
+        sys.exit(f"no such members: {sorted(missing)}")
+    chosen = [(case, method) for case, method in map(_values, PATHS) if case.name in given]
+    write(TRIALS, chosen, digest_of_trials)
+    chosen += [
+        (case, "independent")
+        for case in PROTOCOLS
+        if case.name in given and draws_independent(case.subject())
+    ]
+    write(STORED, chosen, digest)

@@ -12,6 +12,7 @@ from ...linear import EmbeddedRound
 _NULL = 1e-7  # directions of relative size below this are not used
 _UNUSED = 1e-10  # of the largest share in an entry of W
 _CLOSE = 1e-6  # relative error of factors that pass for exact
+_EQUAL = 1e-9  # relative difference of numbers that differ by rounding alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +70,29 @@ class QuadraticFactor:
             self.columns[:, used], self.scales[used], self.linear[used], self.constant
         )
 
+    def turned(self) -> "QuadraticFactor":
+        """The same in coordinates that no rounding decides, so that all machines use the same.
+
+        Coordinates of equal scales may be turned into one another, and each may change its sign:
+        which of these bases LAPACK returns differs from one kind of CPU to the next. Here the
+        scales ascend, and in the coordinates of one scale the longest vector lies along the first,
+        the one that is farthest from it in the plane of the first two, and so on.
+        """
+        order = np.argsort(self.scales, kind="stable")
+        apart = np.diff(self.scales[order]) > _EQUAL * np.abs(self.scales).max()
+        columns, scales, linear = [], [], []
+        for group in np.split(order, np.flatnonzero(apart) + 1):
+            axes = _axes(self.columns[:, group])
+            columns.append(self.columns[:, group] @ axes)
+            linear.append(self.linear[group] @ axes)
+            scales.append(np.full(axes.shape[1], self.scales[group].mean()))
+        return QuadraticFactor(
+            np.concatenate(columns, axis=1),
+            np.concatenate(scales),
+            np.concatenate(linear),
+            self.constant,
+        )
+
     def normalised(self) -> "QuadraticFactor":
         """The same with vectors of norm at most 1, attained unless all are 0."""
         size = float(np.linalg.norm(self.columns, axis=1).max()) or 1.0  # L / s, D s**2, g s
@@ -78,6 +102,28 @@ class QuadraticFactor:
     def rounded(self) -> "QuadraticFactor":
         """The same with vectors of float32."""
         return dataclasses.replace(self, columns=self.columns.astype(np.float32))
+
+
+def _axes(vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "l r"]:
+    """An orthonormal basis of the span of some vectors that follows from their products alone.
+
+    Each of its axes is where the vector that is farthest from all axes before it leaves their span;
+    of vectors that are equally far, the first.
+    """
+    chosen: list[int] = []
+    left = vectors.copy()
+    longest = np.linalg.norm(vectors, axis=1).max()
+    while len(chosen) < vectors.shape[1]:
+        far = np.linalg.norm(left, axis=1)
+        if far.max() <= _EQUAL * longest:
+            break
+        chosen.append(int(np.argmax(far >= (1 - _EQUAL) * far.max())))
+        axis = left[chosen[-1]] / far[chosen[-1]]
+        left -= np.outer(left @ axis, axis)
+    if not chosen:
+        return np.eye(vectors.shape[1])[:, :1]
+    axes, triangle = np.linalg.qr(vectors[chosen].T)
+    return axes * np.sign(np.diagonal(triangle))
 
 
 def fitted(columns: Float[np.ndarray, "k l"], matrix: Float[np.ndarray, "k k"]) -> QuadraticFactor:
@@ -95,7 +141,7 @@ def fitted(columns: Float[np.ndarray, "k l"], matrix: Float[np.ndarray, "k k"]) 
     form = inverse @ matrix @ inverse.T
     scales, turn = np.linalg.eigh(form[:-1, :-1])
     factor = QuadraticFactor(columns @ turn, scales, turn.T @ form[:-1, -1], float(form[-1, -1]))
-    return factor.used().normalised()
+    return factor.used().turned().normalised()
 
 
 def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFactor:
@@ -117,7 +163,7 @@ def signed_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFac
     assert result.signs is not None
     constant = 0.0 if result.shift is None else float(result.shift)
     signs, columns = np.asarray(result.signs, np.float64), np.asarray(result.left).T
-    return QuadraticFactor(columns, signs, np.zeros(result.rank), constant).used()
+    return QuadraticFactor(columns, signs, np.zeros(result.rank), constant).used().turned()
 
 
 def candidates(

@@ -1,0 +1,34 @@
+"""Vectors of values: the coordinates that all machines use."""
+
+import numpy as np
+import pytest
+
+from jaxdp.pairwise.vectors._quadratic_factor import QuadraticFactor
+
+
+@pytest.mark.parametrize("rows", [5, 40])
+def test_turned_coordinates_are_those_of_any_basis(rows, rng):
+    """LAPACK's basis of equal scales, its order and its signs differ from machine to machine."""
+    scales = np.repeat([-1.0, 0.5, 2.0], [3, 1, 4])
+    given = QuadraticFactor(rng.normal(size=(rows, 8)), scales, rng.normal(size=8), 0.3)
+    turn = np.zeros((8, 8))
+    for part in (slice(0, 3), slice(3, 4), slice(4, 8)):
+        size = part.stop - part.start
+        turn[part, part] = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    order = rng.permutation(8)
+    other = QuadraticFactor(
+        (given.columns @ turn)[:, order], scales[order], (given.linear @ turn)[order], 0.3
+    )
+    assert np.abs(other.columns - given.columns[:, order]).max() > 0.1
+    one, same = given.turned(), other.turned()
+    np.testing.assert_allclose(one.matrix, given.matrix, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one.columns, same.columns, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one.linear, same.linear, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(one.scales, same.scales)
+
+
+def test_turned_coordinates_that_no_vector_uses_are_left_out(rng):
+    vectors = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 3))
+    factor = QuadraticFactor(vectors, np.ones(3), np.zeros(3), 0.0).turned()
+    assert factor.columns.shape == (6, 2)
+    np.testing.assert_allclose(factor.matrix, vectors @ vectors.T, rtol=0, atol=1e-12)
