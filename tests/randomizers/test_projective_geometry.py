@@ -74,6 +74,28 @@ def test_quotients_are_exact(value, quotients, rng):
     np.testing.assert_array_equal(found, [u // value for u in dividends])
 
 
+def test_pairs_of_words_beside_every_border_lead_to_their_points():
+    """The last word in which two pairs differ decides: laws could not tell a fault there."""
+    spec = ProjectiveGeometryResponse(6, 1.0, order=2)
+    params, points = spec.build(), spec.num_points
+    high, low = (int(weight * 2**64) for weight in sorted(set(spec.channel()[0]), reverse=True))
+    hyperplane = [int(y) for y in params.hyperplane]
+    borders = [low * y for y in range(points + 1)]
+    borders += [low * points + (high - low) * y for y in range(1, len(hyperplane) + 1)]
+    assert borders[-1] <= 2**64
+    pairs = sorted({b + step for b in borders for step in (-1, 0, 1) if 0 <= b + step < borders[-1]})
+    for value in range(6):
+
+        def point(pair, value=value):
+            if pair < low * points:
+                return pair // low
+            return (hyperplane[(pair - low * points) // (high - low)] - value) % points
+
+        words = np.array([divmod(pair, 2**32) for pair in pairs], np.uint32)
+        found = jax.vmap(params.from_bits, (0, None))(words, np.int32(value))
+        assert found.tolist() == [point(pair) for pair in pairs]
+
+
 def test_golden_variances():
     """k = 128, of a user without the value, at epsilon = 0.5, 1 and 2."""
     nobody = [1] + [0] * 127
