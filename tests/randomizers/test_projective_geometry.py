@@ -83,7 +83,9 @@ def test_pairs_of_words_beside_every_border_lead_to_their_points():
     borders = [low * y for y in range(points + 1)]
     borders += [low * points + (high - low) * y for y in range(1, len(hyperplane) + 1)]
     assert borders[-1] <= 2**64
-    pairs = sorted({b + step for b in borders for step in (-1, 0, 1) if 0 <= b + step < borders[-1]})
+    pairs = sorted(
+        {b + step for b in borders for step in (-1, 0, 1) if 0 <= b + step < borders[-1]}
+    )
     for value in range(6):
 
         def point(pair, value=value):
