@@ -45,6 +45,7 @@ ARG_SPECS = (
     ArgSpec("two values", 1, "response", 2, 1000, first=64),
     ArgSpec("odd", 2, "response", 5, 3001, tile=2**22 - 1),
     ArgSpec("odd bits", 3, "bits", 7, 1101, tile=2**42 - 1, first=1500),
+    ArgSpec("bits of tiles", 9, "bits", 7, 3001, tile=1),
     ArgSpec("few with ties", 6, "tied", 5, 300),
     ArgSpec("ties", 7, "tied", 5, 5001, tile=3),
     ArgSpec("ties from the middle", 8, "tied", 5, 3000, first=1500),
