@@ -6,9 +6,10 @@
 A mutant is one changed node of the syntax tree of a method that decides what is reported, added up,
 estimated, drawn or predicted: an operator, a comparison, a constant, an index of a key that is
 folded, the two branches of a choice. It is killed by a test that fails, or by an error: so let
-the default tests pass on the commit first. The nearest tests are those of the file's own name, and
-the contract suites of the members that it is part of; where there are neither, also those nearest
-to the files that import it. Programs that a fault leaves as they were are compiled once.
+the default tests pass on the commit first. The nearest tests are those of the file's own name,
+those that import it by name, and the contract suites of the members that it is part of; where there
+are none, also those nearest to the files that import it. Programs that a fault leaves as they were
+are compiled once.
 """
 
 import argparse
@@ -58,10 +59,22 @@ SAME = {
     "jnp.where(value < 0, negative.hi, positive.hi),": "minus zero is zero",
     "jnp.where(value < 0, negative.lo, positive.lo),": "minus zero is zero",
     "numbered = jnp.int32(0)": "every user has a level",
+    "if all(leaf.ndim == 2 for leaf in jax.tree.leaves(reports)):": "tile by tile or all at once",
     "if size <= LANES or num_words == 1:": "which way to make the same words",
     "if self.share is None or self.share % self.block == 0:": "clipped twice is clipped once",
     "num_words = second + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)": (
         "more words than are read: other words beyond 2,048 users"
+    ),
+    "noise = self.noise.draw(words[0]) - np.int32(d)": (
+        "1 for 0: jax clamps an index beyond the end"
+    ),
+    "value = jnp.clip(value.astype(jnp.int32), 0, self.right.shape[-2] - 1)": (
+        "jax clamps an index beyond the end"
+    ),
+    "users = sum_integers(jnp.ones(reports.shape[0], jnp.int32), 1, mask)": "a larger bound",
+    "mixed = sum_integers(high * low, most * 2**15, mask).times(2**16)": "a larger bound",
+    "line = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])": (
+        "NumPy takes any negative size for what is left"
     ),
     "sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]": (
         "2 for 1: jax clamps an index beyond the end"
@@ -192,6 +205,14 @@ def named(stem: str) -> list[str]:
     return [str(test.relative_to(ROOT)) for test in found]
 
 
+def importing(path: pathlib.Path) -> list[str]:
+    """The tests that name a private file."""
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    found = [test for test in tests if re.search(rf"import.*\b{path.stem}\b", test.read_text())]
+    found += [test for test in tests if re.search(rf"\.{path.stem} import", test.read_text())]
+    return [str(test.relative_to(ROOT)) for test in found]
+
+
 @dataclasses.dataclass(frozen=True)
 class Tests:
     """The tests nearest to a file.
@@ -218,7 +239,7 @@ class Tests:
 def nearest(path: pathlib.Path) -> Tests:
     """The tests nearest to a file."""
     stem = path.stem.lstrip("_")
-    own, files = named(stem), members(path)
+    own, files = named(stem) + importing(path), members(path)
     cases = list(files)[:4]  # of a base, a few of those that derive from it
     for case in cases:
         own += named(files[case])

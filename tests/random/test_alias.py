@@ -109,3 +109,20 @@ def test_draws_at_the_thresholds(name):
     if name != "two":  # there first words decide all
         swapped = jax.jit(lambda w, s: table.draw(w, ~s, spare=spare))(words, seconds)
         assert np.any(np.asarray(swapped) != np.asarray(expected))
+
+
+def test_draws_from_rows_are_those_of_each_table(rng):
+    """Of more rows than columns: the column is told by the bits that a row's columns need."""
+    rows = rng.multinomial(2**16, np.ones(3) / 3, 9).astype(object) * 2**16
+    table = AliasTable.of(rows, 32)
+    assert (table.packed.shape, table.column_bits) == ((9, 4), 2)
+    words = jnp.asarray(rng.integers(0, 2**32, (9, 500), np.uint32))
+    words = words.at[:, :250].set(
+        (words[:, :250] & np.uint32(3)) | (words[:, 250:] << np.uint32(2))
+    )
+    found = table.draw(words, row=jnp.arange(9, dtype=jnp.int32)[:, None])
+    for number, masses in enumerate(rows):
+        alone = AliasTable.of(masses, 32)
+        np.testing.assert_array_equal(found[number], alone.draw(words[number]))
+        if number:
+            assert np.any(np.asarray(found[number]) != np.asarray(found[0]))

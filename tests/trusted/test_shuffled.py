@@ -158,6 +158,26 @@ def test_sum_of_discrete_gaussians_is_nearly_one():
     assert 10 * 2**31 * math.exp(-(math.pi**2) * 16) < 1e-50
 
 
+def test_rounding_to_a_coarse_grid_is_predicted():
+    """Of a million users with little noise: the error is the bias of the grid."""
+    counts = 1000 * COUNTS
+    spec = ShuffledSum(GiniMeanDifference(), 20.0, 1e-6, 10**6, num_values=5, form="v")
+    users = jaxdp.Population.from_histogram(counts)
+    trials = jaxdp.simulate(spec, users, jax.random.key(4), num_trials=200, method="tally")
+    predicted, spread = float(spec.variance(counts)), float(np.var(trials.estimates))
+    assert spread < predicted / 50
+    # Var[(b + z)**2] = 4 b**2 s**2 + 2 s**4 of normal noise z.
+    close = {"variance": 1.2 * (4 * predicted * spread + 2 * spread**2)}
+    stats.check_mean(trials.errors**2, predicted, **close)
+    stats.must_fail(stats.check_mean, trials.errors**2, 1.1 * predicted, **close)
+
+
+def test_noise_is_that_of_the_sum():
+    spec = ShuffledSum(GiniMeanDifference(), 0.5, 1e-6, num_users=1000, num_values=5)
+    variance = float(spec.build().variance)  # of a user, in units
+    assert spec.noise == pytest.approx(math.sqrt(1000 * variance), rel=1e-12)
+
+
 @functools.lru_cache(maxsize=4)
 def simulated(method):
     spec = ShuffledSum(GiniMeanDifference(), 0.5, 1e-6, num_users=1000, num_values=5)
