@@ -60,6 +60,7 @@ SAME = {
     "jnp.where(value < 0, negative.lo, positive.lo),": "minus zero is zero",
     "numbered = jnp.int32(0)": "every user has a level",
     "if all(leaf.ndim == 2 for leaf in jax.tree.leaves(reports)):": "tile by tile or all at once",
+    "half = number // 2": "in which order tallies are merged",
     "if size <= LANES or num_words == 1:": "which way to make the same words",
     "if self.share is None or self.share % self.block == 0:": "clipped twice is clipped once",
     "num_words = second + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)": (
