@@ -113,7 +113,7 @@ class Work:
 
     # Measured on two CPU cores; on accelerators from compiled programs, to be measured.
     _WORD: ClassVar[dict[str, float]] = {"cpu": 1.0, "gpu": 0.005, "tpu": 0.05}
-    _DRAW: ClassVar[dict[str, float]] = {"cpu": 200.0, "gpu": 1.0, "tpu": 10.0}
+    _DRAW: ClassVar[dict[str, float]] = {"cpu": 200.0, "gpu": 1.0, "tpu": 200.0}  # on its host
 
     def of(self, share: float) -> "Work":
         """The same for a share of the users."""

@@ -120,7 +120,7 @@ def run(
     found, _ = _play_once(params, population, key, config)
     finish = _estimate_compiled if params.traceable else _estimate
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, finish(params, found))
+        return jax.tree.map(np.asarray, _where(config.host, finish)(params, found))
 
 
 @on_auto_axes
@@ -343,11 +343,28 @@ def _without_varying_types(function: Callable[..., T], *arguments: Any) -> T:
 def _play_once(params, population, key, config: Config):
     """`play`, with NumPy leaves: one program takes them from there, whatever devices made them."""
     params, population, key = _host_arrays(config.mesh, (params, population, key))
+    drawn_on_host = config.host and config.method == "tally"
     if not params.traceable:
-        return play_on_host(params, population, key, config)
+        return _where(drawn_on_host, play_on_host)(params, population, key, config)
     with jax.enable_x64(True):
-        program = own_program(play, config.platform)
+        program = _where(drawn_on_host, own_program(play, config.platform))
         return jax.tree.map(np.asarray, program(params, population, key, config))
+
+
+def _where(host: bool, function: Callable[..., T]) -> Callable[..., T]:
+    """A function as it is, or called on the host's CPU, whatever device jax computes on."""
+    if not host:
+        return function
+    (device, *_) = jax.local_devices(backend="cpu")
+
+    def called(*arguments: Any) -> T:
+        moved = jax.tree.map(
+            lambda x: jax.device_put(x, device) if isinstance(x, jax.Array) else x, arguments
+        )
+        with jax.default_device(device):
+            return function(*moved)
+
+    return called
 
 
 def _finish(params, histogram, outcome, counts):
@@ -467,10 +484,14 @@ def _compiled_trials(params, population, key, trials, config, histogram):
     with jax.enable_x64(True):
         program = own_program(_play_trials, config.platform)
         outcomes, counts = program(params, population, key, trials, config)
-        if not config.trial_axes:  # one program takes them from here, whatever mesh made them
-            outcomes, counts = jax.tree.map(np.asarray, (outcomes, counts))
+        if not config.trial_axes or config.host:
+            # One program takes them from here, whatever mesh made them.
+            outcomes, counts = jax.tree.map(_gathered, (outcomes, counts))
         used = counts if params.has_target else None
-        found = *_finish_trials(params, histogram, outcomes, used, config), counts
+        finish = _where(config.host, _finish_trials)
+        if config.host:
+            config = dataclasses.replace(config, platform="cpu", mesh=None, trial_axes=())
+        found = *finish(params, histogram, outcomes, used, config), counts
         return jax.tree.map(_gathered, found)
 
 
@@ -488,7 +509,7 @@ def _host_trial(params, population, key, trials, config, histogram):
     played, counts = play_on_host(params, population, key, config)
     with jax.enable_x64(True):
         used = counts if params.has_target else None
-        found = *_finish(params, histogram, played, used), counts
+        found = *_where(config.host, _finish)(params, histogram, played, used), counts
         return jax.tree.map(lambda x: np.asarray(x)[None], found)
 
 
@@ -502,6 +523,7 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
         step = _compiled_trials
     else:
         step, chunk = _host_trial, 1
+    step = _where(config.host and config.method == "tally", step)
     bar = progress_bar(num_trials) if progress else None
     found: Any = None
     try:

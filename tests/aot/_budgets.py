@@ -1,4 +1,7 @@
-"""What the hot programs may take, for each kind of accelerator."""
+"""What the hot programs may take, for each kind of accelerator.
+
+A TPU leaves tallies that are drawn at once, and estimates, to its host.
+"""
 
 import dataclasses
 
@@ -45,9 +48,6 @@ _ROWS = {
         "TwoRound 8":            (    0,     0,  0,   57,  45,   0,   0,   0,  570,   55),
         "KRR 256, users on 4":   (    0,     0,  0,    6,   9,   0,   0,   1,  360,   10),
         "KRR 256, trials on 4":  (    0,     0,  0,    6,  35,   0,   0,   0,    4,   25),
-        "KRR 256, tally":        (    0,     0,  0,  195,  97,   0,   0,   0,    7,   75),
-        "PrivUnitG 64, tally":   (    0,     0,  0,   47, 120,   0,   0,   0,    6,  820),
-        "KRR 16, 1,000 tallies": (    0,     0,  0,  148, 116,   0,   0,   0,    6,  115),
         "fwht 4096":             (    0,     0,  0,    0,  13,   0,   0,   0,    1,   35),
         "gamma2 64":             (    0,     0,  0, 4553, 527,  18,   0,   0,   80,  345),
         "simplex 256":           (    0,     0,  0,    5,   6,   0,   0,   0,    1,    3),
