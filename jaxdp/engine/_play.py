@@ -39,7 +39,7 @@ def play_on_host(params: Params[Any], population: Population, key: jax.Array, co
 
     def collect(round, users, number):
         with jax.enable_x64(True):
-            program = own_program(_collect, config.platform)
+            program = own_program(_collect, config)
             tally = program(round, users, np.uint32(number), key=key, config=config)
             return jax.tree.map(np.asarray, tally)
 
@@ -48,7 +48,7 @@ def play_on_host(params: Params[Any], population: Population, key: jax.Array, co
     counts = None
     if config.want_counts:
         with jax.enable_x64(True):
-            program = own_program(_true_counts, config.platform)
+            program = own_program(_true_counts, config)
             counts = jax.tree.map(np.asarray, program(users, config))
     return outcome, counts
 
@@ -113,22 +113,28 @@ def _true_counts(users: Population, config: Config) -> Count:
     )
 
 
-@functools.cache
-def own_program(function: Callable[..., T], platform: str) -> Callable[..., T]:
+_CPU_OPTIONS: dict[str, dict[str, int | bool]] = {
+    # Vectors as wide as any CPU has: XLA takes half, with which words take half as long again.
+    "per_user": {"xla_cpu_prefer_vector_width": 512},
+    # The older of two code generators: draws take as long, and half as long to compile.
+    "tally": {"xla_cpu_use_fusion_emitters": False},
+}
+"""Options of XLA for programs that run by a method."""
+
+
+def own_program(function: Callable[..., T], config: Config) -> Callable[..., T]:
     """A function with a static `config` as a program that the engine itself calls.
 
     Within another program it must not be called: jax refuses compiler options there.
     """
-    options = _cpu_options() if platform == "cpu" else None
-    return jax.jit(function, static_argnames="config", compiler_options=options)
+    return _own_program(function, config.method if config.platform == "cpu" else None)
 
 
 @functools.cache
-def _cpu_options() -> dict[str, int] | None:
-    """Vectors as wide as any CPU has: XLA takes half, with which words take half as long again."""
-    options = {"xla_cpu_prefer_vector_width": 512}
+def _own_program(function: Callable[..., T], method: str | None) -> Callable[..., T]:
+    options = None if method is None else _CPU_OPTIONS[method]
     try:
         jax.jit(lambda: 0, compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:  # of an XLA that does not know the option
-        return None
-    return options
+        options = None
+    return jax.jit(function, static_argnames="config", compiler_options=options)

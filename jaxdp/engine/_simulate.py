@@ -347,7 +347,7 @@ def _play_once(params, population, key, config: Config):
     if not params.traceable:
         return _where(drawn_on_host, play_on_host)(params, population, key, config)
     with jax.enable_x64(True):
-        program = _where(drawn_on_host, own_program(play, config.platform))
+        program = _where(drawn_on_host, own_program(play, config))
         return jax.tree.map(np.asarray, program(params, population, key, config))
 
 
@@ -482,7 +482,7 @@ def _padded(x: jax.Array, rows: int) -> jax.Array:
 def _compiled_trials(params, population, key, trials, config, histogram):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
-        program = own_program(_play_trials, config.platform)
+        program = own_program(_play_trials, config)
         outcomes, counts = program(params, population, key, trials, config)
         if not config.trial_axes or config.host:
             # One program takes them from here, whatever mesh made them.

@@ -30,7 +30,7 @@ def ran_on(monkeypatch):
         return called
 
     own = _simulate.own_program
-    monkeypatch.setattr(_simulate, "own_program", lambda f, p: seen("play", own(f, p)))
+    monkeypatch.setattr(_simulate, "own_program", lambda f, c: seen("play", own(f, c)))
     for name in ("_finish_trials", "_estimate_compiled"):
         monkeypatch.setattr(_simulate, name, seen("finish", getattr(_simulate, name)))
     monkeypatch.setattr(jax, "default_backend", lambda: "tpu")

@@ -119,7 +119,7 @@ def lowered(name: str, method: Any, number: int) -> tuple[Any, Any]:
     config = for_trials(dataclasses.replace(config, want_counts=True), FLIPS, USERS)
     with jax.enable_x64(True):
         trials = np.arange(number, dtype=np.uint32)
-        play = own_program(_simulate._play_trials, "cpu")
+        play = own_program(_simulate._play_trials, config)
         play = play.lower(FLIPS, USERS, jax.random.key(17), trials, config).compile()
         outcomes, counts = play(FLIPS, USERS, jax.random.key(17), trials)
         finish = _simulate._finish_trials.lower(FLIPS, None, outcomes, counts, config)
