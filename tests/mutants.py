@@ -77,6 +77,13 @@ SAME = {
     "line = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])": (
         "NumPy takes any negative size for what is left"
     ),
+    "row = 2 ** ((2**31 // (bound + 1)).bit_length() - 1)": "a larger bound",
+    "noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)": (
+        "at most a two-thousandth of the noise's variance, of 19 users"
+    ),
+    "return _block_tally(round, key, at, values, jnp.zeros(16, bool), Plan(16, None, False))": (
+        "only shapes are asked for"
+    ),
     "sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]": (
         "2 for 1: jax clamps an index beyond the end"
     ),
@@ -256,6 +263,7 @@ def nearest(path: pathlib.Path) -> Tests:
         ]
     if "randomizers" in path.parts:
         suites.append("tests/pairwise/test_oracle_statistic.py")  # the moments of noise
+        suites.append("tests/linear/test_oracle_queries.py")  # and its covariances
     if shared:
         folders.sort(key=lambda folder: folder not in path.parts)
         suites += [f"tests/{folder}" for folder in folders]

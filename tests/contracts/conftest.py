@@ -37,7 +37,10 @@ OF_THE_ENGINE = {
 COUNTS_AND_SUMS = {"binary": "tally", "laplace": "per_user"}
 """These two, and the path that each takes where a test is about one path."""
 
-OF_INDEPENDENT_USERS = {"hierarchical-prefix"}
+OF_INDEPENDENT_USERS = frozenset(
+    "discrete-laplace finite-channel hadamard-bit-5 hadamard-response-7 hierarchical-prefix "
+    "projective-geometry-6 random-concept".split()
+)
 """Beside the exemplars, those that draw tallies of independent users in a way of their own."""
 
 TRANSFORMED = {"binary", "krr-5", "laplace", "priv-unit-g", "rappor-3"}
