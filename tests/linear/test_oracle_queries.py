@@ -31,6 +31,7 @@ ORACLES = {
     "local-hashing": LocalHashing(6, 1.0),
     "hadamard": HadamardResponse(7, 1.0),
     "hadamard-blocks": HadamardResponse(11, 3.0),
+    "hadamard-rows": HadamardResponse(7, 1.0, num_blocks=2),
     "hadamard-alone": HadamardResponse(4, 4.0, num_blocks=4),
     "projective": ProjectiveGeometryResponse(9, 1.0),
     "projective-line": ProjectiveGeometryResponse(6, 3.0),
