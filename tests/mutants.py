@@ -77,6 +77,17 @@ SAME = {
     "line = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])": (
         "NumPy takes any negative size for what is left"
     ),
+    "return np.asarray(np.sum(counts * spread) / counts.sum() ** 2 + bias**2)": (
+        "the bias is of rounding, below 1e-9"
+    ),
+    "return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across": (
+        "one word of 2**32, in a draw of all users"
+    ),
+    "if all(leaf.size <= tiles * width for leaf in leaves):": "whether reports are stored",
+    "certain = v * large >= (z2 - 3) ** 2 / 12 + 2 / large": "which lanes the exact test is spared",
+    "ratio = jnp.exp(jnp.where(good, log_ratio, np.float32(0))) * np.float32(WORDS / 2)": (
+        "of reports that the next line drops"
+    ),
     "row = 2 ** ((2**31 // (bound + 1)).bit_length() - 1)": "a larger bound",
     "noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)": (
         "at most a two-thousandth of the noise's variance, of 19 users"

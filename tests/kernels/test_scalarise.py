@@ -156,6 +156,11 @@ OPERATIONS = {
     "select-one": (lambda x, y: lax.select_n(jnp.clip(x, 0, 2), x, y, x + y), INT, INT),
     "look-up-few": (lambda x, y: jnp.arange(5, dtype=INT)[x] + y, INT, INT),
     "look-up-rows": (lambda x, y: jnp.arange(6, dtype=INT).reshape(2, 3)[x, y], INT, INT),
+    "reduce rows": (
+        lambda x, y: jnp.stack([jnp.stack([x, y]), jnp.stack([y, x ^ y])]).sum(0)[1],
+        INT,
+        INT,
+    ),
     "iota": (lambda x, y: jnp.sum(jnp.where(jnp.arange(4, dtype=INT) == x, y, 1)), INT, INT),
 }
 

@@ -133,8 +133,10 @@ def test_streams_are_folds_and_distinct(key):
     names = [*jr.Stream, jr.Stream.ROUND + 1, jr.Stream.TALLY + 1]
     data = {tuple(jax.random.key_data(jr.stream(key, name)).tolist()) for name in names}
     assert len(data) == len(set(names)) == len(names)
-    folded = jax.random.fold_in(key, jr.Stream.ROUND + 1)
-    assert jr.stream(key, jr.Stream.ROUND + 1) == folded
+    for name in (jr.Stream.ROUND + 1, 2**32 - 1):
+        assert jr.stream(key, name) == jax.random.fold_in(key, np.uint32(name))
+    with pytest.raises(ValueError, match="name must be"):
+        jr.stream(key, 2**32)
 
 
 START = np.zeros(2, np.uint32)

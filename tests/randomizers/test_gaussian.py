@@ -10,9 +10,9 @@ from scipy import stats as distributions
 
 from jaxdp.accounting import gaussian_delta, gaussian_sigma
 from jaxdp.population import Population
-from jaxdp.random import Count, NormalNoise
+from jaxdp.random import Count, NormalNoise, normal
 from jaxdp.random._noise import normal_masses
-from jaxdp.randomizers._gaussian import Gaussian, rounded_delta
+from jaxdp.randomizers._gaussian import FRACTION, Gaussian, rounded_delta
 from tests import stats
 
 
@@ -183,3 +183,19 @@ def test_the_default_grid_fits_any_dimension(dim):
     spec = Gaussian(dim, epsilon=1.0, delta=1e-6)
     assert spec.exact_delta() <= 1e-6
     assert spec.sigma < 1.07 * Gaussian(3, epsilon=1.0, delta=1e-6).sigma
+
+
+def test_a_drawn_sum_has_the_spread_of_noise_and_of_rounding(key):
+    """Of 10**12 users, whose values lie a half, or all but nothing, of a step off the grid."""
+    params, users = Gaussian(4, 1.0, 1e-6).build(), 10**12
+    value = jnp.float32([0.3, 0.1234567, -0.25, 0.5])
+    with jax.enable_x64(True):
+        drawn = params.law.draw(key, Count.of(jnp.array([users], jnp.float64)), value[None])
+        parts = np.asarray(params._parts(value[None]))[0]
+        z = np.asarray(normal(jax.random.fold_in(key, 0), (4,)))
+    share = parts % FRACTION / FRACTION
+    assert share.max() > 0.05
+    variance = users * (float(params.noise.variance) + share * (1 - share))
+    np.testing.assert_allclose(
+        drawn["sum"].numpy() - users * parts / FRACTION, z * np.sqrt(variance), rtol=1e-6
+    )

@@ -183,3 +183,11 @@ def test_keep_or_drop_word_by_word(rng):
         assert np.all(found[:, -1] == kept)
     words[:, 2] = (least + most) // 2
     assert 0.2 < np.asarray(report(jnp.asarray(words), jnp.asarray(values)))[:, -1].mean() < 0.8
+
+
+def test_printed_variant_drops_what_is_out_of_its_bounds_for_any_word():
+    words = np.array([[2**32 - 1, 2**32 - 1, 0], [2**31, 2**31, 0]], np.uint32)
+    values = np.array([[0.6, 0.8]] * 2, np.float32)
+    found = jax.vmap(printed().build().from_bits)(jnp.asarray(words), jnp.asarray(values))
+    assert found[:, -1].tolist() == [0, 1]
+    assert not np.any(found[0])
