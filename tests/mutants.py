@@ -88,6 +88,7 @@ SAME = {
     "ratio = jnp.exp(jnp.where(good, log_ratio, np.float32(0))) * np.float32(WORDS / 2)": (
         "of reports that the next line drops"
     ),
+    "half = len(reports) // 2": "where users are cut",
     "row = 2 ** ((2**31 // (bound + 1)).bit_length() - 1)": "a larger bound",
     "noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)": (
         "at most a two-thousandth of the noise's variance, of 19 users"

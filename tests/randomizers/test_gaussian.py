@@ -190,8 +190,8 @@ def test_a_drawn_sum_has_the_spread_of_noise_and_of_rounding(key):
     params, users = Gaussian(4, 1.0, 1e-6).build(), 10**12
     value = jnp.float32([0.3, 0.1234567, -0.25, 0.5])
     with jax.enable_x64(True):
-        drawn = params.law.draw(key, Count.of(jnp.array([users], jnp.float64)), value[None])
-        parts = np.asarray(params._parts(value[None]))[0]
+        drawn = params.law.draw(key, Count.from_float(jnp.array([float(users)])), value[None])
+        parts = np.asarray(params._parts(value[None]), np.float64)[0]
         z = np.asarray(normal(jax.random.fold_in(key, 0), (4,)))
     share = parts % FRACTION / FRACTION
     assert share.max() > 0.05
