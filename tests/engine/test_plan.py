@@ -56,6 +56,14 @@ def test_every_user_once(n, devices, given, num_words, block_size, platform):
     np.testing.assert_array_equal(visited, 1)
 
 
+@pytest.mark.parametrize("left", [0, 1, 2**12 - 1, 2**12, 2**32 - 1, 2**32, 2**32 + 5, 2**40 + 1])
+def test_users_left_of_many(left):
+    """More than 32 bits hold, of which the lower ones are few."""
+    population = jaxdp.Population.from_histogram([2**33 + left])
+    plan = make_plan(population, Words(number=1), 1, 2**12, "cpu")
+    assert int(plan.users_left(Count.of(2**33), population, Count.of(0))) == min(left, 2**12)
+
+
 @pytest.mark.parametrize(
     ("n", "devices", "block_size"),
     [
