@@ -116,7 +116,7 @@ def configure(
         check_num_users(population.num_users, played, block_size, platform)
     if fused and chosen == "per_user":
         for round in played:
-            check_fused(round)
+            check_fused(round, population.source.maker)
     host = platform == "tpu" and _has_host(population)
     if host and chosen == "tally":
         platform, mesh = "cpu", None

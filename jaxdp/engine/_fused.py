@@ -4,13 +4,15 @@ The kernel is compiled by Mosaic GPU, whose interpreter leaves out the instructi
 process compares it with XLA before it uses it, once for each kind of round.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.randomize_and_tally import Drawn, randomize_and_tally
 from jaxdp_kernels.threefry_words import StreamKey
 
 from .._contract import Round
@@ -21,31 +23,47 @@ _CHECKED_USERS = 1600 * TILE + 1000  # several tiles for each block of threads, 
 _accepted: set[Any] = set()
 
 
-def can_fuse(round: Round[Any]) -> bool:
-    """Whether the kernel serves a round, and has been found right for its kind."""
-    return _kind(round) in _accepted
+def can_fuse(round: Round[Any], maker: Any = None) -> bool:
+    """Whether the kernel serves a round, and has been found right for its kind.
+
+    Args:
+      round: what users run.
+      maker: what makes their values within the kernel; None where they are given to it.
+    """
+    return _kind((round, maker)) in _accepted
 
 
-def accept(round: Round[Any]) -> None:
+def accept(round: Round[Any], maker: Any = None) -> None:
     """Has the kernel serve rounds of a kind without a check, as to compile for another machine."""
-    if not _unserved(round):
-        _accepted.add(_kind(round))
+    for made in (None, maker):
+        if not _unserved(round, made):
+            _accepted.add(_kind((round, made)))
 
 
-def check_fused(round: Round[Any]) -> None:
+def check_fused(round: Round[Any], maker: Any = None) -> None:
     """Compares the kernel with XLA on the default device, once for each kind of round.
 
     It is not used where it does not serve a round, nor for a round that is traced in a kind that no
     call outside of jit has checked.
 
+    Args:
+      round: what users run.
+      maker: what may make their values within the kernel; None if nothing may.
+
     Raises:
       RuntimeError: it has another tally, or does not run.
     """
-    if can_fuse(round) or _unserved(round) or is_traced(round):
+    _check(round, None)
+    if maker is not None and can_fuse(round):
+        _check(round, maker)
+
+
+def _check(round: Round[Any], maker: Any) -> None:
+    if can_fuse(round, maker) or _unserved(round, maker) or is_traced((round, maker)):
         return
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         try:
-            same = _is_right(round)
+            same = all(_is_right(round, *users) for users in _users(round, maker))
         except jax.errors.JaxRuntimeError as error:
             raise RuntimeError(f"implementation='mosaic_gpu' does not run here: {error}") from error
     if not same:
@@ -53,7 +71,7 @@ def check_fused(round: Round[Any]) -> None:
             f"implementation='mosaic_gpu' has another tally of {type(round).__name__} than XLA on "
             "this device; leave it out, and report this with the versions of jax and of the driver."
         )
-    _accepted.add(_kind(round))
+    _accepted.add(_kind((round, maker)))
 
 
 def fused_tally(round, key, start, first, values, mask) -> Tree:
@@ -64,12 +82,13 @@ def fused_tally(round, key, start, first, values, mask) -> Tree:
     return randomize_and_tally_mosaic_gpu(round, key, start, first, values, mask)
 
 
-def _kind(round: Round[Any]) -> Any:
-    leaves, structure = jax.tree.flatten(round)
+def _kind(tree: Tree) -> Any:
+    """The structure of a round and what makes its users' values, and the types of their leaves."""
+    leaves, structure = jax.tree.flatten(tree)
     return structure, tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
 
 
-def _unserved(round: Round[Any]) -> str | None:
+def _unserved(round: Round[Any], maker: Any) -> str | None:
     """Why the kernel does not serve a round; None if it does."""
     if round.counted is None or round.kernels.tally:
         return "its reports are not counted, or it has kernels of its own"
@@ -77,16 +96,27 @@ def _unserved(round: Round[Any]) -> str | None:
         from jaxdp_kernels.randomize_and_tally.mosaic_gpu import unserved
     except ImportError as error:
         return f"this jax has no Mosaic GPU: {error}"
+    if maker is not None:
+        return unserved(round, None, _drawn(maker))
     users = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct((_CHECKED_USERS, *x.shape), x.dtype), round.value
     )
     return unserved(round, None, users)
 
 
-def _is_right(round: Round[Any]) -> bool:
-    """Whether the kernel has XLA's tally of some users, half of whom have one value."""
+def _drawn(maker: Any) -> Drawn:
+    """Users whose values a maker makes; the counter of their words passes 2**32."""
+    keys = tuple(StreamKey.of(jax.random.key(i + 1)) for i in range(maker.num_words))
+    return Drawn(maker, keys, jnp.asarray([0, 2**32 - 3 * TILE], jnp.uint32), _CHECKED_USERS)
+
+
+def _users(round: Round[Any], maker: Any) -> Iterator[tuple[Tree, jax.Array]]:
+    """Values and masks, as blocks have them, of which half of the users have one value."""
+    count = jnp.uint32(_CHECKED_USERS - 500)
+    if maker is not None:
+        yield _drawn(maker), count
+        return
     key = jax.random.key(0)
-    stream, start = StreamKey.of(key), jnp.asarray([0, 2**32 - TILE // 2], jnp.uint32)
 
     def values(number: int, shape: jax.ShapeDtypeStruct) -> jax.Array:
         draw, half = jax.random.fold_in(key, number), _CHECKED_USERS // 2
@@ -99,7 +129,16 @@ def _is_right(round: Round[Any]) -> bool:
 
     leaves, structure = jax.tree.flatten(round.value)
     users = jax.tree.unflatten(structure, [values(i, leaf) for i, leaf in enumerate(leaves, 1)])
-    count = jnp.uint32(_CHECKED_USERS - 500)
+    yield users, count
+    tiles = _CHECKED_USERS // TILE
+    numbers = lax.iota(jnp.uint32, tiles) * np.uint32(400) % np.uint32(TILE + 1)
+    yield jax.tree.map(lambda row: row[:tiles], users), numbers
+
+
+def _is_right(round: Round[Any], users: Tree, count: jax.Array) -> bool:
+    """Whether the kernel has XLA's tally of some users."""
+    stream = StreamKey.of(jax.random.key(0))
+    start = jnp.asarray([0, 2**32 - TILE // 2], jnp.uint32)
     found = jax.jit(fused_tally)(round, stream, start, None, users, count)
     wide = jax.jit(randomize_and_tally, static_argnames="implementation")
     expected = wide(round, stream, start, None, users, count, implementation="wide")

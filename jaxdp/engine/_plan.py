@@ -24,7 +24,7 @@ _WORDS = 2**24  # on accelerators, for as few users as
 _USERS = 2**20  # while they have no more words than
 _MOST_WORDS = 2**27
 _LAZY_WORDS = 16  # what a user reads of words that are made one at a time, roughly
-_FUSED_WORDS = 2**30  # of given users, where one kernel makes reports and counts them
+_FUSED_WORDS = 2**30  # where one kernel makes reports and counts them
 _MOST_TILED_WORDS = 2**24  # words of a tile of users; of more words, blocks are smaller
 
 
@@ -38,6 +38,7 @@ class Plan:
       tiled: whether every block begins at a multiple of 2,048 users, static.
       wide: whether blocks are for a machine of many threads, static.
       fused: whether one kernel makes the reports of a block and counts them, static.
+      drawn: whether it makes the users' values, too, static.
     """
 
     block: int
@@ -45,6 +46,7 @@ class Plan:
     tiled: bool
     wide: bool = False
     fused: bool = False
+    drawn: bool = False
 
     @property
     def implementation(self) -> Literal["xla", "wide"]:
@@ -100,6 +102,7 @@ def make_plan(
     block_size: int | None,
     platform: str,
     fused: bool = False,
+    drawn: bool = False,
 ) -> Plan:
     """The plan of a round.
 
@@ -110,24 +113,31 @@ def make_plan(
       block_size: users in a block, or None for the platform's.
       platform: "cpu", "gpu" or "tpu".
       fused: whether the round has one kernel for reports and their counts.
+      drawn: whether this kernel makes the users' values, too.
     """
     source = population.source
     block = block_size or _default_block(round, source.rows is not None, platform)
-    if fused and block_size is None and source.rows is not None:
-        # The kernel stores nothing for a user: it takes an array as it lies, without a copy.
-        block = 2 ** ((_FUSED_WORDS // max(round.num_words, 1)).bit_length() - 1)
+    if fused and block_size is None:
+        # The kernel stores nothing for a user: it takes an array as it lies, without a copy, and
+        # one value for all users of a tile.
+        most = 2 ** ((_FUSED_WORDS // max(round.num_words, 1)).bit_length() - 1)
+        users = 0 if source.most is None else -(-source.most // num_devices)
+        if source.rows is not None or drawn or source.reads_tiles(min(most, users), users):
+            block = most
     if source.most is None:
-        return Plan(block, None, block % TILE == 0, platform != "cpu", fused and block % TILE == 0)
+        tiled = block % TILE == 0
+        return Plan(block, None, tiled, platform != "cpu", fused and tiled, drawn and tiled)
     share = -(-source.most // num_devices)
     if num_devices > 1:
         share = -(-share // TILE) * TILE  # so that each device's users begin with a tile
     num_blocks = max(-(-share // block), 1)
     # As many blocks as are needed, but of equal size: the last one is then nearly full.
     even = max(-(-share // num_blocks), 1)
-    unit = TILE if even > TILE else 1
-    block = even if num_blocks == 1 else min(-(-even // unit) * unit, block)
-    tiled = share <= block or block % TILE == 0
-    return Plan(block, share, tiled, platform != "cpu", fused and tiled)
+    unit, wide = TILE if even > TILE else 1, platform != "cpu"
+    if num_blocks > 1 or (wide and source.rows is None):
+        even = min(-(-even // unit) * unit, block)
+    tiled = num_blocks == 1 or even % TILE == 0
+    return Plan(even, share, tiled, wide, fused and tiled, drawn and tiled)
 
 
 def _default_block(round: Round[Any], given: bool, platform: str) -> int:

@@ -1,19 +1,28 @@
 """One round over all users: words, reports, tallies, merged exactly."""
 
+import dataclasses
 import functools
 import math
-from typing import NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels import register_dataclass
+from jaxdp_kernels.randomize_and_tally import (
+    Counted,
+    Draft,
+    count_reports,
+    randomize_and_tally,
+    tiles_users,
+    users_reports,
+)
 from jaxdp_kernels.threefry_words import StreamKey
 
-from .._contract import Round, TallyLaw, params, static
-from ..population import Population
+from .._contract import Kernels, Round, TallyLaw, Tree, Words, params, static
+from ..population import Population, Reader, Rest, Span
 from ..random import TILE, Count, histogram, merge
 from ..random._words import tile_start
 from ._config import Config
@@ -22,14 +31,23 @@ from ._plan import Plan, make_plan
 
 T = TypeVar("T")
 
-_MOST_PLACES = 2**16  # blocks whose beginnings are made at once
+_MOST_PLACES = 2**16  # blocks that are located at once
+_MOST_USERS = 2**31 - 1  # of a span of blocks, whose reports 32 bits can count
 
 
 class _Place(NamedTuple):
-    """Where a block lies: its first user, the counter of its first word, how many users count."""
+    """Where a block lies.
 
-    start: Count
+    Attributes:
+      values: what `Reader.read` must know of it.
+      counter: that of its first word, as (high, low) halves.
+      first: how many users of its tile come before its first one; None for none.
+      left: how many of its users are the device's.
+    """
+
+    values: Any
     counter: tuple[jax.Array, jax.Array]
+    first: jax.Array | None
     left: jax.Array
 
 
@@ -58,8 +76,12 @@ def stream_tally(
         num_devices = 1 if mesh is None else math.prod(mesh.shape[name] for name in axes)
         shapes = jax.eval_shape(_tally_of_nobody, round, users, key)
         zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        maker = users.source.maker
         fused = config.fused and can_fuse(round)
-        plan = make_plan(users, round, num_devices, config.block_size, config.platform, fused)
+        drawn = fused and maker is not None and can_fuse(round, maker)
+        plan = make_plan(
+            users, round, num_devices, config.block_size, config.platform, fused, drawn
+        )
         if plan.share is not None:
             users = Population(users.source.spread(plan.share * num_devices))
         num_blocks = plan.num_blocks(users, num_devices)
@@ -77,38 +99,135 @@ def _free_axes(mesh: jax.sharding.Mesh) -> tuple[str, ...]:
 def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
     """The tally of one device's users."""
     first = plan.device_start(device, num_blocks)
-    read = users.source.reader(plan.block, first, plan.tiled, plan.wide)
-    row = lax.iota(jnp.uint32, plan.block)
+    if isinstance(num_blocks, int):
+        return _tally_of_spans(round, users, key, zero, num_blocks, first, plan)
+    read, row = users.source.reader(plan.block, first, plan.tiled, plan.wide), _rows(plan)
 
-    def place(number: jax.Array) -> _Place:
-        start = first + Count.of(jnp.asarray(number, jnp.int32)).times(plan.block)
-        left = plan.users_left(start, users, first)
-        high, low = tile_start(start, round.num_words)
-        return _Place(start, (high, low), left)
+    def step(number: jax.Array, total: T) -> T:
+        place = _place(round, users, read, number, first, first, plan)
+        return merge(total, _block_tally(round, users, key, read, place, row, plan))
 
-    def step(total: T, at: _Place) -> T:
-        values, members = read(at.start)
-        number = plan.fused and users.source.whole  # then it says who counts
-        mask = at.left if number else members & (row < at.left)
-        return merge(total, _block_tally(round, key, at, values, mask, plan))
-
-    if isinstance(num_blocks, int) and num_blocks <= _MOST_PLACES:
-        # On an accelerator each number that a step computes is a kernel; these are made before.
-        places = jax.vmap(place)(lax.iota(jnp.int32, num_blocks))
-        return lax.scan(lambda total, at: (step(total, at), None), zero, places)[0]
-    return lax.fori_loop(0, num_blocks, lambda number, total: step(total, place(number)), zero)
+    return lax.fori_loop(0, num_blocks, step, zero)
 
 
-def _block_tally(round: Round[T], key: StreamKey, at: _Place, values, mask, plan: Plan) -> T:
+def _tally_of_spans(round, users, key, zero, num_blocks: int, first: Count, plan: Plan):
+    """The tally of a device's users, whose number of blocks the compiler knows.
+
+    On an accelerator each number that a step computes is a kernel, and so is each sum of limbs. So
+    all blocks of a span are located before, and where reports are counted, one number of 32 bits
+    for each is what a loop adds to: a span has fewer than 2**31 users.
+    """
+    counted = round.counted if plan.wide and not round.kernels.tally else None
+    adder: Any = round if counted is None else _Counting(round)
+    number = max(min(num_blocks, _MOST_PLACES, _MOST_USERS // plan.block), 1)
+    spans = -(-num_blocks // number)
+    number = -(-num_blocks // spans)
+    assert plan.share is not None
+    end = first + Count.of(plan.share)
+
+    def add_span(span: jax.Array | int, total: Any) -> Any:
+        begin = first + Count.of(jnp.asarray(span, jnp.int32)).times(number * plan.block)
+        ahead = Span(begin, end, number)
+        read = users.source.reader(plan.block, first, plan.tiled, plan.wide, ahead)
+        # Several kernels read these numbers. What counts reports is one, and makes its own.
+        row = _rows(plan) if counted is None else None
+
+        def step(total: Any, place: _Place) -> tuple[Any, None]:
+            rows = _rows(plan) if row is None else row
+            found = _block_tally(adder, users, key, read, place, rows, plan)
+            return adder.merge(total, found), None
+
+        def locate(block: jax.Array) -> _Place:
+            place = _place(round, users, read, block, begin, first, plan)
+            if spans * number == num_blocks:
+                return place
+            inside = jnp.asarray(span * number, jnp.int32) + block < np.int32(num_blocks)
+            return place._replace(left=jnp.where(inside, place.left, np.uint32(0)))
+
+        places = jax.vmap(locate)(lax.iota(jnp.int32, number))
+        start = total if counted is None else jnp.zeros(counted.num_reports, jnp.int32)
+        found = lax.scan(step, start, places)[0]
+        if read.rest is not None:
+            found = adder.merge(found, _rest_tally(adder, key, read.rest))
+        return found if counted is None else merge(total, counted.tally(found))
+
+    return add_span(0, zero) if spans == 1 else lax.fori_loop(0, spans, add_span, zero)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Counting:
+    """A round whose reports are counted, as one whose tally is int32[num_reports], these counts."""
+
+    round: Round[Any]
+    draft: ClassVar[Draft | None] = None
+    kernels: ClassVar[Kernels[Any]] = Kernels()
+
+    @property
+    def num_words(self) -> int:
+        return self.round.num_words
+
+    @property
+    def lazy_words(self) -> bool:
+        return self.round.lazy_words
+
+    @property
+    def counted(self) -> Counted:
+        assert self.round.counted is not None
+        return Counted(self.round.counted.num_reports, lambda counts: counts)
+
+    def from_bits(self, words: Words, value: Tree, /) -> Tree:
+        return self.round.from_bits(words, value)
+
+    def tally(self, reports: jax.Array, mask: jax.Array, /) -> jax.Array:
+        return count_reports(reports, mask, self.counted.num_reports)
+
+    def merge(self, first: jax.Array, second: jax.Array, /) -> jax.Array:
+        return first + second
+
+
+def _place(round, users, read: Reader, block: jax.Array, begin: Count, first: Count, plan: Plan):
+    """Where a block lies, of those that start at `begin`."""
+    start = begin + Count.of(jnp.asarray(block, jnp.int32)).times(plan.block)
+    left = plan.users_left(start, users, first)
+    high, low = tile_start(start, round.num_words)
+    inside = None if plan.tiled else start.lo & np.uint32(TILE - 1)
+    return _Place(read.locate(start), (high, low), inside, left)
+
+
+def _rows(plan: Plan) -> jax.Array:
+    """The numbers of a block's users."""
+    return lax.iota(jnp.uint32, plan.block)
+
+
+def _block_tally(round, users, key: StreamKey, read: Reader, place: _Place, row, plan: Plan):
+    """The tally of a block's users, whose numbers in the block are `row`."""
+    if plan.drawn:
+        assert read.draw is not None
+        values, members = read.draw(place.values), place.left
+    else:
+        values, members = read.read(place.values)
+        if members.dtype == jnp.uint32:  # tiles, and how many users of each count
+            if round.kernels.tally:
+                values, members = tiles_users(values, members)
+        elif plan.fused and users.source.whole:
+            members = place.left
+        else:
+            members &= row < place.left
+    counter = jnp.stack(place.counter)
+    return _reports_tally(round, key, counter, place.first, values, members, plan)
+
+
+def _rest_tally(round, key: StreamKey, rest: Rest):
+    """The tally of users whom the blocks of a span leave out, each at a place of its own."""
+    starts = jax.vmap(lambda user: tile_start(user, round.num_words), out_axes=-1)(rest.users)
+    place = rest.users.lo & np.uint32(TILE - 1)
+    return round.tally(users_reports(round, key, starts, place, rest.values), rest.members)
+
+
+def _reports_tally(round: Round[T], key, counter, first, values, mask, plan: Plan) -> T:
     """The tally of a block's users: by the platform's kernel, or the default."""
-    arguments = (
-        round,
-        key,
-        jnp.stack(at.counter),
-        None if plan.tiled else at.start.lo & np.uint32(TILE - 1),
-        values,
-        mask,
-    )
+    arguments = (round, key, counter, first, values, mask)
     kernels = round.kernels.tally
     default = functools.partial(randomize_and_tally, implementation=plan.implementation)
     if plan.fused:
@@ -121,8 +240,10 @@ def _block_tally(round: Round[T], key: StreamKey, at: _Place, values, mask, plan
 def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh, axes):
     """The tally over some axes of a mesh: every device runs its share, and the limbs are summed."""
     split = Population(users.source.partition_specs(jax.P(axes)))
+    known = num_blocks if isinstance(num_blocks, int) else None
 
     def share(round, users, key, zero, num_blocks):
+        num_blocks = num_blocks if known is None else known
         device = lax.axis_index(axes).astype(jnp.uint32)
         tally = _device_tally(round, users, key, zero, num_blocks, device, plan)
 
@@ -145,8 +266,9 @@ def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh, axes):
 def _tally_of_nobody(round, users, key):
     """A tally of 16 users who do not count: for its structure."""
     values = users.source.at(Count.of(lax.iota(jnp.uint32, 16)))
-    at = _Place(Count.zeros(), (jnp.uint32(0), jnp.uint32(0)), jnp.uint32(0))
-    return _block_tally(round, key, at, values, jnp.zeros(16, bool), Plan(16, None, False))
+    nobody = jnp.zeros(16, bool)
+    counter, first = jnp.zeros(2, jnp.uint32), jnp.uint32(0)
+    return _reports_tally(round, key, counter, first, values, nobody, Plan(16, None, False))
 
 
 @params

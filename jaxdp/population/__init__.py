@@ -5,4 +5,7 @@ from ._distribution import DistributionSource as DistributionSource
 from ._population import Population as Population
 from ._rounds import RoundSource as RoundSource
 from ._source import HistogramSource as HistogramSource
+from ._source import Reader as Reader
+from ._source import Rest as Rest
 from ._source import Source as Source
+from ._source import Span as Span

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,11 @@ from ..random import (
     multivariate_hypergeometric,
     permute,
     stream,
-    words,
     words_at,
 )
+from ..random._words import BlockWords
 from ._distribution import DistributionSource
-from ._source import Reader, Source
+from ._source import Reader, Source, Span
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,14 +81,30 @@ class _Assigned(_Derived):
         word = words_at(stream(self.key, Stream.ASSIGN), users, 1)[0]
         return self.base.members(users) & self._joins(word)
 
-    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
-        base, key = self.base.reader(size, first, tiled, wide), stream(self.key, Stream.ASSIGN)
+    def reader(
+        self,
+        size: int,
+        first: Count,
+        tiled: bool,
+        wide: bool = False,
+        span: Span | None = None,
+    ) -> Reader:
+        base = self.base.reader(size, first, tiled, wide, span)
+        key = stream(self.key, Stream.ASSIGN)
+        words = BlockWords.of(key, size, 1, tiled)
 
-        def read(start: Count) -> tuple[Tree, jax.Array]:
-            values, mask = base(start)
-            return values, mask & self._joins(words(key, start, size, 1, tiled=tiled)[0])
+        def locate(start: Count) -> tuple[Any, Any]:
+            return base.locate(start), words.locate(start)
 
-        return read
+        def read(place: tuple[Any, Any]) -> tuple[Tree, jax.Array]:
+            values, members = base.by_user(place[0])
+            return values, members & self._joins(words.make(place[1])[0])
+
+        rest = base.rest
+        if rest is not None:
+            joins = self._joins(words_at(key, rest.users, 1)[0])
+            rest = rest._replace(members=rest.members & joins)
+        return Reader(locate, read, rest)
 
     @property
     def rows(self) -> int | None:

@@ -1,18 +1,21 @@
 """Users drawn independently from a distribution over bins."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdp_kernels import register_dataclass
+from jaxdp_kernels.randomize_and_tally import Drawn
 
 from .._spec import Tree, by_largest_remainders
 from .._x64 import compiled_in_float64
-from ..random import AliasTable, Count, Stream, multinomial, stream, words, words_at
-from ._source import Reader, Source, next_above, values_of
+from ..random import AliasTable, Count, Stream, multinomial, stream, words_at
+from ..random._words import BlockWords
+from ._source import Reader, Source, Span, next_above, values_of
 
 _COARSE, _FINE = 32, 62  # bits of the realised probabilities; Counts hold weights of 62 bits
 _UNNOTICED = 1e-6
@@ -78,26 +81,46 @@ class DistributionSource(Source):
         return stream(self.key, name)
 
     def at(self, users: Count) -> Tree:
-        def word(name: Stream) -> jax.Array:
-            return words_at(self.stream(name), users, 1)[0]
+        return self.maker.make([words_at(self.stream(name), users, 1)[0] for name in self._streams])
 
-        return self._value(word)
+    def reader(
+        self,
+        size: int,
+        first: Count,
+        tiled: bool,
+        wide: bool = False,
+        span: Span | None = None,
+    ) -> Reader:
+        del first, span
+        made = {name: BlockWords.of(self.stream(name), size, 1, tiled) for name in self._streams}
 
-    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
-        del first, wide
+        def locate(start: Count) -> Any:
+            place = made[Stream.POPULATION].locate(start)  # the same one in all streams
+            # Of numbers that it knows to be those of the users' words, XLA for GPUs would read some
+            # in a kernel of their own, for both.
+            return jax.lax.optimization_barrier(place) if wide else place
 
-        def read(start: Count) -> tuple[Tree, jax.Array]:
-            def word(name: Stream) -> jax.Array:
-                return words(self.stream(name), start, size, 1, tiled=tiled)[0]
+        def read(place: Any) -> tuple[Tree, jax.Array]:
+            words = [each.make(place) for each in made.values()]
+            # As one tile: without this axis XLA for GPUs stores what the table says, too.
+            values = self.maker.make(words if wide else [word[0] for word in words])
+            return jax.tree.map(lambda x: x[0], values) if wide else values, jnp.ones(size, bool)
 
-            return self._value(word), jnp.ones(size, bool)
+        def draw(place: Any) -> Drawn:
+            keys = tuple(each.stream for each in made.values())
+            return Drawn(self.maker, keys, jnp.stack(place), size)
 
-        return read
+        return Reader(locate, read, draw=draw if tiled else None)
 
-    def _value(self, word: Callable[[Stream], jax.Array]) -> Tree:
-        """The values of users, from the function that makes their words in a stream."""
-        second = None if self.table.lower is None else word(Stream.TIES)
-        return values_of(self.values, self.table.draw(word(Stream.POPULATION), second))
+    @property
+    def _streams(self) -> tuple[Stream, ...]:
+        """The streams of the words that a value is made of."""
+        return (Stream.POPULATION, Stream.TIES)[: self.maker.num_words]
+
+    @property
+    def maker(self) -> "DrawnBin":
+        """Makes a user's value from a word, or from two."""
+        return DrawnBin(self.table, self.values)
 
     @property
     def inputs(self) -> Tree:
@@ -111,6 +134,30 @@ class DistributionSource(Source):
     def counts(self) -> Count:
         key = jax.random.fold_in(self.stream(Stream.DRAWS), 0)
         return multinomial(key, self.size, self.weights.f64())
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class DrawnBin:
+    """Makes the values of users from words of their own.
+
+    Attributes:
+      table: draws a bin.
+      values: what the bins stand for; None for the bins.
+    """
+
+    table: AliasTable
+    values: Tree
+
+    @property
+    def num_words(self) -> int:
+        """Words of a user."""
+        return 1 if self.table.lower is None else 2
+
+    def make(self, words: Sequence[jax.Array], /) -> Tree:
+        """The values of users, from their words, each uint32[...]."""
+        second = None if self.table.lower is None else words[1]
+        return values_of(self.values, self.table.draw(words[0], second))
 
 
 def _integer_weights(probabilities: np.ndarray) -> np.ndarray:

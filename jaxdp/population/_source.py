@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +12,78 @@ import numpy as np
 from jax import lax
 
 from jaxdp_kernels import register_dataclass
+from jaxdp_kernels.randomize_and_tally import Drawn, tiles_users
 
 from .._spec import Tree, as_array, as_float32, as_int32, is_traced
 from .._x64 import one_program
-from ..random import Count
+from ..random import TILE, Count
 
 _FEW_ENDS = 16  # of bins within a block: up to so many are compared with, on a CPU
+_TILES_A_BIN = 16  # from which on average tiles are read whole: of each bin, one is read twice
 
-Reader = Callable[[Count], tuple[Tree, jax.Array]]
-"""From the index of a block's first user to the block's values, and who belongs."""
+
+class Span(NamedTuple):
+    """Consecutive blocks of one device's users, which it reads one after the other.
+
+    Attributes:
+      begin: Count[], the first user of the first block.
+      end: Count[], the first user who is another device's, or in no block of these.
+      number: how many blocks, static; fewer than 2**31 users.
+    """
+
+    begin: Count
+    end: Count
+    number: int
+
+
+class Rest(NamedTuple):
+    """Users of a span whom its blocks leave out.
+
+    Attributes:
+      users: Count[m], their indices, each at most once among the members.
+      values: a pytree with m rows.
+      members: bool[m], who of them is left out and belongs to the population.
+    """
+
+    users: Count
+    values: Tree
+    members: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads blocks of consecutive users; made once for many blocks.
+
+    Attributes:
+      locate: from the index of a block's first user, Count[], to what `read` must know of it. (On
+        an accelerator, each number that a loop computes is a kernel: blocks are located before.)
+      read: from that to the values of the block's users, and who of them belongs to the population:
+        a row of values and a bool for each user; or for each tile of 2,048 users, and a uint32, how
+        many of the tile's first users belong. Indices beyond the end give arbitrary values; where
+        there is a bool for each, the caller masks them.
+      rest: the users whom blocks of tiles leave out; None if there are none.
+      draw: from what `read` must know, what makes the values, for a kernel that can; all users then
+        belong. None where values are not made of words alone.
+    """
+
+    locate: Callable[[Count], Any]
+    read: Callable[[Any], tuple[Tree, jax.Array]]
+    rest: Rest | None = None
+    draw: Callable[[Any], Drawn] | None = None
+
+    def by_user(self, place: Any) -> tuple[Tree, jax.Array]:
+        """`read`, with a row and a bool for each user."""
+        values, members = self.read(place)
+        return tiles_users(values, members) if members.dtype == jnp.uint32 else (values, members)
+
+    def __call__(self, start: Count) -> tuple[Tree, jax.Array]:
+        """The values of the users of the block that begins with a user, and who of them belongs."""
+        return self.by_user(self.locate(start))
+
+
+def _index(start: Count) -> Count:
+    """The index of a block's first user itself, for `Reader.locate`."""
+    return start
 
 
 class Source(abc.ABC):
@@ -54,7 +117,14 @@ class Source(abc.ABC):
         """Which of these indices belong to the population, bool of the shape of `users`."""
         return jnp.ones(users.shape, bool)
 
-    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
+    def reader(
+        self,
+        size: int,
+        first: Count,
+        tiled: bool,
+        wide: bool = False,
+        span: Span | None = None,
+    ) -> Reader:
         """Reads blocks of consecutive users; made once for many blocks.
 
         Args:
@@ -63,19 +133,30 @@ class Source(abc.ABC):
             begin at multiples of `size` from there.
           tiled: whether blocks begin at multiples of 2,048, static; see `words`.
           wide: whether blocks are for a machine of many threads, static.
-
-        Returns:
-          A function of the index of a block's first user, Count[], which gives the values, with
-          `size` rows, and bool[size], which of them belong to the population. Indices beyond the
-          end give arbitrary values; the caller masks them.
+          span: the blocks that will be read, where that is known. Only then tiles are read whole.
         """
-        del first, tiled, wide
+        del first, tiled, wide, span
 
         def read(start: Count) -> tuple[Tree, jax.Array]:
             users = start + Count.of(lax.iota(jnp.uint32, size))
             return self.at(users), self.members(users)
 
-        return read
+        return Reader(_index, read)
+
+    def reads_tiles(self, size: int, users: int) -> bool:
+        """Whether a wide reader of so many users, in blocks of whole tiles, reads whole tiles.
+
+        Args:
+          size: users in a block, static.
+          users: in all blocks, static.
+        """
+        del size, users
+        return False
+
+    @property
+    def maker(self) -> Any:
+        """What makes a user's value from words alone, a pytree; None if something else does."""
+        return None
 
     @property
     def inputs(self) -> Tree:
@@ -123,8 +204,15 @@ class ArraySource(Source):
         index = users.lo.astype(jnp.int32)
         return jax.tree.map(lambda rows: rows.at[index].get(mode="clip"), self.values)
 
-    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
-        del tiled, wide
+    def reader(
+        self,
+        size: int,
+        first: Count,
+        tiled: bool,
+        wide: bool = False,
+        span: Span | None = None,
+    ) -> Reader:
+        del tiled, wide, span
         rows = self.rows
         last = (rows - 1) // size * size  # the last block runs over the end
         over = last + size - rows
@@ -141,7 +229,7 @@ class ArraySource(Source):
 
             return jax.tree.map(block, self.values, tail), jnp.ones(size, bool)
 
-        return read
+        return Reader(_index, read)
 
     @property
     def inputs(self) -> Tree:
@@ -226,8 +314,18 @@ class HistogramSource(Source):
             found = jnp.where((probe <= k) & passed, probe, found)
         return self._value(found)
 
-    def reader(self, size: int, first: Count, tiled: bool, wide: bool = False) -> Reader:
-        del first, tiled
+    def reader(
+        self,
+        size: int,
+        first: Count,
+        tiled: bool,
+        wide: bool = False,
+        span: Span | None = None,
+    ) -> Reader:
+        del first
+        whole = wide and tiled and size % TILE == 0
+        if whole and span is not None and self.reads_tiles(size, size * span.number):
+            return self._tiles_reader(size, span)
 
         def read(start: Count) -> tuple[Tree, jax.Array]:
             ahead = self.ends - start
@@ -236,7 +334,49 @@ class HistogramSource(Source):
             find = _bins_searched if wide else _bins_counted
             return self._value(find(end, lax.iota(jnp.int32, size))), jnp.ones(size, bool)
 
-        return read
+        return Reader(_index, read)
+
+    def reads_tiles(self, size: int, users: int) -> bool:
+        """Whether the rest of `_tiles_reader` is one block at most, and few of all users."""
+        rest = self.num_values * TILE
+        return rest <= size and rest * _TILES_A_BIN <= users
+
+    def _tiles_reader(self, size: int, span: Span) -> Reader:
+        """Reads tiles of users of one value each.
+
+        Most tiles lie within a bin. What a loop reads of a tile is the bin of its first user, and
+        how many users in a row are of that bin: two numbers, made for all tiles before. So no user
+        is searched for, and none is stored. The rest are the users of each bin whose first one is
+        in the middle of a tile, up to the end of that tile.
+        """
+        tiles = size // TILE
+        row = lax.iota(jnp.int32, span.number * tiles) * np.int32(TILE)
+        end = _clipped(self.ends - span.begin)
+        bins = jnp.minimum(_bins_searched(end, row), self.num_values - 1)
+        last = jnp.minimum(end, _clipped(span.end - span.begin))
+        members = jnp.clip(last[bins] - row, 0, TILE).astype(jnp.uint32)
+        bins, members = (x.reshape(span.number, tiles) for x in (bins, members))
+
+        def number(start: Count) -> jax.Array:
+            return (start - span.begin).lo.astype(jnp.int32) // np.int32(size)
+
+        def read(block: jax.Array) -> tuple[Tree, jax.Array]:
+            found = (lax.dynamic_index_in_dim(x, block, 0, False) for x in (bins, members))
+            return values_of(self.values, next(found)), next(found)
+
+        return Reader(number, read, self._rest(span))
+
+    def _rest(self, span: Span) -> Rest:
+        """The users of each bin whom `_tiles_reader` leaves out."""
+        first = (self.ends - self.histogram)[:, None]  # of a bin
+        lane = lax.iota(jnp.uint32, TILE)[None, :]
+        place = first.lo & np.uint32(TILE - 1)
+        users = Count(first.hi, first.lo - place) + Count.of(lane)
+        # Bins without a user end where they begin.
+        members = (place > 0) & (lane >= place) & (users < self.ends[:, None])
+        members &= (users >= span.begin) & (users < span.end)
+        bins = jnp.broadcast_to(lax.iota(jnp.int32, self.num_values)[:, None], members.shape)
+        return Rest(users.reshape(-1), values_of(self.values, bins.ravel()), members.ravel())
 
     def _value(self, index: jax.Array) -> Tree:
         # Users beyond the end, whom the caller masks, would have an index beyond the last bin.
@@ -261,6 +401,13 @@ def next_above(size: Count) -> int | None:
     number = int(size)
     unit = 2 ** max(number.bit_length() - 5, 0)
     return -(-number // unit) * unit
+
+
+def _clipped(ahead: Count) -> jax.Array:
+    """A Count clipped to [0, 2**31 - 1], as int32."""
+    most = np.uint32(2**31 - 1)
+    near = jnp.where(ahead.hi > 0, most, jnp.minimum(ahead.lo, most))
+    return jnp.where(ahead.hi < 0, np.uint32(0), near).astype(jnp.int32)
 
 
 def _bins_searched(ends: jax.Array, row: jax.Array) -> jax.Array:

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Shaped
 
+from jaxdp_kernels.randomize_and_tally import count_reports
+
 from ._count import Count
 
 _FEWEST = 2**6  # users whose numbers are summed as one; of fewer, the halves are
@@ -33,11 +35,7 @@ def histogram(
       >>> histogram(jnp.array([2, 0, 2]), 4).numpy().tolist()
       [1, 0, 2, 0]
     """
-    kept = everyone(reports, mask)
-    if num_reports == 2:  # one comparison is faster than a scatter
-        ones = jnp.sum(kept & (reports == 1), dtype=jnp.int32)
-        return Count.of(jnp.stack([jnp.sum(kept, dtype=jnp.int32) - ones, ones]))
-    return Count.of(jax.ops.segment_sum(kept.astype(jnp.int32), reports, num_reports))
+    return Count.of(count_reports(reports, everyone(reports, mask), num_reports))
 
 
 def sum_integers(

@@ -1,7 +1,9 @@
 """Random words: a pure function of (stream key, user, word)."""
 
+import dataclasses
 import enum
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -95,6 +97,43 @@ def tile_start(user: Count, num_words: int) -> jax.Array:
     """The counter of the first block of a user's tile, uint32[2] as (high, low) halves."""
     counter = (user >> 11).times(num_words).times(LANES)
     return jnp.stack([counter.hi.astype(jnp.uint32), counter.lo])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlockWords:
+    """`words` of many blocks of users, of which a loop computes nothing but the words.
+
+    Attributes:
+      key: a stream key.
+      stream: the same one, ready for use.
+      num_users: of a block.
+      num_words: per user.
+      tiled: whether blocks begin at multiples of 2,048.
+    """
+
+    key: jax.Array
+    stream: StreamKey
+    num_users: int
+    num_words: int
+    tiled: bool
+
+    @classmethod
+    def of(cls, key: jax.Array, num_users: int, num_words: int, tiled: bool) -> "BlockWords":
+        """The words of the users of blocks; see `words`."""
+        return cls(key, StreamKey.of(check_key(key)), num_users, num_words, tiled)
+
+    def locate(self, first_user: Count) -> Any:
+        """What `make` must know of a block that begins with a user, Count[]."""
+        if not self.tiled:
+            return first_user
+        high, low = tile_start(first_user, self.num_words)
+        return high, low
+
+    def make(self, place: Any) -> jax.Array:
+        """The words of the users of a block, uint32[num_words, num_users]."""
+        if not self.tiled:
+            return words(self.key, place, self.num_users, self.num_words)
+        return threefry_words(self.stream, jnp.stack(place), self.num_users, self.num_words)
 
 
 def words_at(key: jax.Array, users: Count, num_words: int) -> jax.Array:

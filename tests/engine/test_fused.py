@@ -22,6 +22,7 @@ POPULATIONS = {
     "array": lambda: Population.from_values(VALUES, num_values=5),
     "histogram": lambda: Population.from_histogram([1500, 0, 900, 500, 100]),
     "distribution": lambda: Population.from_distribution(np.full(5, 0.2), 3000),
+    "long bins": lambda: Population.from_histogram([150_000, 0, 90_000, 50_000, 10_000]),
     "group": lambda: Population.from_values(VALUES, num_values=5).split(
         jax.random.key(1), [0.3, 0.7]
     )[0],
@@ -48,7 +49,7 @@ def test_it_needs_a_gpu(call, key):
 def test_programs_with_the_kernel_have_the_same_tally_elsewhere(kind, key, accepted):
     """Whom the blocks of such a program count, on a platform that takes the default."""
     params, population = KRR_5.build(), POPULATIONS[kind]().bind(key)
-    _fused.accept(params)
+    _fused.accept(params, population.source.maker)
     stream = StreamKey.of(jax.random.fold_in(key, 1))
     users = bounded(population, FUSED)
     found = stream_tally(params, users, stream, config=FUSED)
@@ -63,7 +64,10 @@ def test_programs_with_the_kernel_have_the_same_tally_elsewhere(kind, key, accep
         ("array", 3 * 2**29, None, (3 * 2**28, True)),
         ("array", 2**26, 2**20, (2**20, True)),
         ("array", 2**26, 2**10, (2**10, False)),  # half tiles
-        ("histogram", 2**26, None, (2**24, True)),
+        ("histogram", 2**26, None, (2**26, True)),  # a value for each tile
+        ("histogram", 3 * 2**29, None, (3 * 2**28, True)),
+        ("distribution", 3 * 2**29, None, (3 * 2**28, True)),  # made in the kernel
+        ("group", 2**26, None, (2**24, True)),
     ],
 )
 def test_blocks_of_the_kernel(kind, size, block_size, expected):
@@ -71,8 +75,14 @@ def test_blocks_of_the_kernel(kind, size, block_size, expected):
         values = jax.ShapeDtypeStruct((size,), np.int32)
         users = jax.eval_shape(lambda x: Population.from_values(x, num_values=5), values)
     else:
-        users = bounded(Population.from_histogram([size]), FUSED)
-    plan = make_plan(users, KRR_5.build(), 1, block_size, "gpu", fused=True)
+        users = Population.from_histogram([size])
+        if kind == "distribution":
+            users = Population.from_distribution([0.5, 0.5], size)
+        users = bounded(users, FUSED)
+        users = users.split(jax.random.key(0), [0.5, 0.5])[0] if kind == "group" else users
+    drawn = kind == "distribution"
+    plan = make_plan(users, KRR_5.build(), 1, block_size, "gpu", fused=True, drawn=drawn)
+    assert plan.drawn == drawn
     assert (plan.block, plan.fused) == expected
     assert not make_plan(users, KRR_5.build(), 1, block_size, "gpu").fused
 
@@ -81,6 +91,8 @@ def test_blocks_of_the_kernel(kind, size, block_size, expected):
     ("spec", "kind", "accept", "calls"),
     [
         (KRR_5, "array", True, 1),
+        (KRR_5, "long bins", True, 1),
+        (KRR_5, "distribution", True, 1),
         (KRR_5, "group", True, 1),
         (KRR(7, 1.0), "array", False, 0),
         (UnaryEncoding(5, 1.0), "array", True, 0),  # whose reports are not counted
@@ -89,7 +101,7 @@ def test_blocks_of_the_kernel(kind, size, block_size, expected):
 def test_a_gpu_would_run_the_kernel(spec, kind, accept, calls, key, accepted):
     params, users = spec.build(), bounded(POPULATIONS[kind](), FUSED)
     if accept:
-        _fused.accept(params)
+        _fused.accept(params, users.source.maker)
     play = jax.jit(lambda params, users, key: _play_compiled(params, users, key, FUSED))
     with jax.enable_x64(True):
         lowered = play.trace(params, users, key).lower(lowering_platforms=("cuda",))
@@ -117,6 +129,13 @@ def test_a_kernel_is_used_after_it_is_compared(accepted, monkeypatch):
     assert not _fused.can_fuse(KRR(6, 1.0).build())
     monkeypatch.setattr(_fused, "fused_tally", broken)
     _fused.check_fused(params)  # once a process
+    maker = POPULATIONS["distribution"]().source.maker
+    with pytest.raises(RuntimeError, match="another tally of KRRParams"):
+        _fused.check_fused(params, maker)
+    assert not _fused.can_fuse(params, maker)
+    monkeypatch.setattr(_fused, "fused_tally", randomize_and_tally)
+    _fused.check_fused(params, maker)
+    assert _fused.can_fuse(params, maker)
 
 
 def test_what_cannot_be_compared_is_left_to_xla(accepted):

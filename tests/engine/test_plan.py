@@ -8,8 +8,10 @@ import pytest
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.engine import params, static
+from jaxdp.engine import _stream, params, static
+from jaxdp.engine._config import Config, bounded, build_params
 from jaxdp.engine._plan import make_plan
+from jaxdp.engine._simulate import _play_once
 from jaxdp.random import TILE, Count
 from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
 from tests.marks import slow
@@ -62,6 +64,32 @@ def test_users_left_of_many(left):
     population = jaxdp.Population.from_histogram([2**33 + left])
     plan = make_plan(population, Words(number=1), 1, 2**12, "cpu")
     assert int(plan.users_left(Count.of(2**33), population, Count.of(0))) == min(left, 2**12)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+@pytest.mark.parametrize("most_users", [2**31 - 1, 3 * 2**14])
+@pytest.mark.parametrize("rounds", ["counted", "summed"])
+def test_users_of_long_bins_on_an_accelerator(devices, most_users, rounds, monkeypatch, key):
+    """Tiles of one value each, and the rest of the users, over several spans of blocks."""
+    users = jaxdp.Population.from_histogram([90_000, 1, 0, 60_000, 2048, 50_001])
+    check_spans(users, devices, most_users, rounds, monkeypatch, key)
+
+
+def test_a_last_span_of_fewer_blocks(monkeypatch, key):
+    """Five blocks of each device's users, in spans of three: the sixth is another device's."""
+    users = jaxdp.Population.from_values(np.arange(15 * 2**14) % 6, num_values=6)
+    check_spans(users, 3, 3 * 2**14, "counted", monkeypatch, key)
+
+
+def check_spans(users, devices, most_users, rounds, monkeypatch, key):
+    """An accelerator's tally, over spans of so many users, is that of a CPU."""
+    monkeypatch.setattr(_stream, "_MOST_USERS", most_users)
+    spec = jaxdp.randomizers.KRR(6, 1.0) if rounds == "counted" else Visits(6)
+    here = jaxdp.engine.outcome(spec, users, key, method="per_user")
+    mesh = None if devices == 1 else mesh_of(devices)
+    wide = Config("per_user", mesh, 2**14, platform="gpu")
+    there = _play_once(build_params(spec), bounded(users, wide), key, wide)[0]
+    np.testing.assert_array_equal(there.numpy(), here.numpy())
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from jaxdp import randomizers
+from jaxdp.population._distribution import DrawnBin
+from jaxdp.random import AliasTable
 from jaxdp_kernels import _samples, register_dataclass
-from jaxdp_kernels.randomize_and_tally import arg_specs, mosaic_gpu, randomize_and_tally
+from jaxdp_kernels.randomize_and_tally import Drawn, arg_specs, mosaic_gpu, randomize_and_tally
 from jaxdp_kernels.randomize_and_tally.mosaic_gpu import (
     MAX_REPORTS,
     randomize_and_tally_mosaic_gpu,
@@ -33,7 +36,7 @@ interpreted = pytest.mark.skipif(
 def kernel_of(randomizer, rounds=20):
     structure = jax.tree.structure(0)
     number = randomizer.counted.num_reports
-    return mosaic_gpu._Kernel(randomizer, number, rounds, structure, False, None)
+    return mosaic_gpu._Kernel(randomizer, number, (rounds,), structure, False, False, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,8 @@ def test_words_are_those_of_the_stream(high, low, tile):
     kernel = kernel_of(randomizers.ProjectiveGeometryResponse(6, 1.0).build())
     lane = jnp.arange(TILE // 2, dtype=jnp.int32)
     start = (jnp.uint32(high), jnp.uint32(low))
-    halves = kernel._words((STREAM.data[0], STREAM.data[1]), start, jnp.int32(tile), lane)
+    key = STREAM.data[0], STREAM.data[1]
+    halves = kernel._words(key, start, jnp.int32(tile), lane, 2, 20)
     found = np.stack([np.concatenate(both) for both in zip(*halves, strict=True)])
     counter = (high * 2**32 + low + tile * 2 * 1024) % 2**64
     first = jnp.asarray([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
@@ -150,17 +154,82 @@ def check_tallies(spec, size, mask, interpret, several):
         assert (both[0].numpy() != expected.numpy()).any()
 
 
+def check_tallies_of_tiles(spec, interpret):
+    """Users of one value a tile, of whom some of the first ones count."""
+    params, start = spec.build(), jnp.asarray([0, 2**32 - 1024], jnp.uint32)
+    values = (jnp.arange(4, dtype=jnp.int32) * 7) % params.num_bins
+    numbers = jnp.array([2048, 0, 1500, 3], jnp.uint32)
+    arguments = params, STREAM, start, None, values, numbers
+    found = jax.jit(
+        lambda *arguments: randomize_and_tally_mosaic_gpu(*arguments, interpret=interpret)
+    )(*arguments)
+    each = jnp.repeat(values, TILE), (lax.iota(jnp.uint32, TILE)[None] < numbers[:, None]).ravel()
+    expected = randomize_and_tally(*arguments[:4], *each, "ref")
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    for implementation in ("xla", "wide", "ref"):
+        same = randomize_and_tally(*arguments, implementation)
+        np.testing.assert_array_equal(same.numpy(), expected.numpy())
+
+
+TILES = pytest.mark.parametrize(
+    "spec",
+    [randomizers.KRR(5, 1.0), randomizers.ProjectiveGeometryResponse(6, 1.0)],
+    ids=lambda spec: type(spec).__name__,
+)
+
+
+@interpreted
+@TILES
+def test_tallies_of_tiles_in_interpret_mode(spec):
+    check_tallies_of_tiles(spec, plgpu.InterpretGPUParams())
+
+
+def check_tallies_of_drawn_users(bits, number, interpret):
+    """Users whose values are made of one word of theirs, or of two, in streams of their own."""
+    params = randomizers.ProjectiveGeometryResponse(6, 1.0).build()
+    masses = [2**bits // 6] * 5 + [2**bits - 5 * (2**bits // 6)]
+    maker = DrawnBin(jax.tree.map(jnp.asarray, AliasTable.of(tuple(masses), bits)), None)
+    size, place = 3 * TILE + 100, jnp.asarray([0, 2**32 - 2048], jnp.uint32)
+    keys = tuple(StreamKey.of(jax.random.key(9 + i)) for i in range(maker.num_words))
+    drawn, count = Drawn(maker, keys, place, size), jnp.uint32(number)
+    start, key = jnp.asarray([0, 2**32 - 1024], jnp.uint32), dataclasses.replace(STREAM, rounds=13)
+    words = [threefry_words(each, place, size, 1)[0] for each in keys]
+    arguments = params, key, start, None
+    expected = randomize_and_tally(
+        *arguments, maker.make(words), lax.iota(jnp.uint32, size) < count, "ref"
+    )
+    assert unserved(params, None, drawn) is None
+    most = dataclasses.replace(drawn, number=2**30 - 1)  # two words each
+    assert unserved(params, None, most) is None
+    found = jax.jit(
+        lambda *arguments: randomize_and_tally_mosaic_gpu(*arguments, interpret=interpret)
+    )(*arguments, drawn, count)
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    for implementation in ("xla", "wide", "ref"):
+        same = randomize_and_tally(*arguments, drawn, count, implementation)
+        np.testing.assert_array_equal(same.numpy(), expected.numpy())
+
+
+DRAWN = pytest.mark.parametrize(("bits", "number"), [(32, 3 * TILE + 70), (64, 2 * TILE)])
+
+
+@interpreted
+@DRAWN
+def test_tallies_of_drawn_users_in_interpret_mode(bits, number):
+    check_tallies_of_drawn_users(bits, number, plgpu.InterpretGPUParams())
+
+
 @interpreted
 @TALLIES
 def test_tallies_in_interpret_mode(spec, size, mask):
     check_tallies(spec, size, mask, plgpu.InterpretGPUParams(), several=size == 2 * TILE)
 
 
-@TALLIES
-def test_tallies_of_the_same_parts_in_plain_jax(spec, size, mask, monkeypatch):
-    """Which users are whole tiles, who is left, who counts: all but the kernel's own body."""
+@pytest.fixture
+def in_plain_jax(monkeypatch):
+    """The kernel's body in plain JAX."""
 
-    def counts_of_tiles(self, key, start, rows, tiles, most):
+    def counts_of_tiles(self, streams, rows, tiles, most):
         lane = jnp.arange(TILE // 2, dtype=jnp.int32)
         leaves = [
             Table(leaf.shape, leaf.dtype, lambda at, leaf=leaf: leaf.ravel()[at])
@@ -170,18 +239,42 @@ def test_tallies_of_the_same_parts_in_plain_jax(spec, size, mask, monkeypatch):
         ]
         found = jnp.zeros(self.num_reports, jnp.int32)
         for tile in range(most):
-            words = self._words(tuple(key.data[:2]), start, jnp.int32(tile), lane)
-            for number, half in enumerate(words):
+            sizes = [self.randomizer.num_words - self.drawn] + [1] * self.drawn
+            made = [
+                self._words(tuple(key.data[:2]), start, jnp.int32(tile), lane, size, rounds)
+                for (key, start), size, rounds in zip(streams, sizes, self.rounds, strict=True)
+            ]
+            for number in (0, 1):
+                half = [word for both in (*made[1:], made[0]) for word in both[number]]
                 first = tile * TILE + number * (TILE // 2)
-                held = [row[first : first + TILE // 2] for row in rows]
-                counts = held.pop() if self.masked else jnp.ones(TILE // 2, jnp.int32)
+                if self.by_tile:
+                    held = [row[tile] for row in rows]
+                    counts = (lane + number * (TILE // 2) < held.pop()).astype(jnp.int32)
+                else:
+                    held = [row[first : first + TILE // 2] for row in rows]
+                    counts = held.pop() if self.masked else jnp.ones(TILE // 2, jnp.int32)
                 value = jax.tree.unflatten(self.structure, held)
                 report = mosaic_gpu._report(self.randomizer, leaves, half, value)
                 found = found.at[report].add(jnp.where(tile < tiles, counts, 0))
         return found
 
     monkeypatch.setattr(mosaic_gpu._Kernel, "_counts_of_tiles", counts_of_tiles)
+
+
+@TALLIES
+def test_tallies_of_the_same_parts_in_plain_jax(spec, size, mask, in_plain_jax):
+    """Which users are whole tiles, who is left, who counts: all but the kernel's own body."""
     check_tallies(spec, size, mask, None, several=False)
+
+
+@TILES
+def test_tallies_of_tiles_in_plain_jax(spec, in_plain_jax):
+    check_tallies_of_tiles(spec, None)
+
+
+@DRAWN
+def test_tallies_of_drawn_users_in_plain_jax(bits, number, in_plain_jax):
+    check_tallies_of_drawn_users(bits, number, None)
 
 
 @pytest.mark.parametrize(

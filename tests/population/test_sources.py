@@ -7,6 +7,8 @@ import pytest
 
 import jaxdp
 from jaxdp import Population
+from jaxdp.population import Span
+from jaxdp.population._derived import GroupSource
 from jaxdp.population._distribution import _integer_weights
 from jaxdp.population._source import _running_sum
 from jaxdp.random import AliasTable, Count, Stream, stream
@@ -129,6 +131,52 @@ def test_blocks_are_the_users_by_index(kind, size, tiled, key):
             np.testing.assert_array_equal(read_at_once[:kept], alone)
 
 
+LONG_BINS = {
+    "in order": [70_000, 0, 0, 1, 2047, 60_000, 5, 2048, 90_000, 0],
+    "from tiles on": [2048 * 40, 2048 * 30, 0, 2048 * 50],
+    "one": [3_000_000],
+    "beyond": [2**33, 80_000, 3, 2**34],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "skipped"),
+    [*((name, skipped) for name in LONG_BINS for skipped in (0, 1)), ("beyond", 2**18 - 1)],
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_tiles_and_the_rest_are_all_users(name, skipped, grouped, key):
+    """Of a span whose first blocks are another's, and which ends within its last block."""
+    size, number = 2048 * 16, 20
+    source = Population.from_histogram(LONG_BINS[name]).source
+    if grouped:
+        source = GroupSource(source, key, Count.of([2**30, 2**31, 2**30]), jnp.int32(1))
+    begin, last = skipped * size, (skipped + number) * size - 5000
+    span = Span(Count.of(begin), Count.of(last), number)
+    read = source.reader(size, Count.zeros(), tiled=True, wide=True, span=span)
+    assert read.rest is not None
+    found = [np.full(number * size, -1)]
+
+    def add(users, values, members):
+        at = users.numpy()[np.asarray(members)] - begin
+        assert np.all(found[0][at] == -1)  # at most once
+        found[0][at] = np.asarray(values)[np.asarray(members)]
+
+    block = jax.jit(read)
+    for start in range(begin, begin + number * size, size):
+        add(Count.of(np.arange(start, start + size)), *block(Count.of(start)))
+    add(*read.rest)
+    users = Count.of(np.arange(begin, min(last, int(source.size))))
+    expected = np.where(source.members(users), source.at(users), -1)
+    np.testing.assert_array_equal(found[0][: len(expected)], expected)
+    np.testing.assert_array_equal(found[0][len(expected) :], -1)
+
+
+def test_short_bins_are_searched():
+    source = Population.from_histogram(np.full(20, 2**14)).source
+    span = Span(Count.zeros(), source.size, 10)
+    assert source.reader(2**15, Count.zeros(), tiled=True, wide=True, span=span).rest is None
+
+
 @pytest.mark.parametrize("width", [32, 7])
 def test_running_sum(width, rng):
     x = rng.integers(0, 9, size=32 * 7).astype(np.int32)
@@ -246,7 +294,7 @@ def test_word_of_a_user_is_looked_up_in_the_table(p):
     """Words on both sides of every threshold of the table, read here with Python's integers."""
     source = Population.from_distribution(p, 10).source
     words, expected = drawn_at_thresholds(source.table, 32)
-    np.testing.assert_array_equal(source._value(lambda _: jnp.asarray(words)), expected)
+    np.testing.assert_array_equal(source.maker.make([jnp.asarray(words)]), expected)
 
 
 def test_drawn_users_are_a_function_of_their_words(key):

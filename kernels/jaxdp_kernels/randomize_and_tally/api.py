@@ -10,8 +10,12 @@ from .._dispatch import pick
 from ..threefry_words import StreamKey
 from .ref import Counted as Counted
 from .ref import Draft as Draft
+from .ref import Drawn as Drawn
 from .ref import Randomizer as Randomizer
 from .ref import Tree, randomize_and_tally_ref
+from .ref import count_reports as count_reports
+from .ref import tiles_users as tiles_users
+from .ref import users_reports as users_reports
 from .xla import randomize_and_tally_wide, randomize_and_tally_xla
 
 
@@ -57,6 +61,8 @@ def randomize_and_tally(
       =====================  ====================================================================
       users out of the mask  make reports that the tally leaves out
       `mask` a number        the first ones count; more than there are stand for all
+      `mask` many numbers    of each tile of 2,048 users the first ones count; all of a tile have
+                             one value
       `first` None           the first user begins a tile; both words of each block are used
       `first` traced         any first user; half of the words that are made are not used
       =====================  ====================================================================
@@ -67,8 +73,10 @@ def randomize_and_tally(
       start: uint32[2], the counter of the first block of the tile that holds the first user, as
         (high, low) halves; see `threefry_words`.
       first: uint32[], how many users of that tile come before the first one; None for none.
-      values: a pytree of arrays [n, ...], the users' values.
-      mask: bool[n], the users that count; or uint32[], how many of the first ones do.
+      values: a pytree of arrays [n, ...], the users' values; or [tiles, ...], a row for each tile;
+        or `Drawn` ones.
+      mask: bool[n], the users that count; or uint32[], how many of the first ones do; or
+        uint32[tiles], how many of the first ones of each tile do, with a row of values for each.
       implementation: "xla", or None for the same; "wide" for many threads; "ref" is the definition,
         a user at a time. "mosaic_gpu" is one kernel for NVIDIA GPUs, for randomizers with `counted`
         whose users hold numbers and read few words. It is experimental: it equals the definition in
@@ -94,9 +102,13 @@ def randomize_and_tally(
         raise ValueError(
             f"start must be uint32[2] (high, low), got {start.dtype}{list(start.shape)}."
         )
-    rows = [leaf.shape[0] if leaf.ndim else None for leaf in jax.tree.leaves(values)]
+    if isinstance(values, Drawn):
+        rows: list[int | None] = [values.number]
+    else:
+        rows = [leaf.shape[0] if leaf.ndim else None for leaf in jax.tree.leaves(values)]
     number = mask.ndim == 0 and mask.dtype == jnp.uint32
-    size = mask.shape[0] if mask.ndim == 1 and mask.dtype == jnp.bool_ else None
+    by_tile = mask.ndim == 1 and mask.dtype == jnp.uint32
+    size = mask.shape[0] if by_tile or (mask.ndim == 1 and mask.dtype == jnp.bool_) else None
     size = rows[0] if number and rows else size
     if size is None or set(rows) != {size}:
         raise ValueError(
@@ -104,7 +116,14 @@ def randomize_and_tally(
             f"for a mask uint32[], got rows {sorted({*map(str, rows)})} and {mask.dtype}"
             f"{list(mask.shape)}."
         )
-    if number and implementation != "mosaic_gpu":
-        mask = lax.iota(jnp.uint32, size) < mask
+    if first is not None and (by_tile or isinstance(values, Drawn)):
+        raise ValueError("first must be None where values are drawn, or those of tiles.")
+    if implementation != "mosaic_gpu":
+        if isinstance(values, Drawn):
+            values = values.at(lax.iota(jnp.uint32, size))
+        if number:
+            mask = lax.iota(jnp.uint32, size) < mask
+        elif by_tile:
+            values, mask = tiles_users(values, mask)
     run = pick(IMPLEMENTATIONS, implementation)
     return run(randomizer, key, start, first, values, mask)

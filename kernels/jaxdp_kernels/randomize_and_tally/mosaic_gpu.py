@@ -3,8 +3,9 @@
 Each block of 128 threads stays on its multiprocessor and takes tile after tile of 2,048 users. A
 thread makes the words of sixteen of them in registers, makes their reports as `scalarise` says, and
 counts these in shared memory by `red.shared`, which ptxas turns into an instruction beside the
-arithmetic. So the loop reads the users' values and writes nothing to memory; at the end each block
-writes its counts, and XLA adds them up. All of it is integers: any order gives the same bits.
+arithmetic. So the loop reads the users' values, or one for all users of a tile, or makes them too,
+and writes nothing to memory; at the end each block writes its counts, and XLA adds them up. All of
+it is integers: any order gives the same bits.
 
 Where the histogram is small, shared memory holds a copy of it for each lane of a warp: no two lanes
 of a warp then meet in a bank of memory, whatever they report.
@@ -30,8 +31,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import arith, llvm, vector
 from numpy.typing import ArrayLike
 
+from .._pytree import register_dataclass
 from ..threefry_words.ref import LANES, TILE, StreamKey, threefry2x32
-from .ref import Randomizer, Tree, users_reports
+from .ref import Counted, Drawn, Randomizer, Tree, users_reports
 from .scalarise import FEW_ENTRIES, Table, Unsupported, cell, cells, on_lanes
 
 MAX_REPORTS = 2**14
@@ -76,34 +78,50 @@ def randomize_and_tally_mosaic_gpu(
       key: as there.
       start: as there.
       first: None; users begin with a tile.
-      values: a pytree of numbers, one for each user, int32, uint32 or float32.
+      values: a pytree of numbers, one for each user or tile, int32, uint32 or float32; or `Drawn`.
       mask: as there.
       interpret: `plgpu.InterpretGPUParams()` of jax 0.11 and later runs it on a CPU, for tests.
 
     Raises:
       ValueError: the kernel does not serve such users; `unserved` says why.
     """
-    if reason := unserved(randomizer, first, values):
+    by_tile = mask.ndim > 0 and mask.dtype == jnp.uint32
+    if reason := unserved(randomizer, first, values, by_tile):
         raise ValueError(
             f"implementation='mosaic_gpu' does not serve these users: {reason}; use "
             "implementation=None."
         )
     counted = randomizer.counted
     assert counted is not None
-    structure, masked = jax.tree.structure(values), mask.ndim > 0
-    kernel = _Kernel(randomizer, counted.num_reports, key.rounds, structure, masked, interpret)
+    drawn = isinstance(values, Drawn)
+    kernel = _Kernel(
+        _with_values(randomizer, values.maker) if drawn else randomizer,
+        counted.num_reports,
+        (key.rounds, *(each.rounds for each in values.keys)) if drawn else (key.rounds,),
+        jax.tree.structure(None if drawn else values),
+        mask.ndim > 0 and not by_tile,
+        by_tile,
+        values.maker.num_words if drawn else 0,
+        interpret,
+    )
     return counted.tally(kernel.counts(key, start, values, mask))
 
 
-def unserved(randomizer: Randomizer, first: jax.Array | None, values: Tree) -> str | None:
+def unserved(
+    randomizer: Randomizer, first: jax.Array | None, values: Tree, by_tile: bool = False
+) -> str | None:
     """Why the kernel does not serve some users, or None if it does.
 
     Args:
       randomizer: as in `randomize_and_tally`.
       first: as there.
       values: as there, or their shapes and dtypes.
+      by_tile: whether values are those of tiles.
     """
     name, counted = type(randomizer).__name__, randomizer.counted
+    drawn, own_words = isinstance(values, Drawn), randomizer.num_words
+    if drawn:
+        randomizer = _with_values(randomizer, values.maker)
     if counted is None:
         return f"{name} does not count its reports"
     if not 1 <= counted.num_reports <= MAX_REPORTS:
@@ -112,10 +130,11 @@ def unserved(randomizer: Randomizer, first: jax.Array | None, values: Tree) -> s
         return f"{name} has {randomizer.num_words} words, not 1 to {MAX_WORDS}"
     if first is not None:
         return "the first one does not begin a tile"
-    held = jax.tree.leaves(values)
+    held = [] if drawn else jax.tree.leaves(values)
     if any(leaf.ndim != 1 or str(leaf.dtype) not in _DTYPES for leaf in held):
         return "the value of each must be numbers of 32 bits"
-    if not held or held[0].shape[0] * randomizer.num_words >= 2**31:
+    users = values.number if drawn else max((leaf.shape[0] for leaf in held), default=2**31)
+    if users * (TILE if by_tile else 1) * own_words >= 2**31:
         return "they must have values, and fewer than 2**31 words"
     leaves = [jnp.result_type(leaf) for leaf in jax.tree.leaves(randomizer)]
     if not {str(dtype) for dtype in leaves} <= set(_DTYPES):
@@ -132,7 +151,7 @@ def unserved(randomizer: Randomizer, first: jax.Array | None, values: Tree) -> s
         ]
         return _report(randomizer, held, words, jax.tree.unflatten(structure, lanes))
 
-    structure = jax.tree.structure(values)
+    structure = jax.tree.structure(None if drawn else values)
     lanes = [jax.ShapeDtypeStruct((LANES,), leaf.dtype) for leaf in held]
     words = [jax.ShapeDtypeStruct((LANES,), jnp.uint32)] * randomizer.num_words
     leaves = jax.eval_shape(lambda: [jnp.asarray(leaf) for leaf in jax.tree.leaves(randomizer)])
@@ -141,6 +160,36 @@ def unserved(randomizer: Randomizer, first: jax.Array | None, values: Tree) -> s
     except Unsupported as error:
         return f"{name}: {error}"
     return None if found.dtype == jnp.int32 else f"a report of {name} is not an int32"
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Drawing:
+    """A randomizer of users without values, whose first words make them."""
+
+    randomizer: Any
+    maker: Any
+    draft = None
+    lazy_words = False
+
+    @property
+    def num_words(self) -> int:
+        return self.maker.num_words + self.randomizer.num_words
+
+    @property
+    def counted(self) -> Counted | None:
+        return self.randomizer.counted
+
+    def from_bits(self, words: Any, value: Tree, /) -> Tree:
+        del value
+        number = self.maker.num_words
+        value = self.maker.make([words[i] for i in range(number)])
+        return self.randomizer.from_bits(words[number:], value)
+
+
+def _with_values(randomizer: Randomizer, maker: Any) -> Any:
+    """A randomizer whose users' values a maker makes; it has no tally of its own."""
+    return _Drawing(randomizer, maker)
 
 
 def _is_table(leaf: ArrayLike) -> bool:
@@ -161,7 +210,7 @@ def _report(
       randomizer: whose structure counts.
       leaves: of it, as cells and tables.
       words: of the users, `num_words` vectors of lanes.
-      values: of the users, a pytree of vectors of lanes.
+      values: of the users, a pytree of vectors of lanes, or of numbers.
     """
     structure = jax.tree.structure(randomizer)
     every = np.empty(len(words), object)
@@ -179,9 +228,11 @@ class _Operands(NamedTuple):
     """What the kernel reads: arrays in memory, or references to them.
 
     Attributes:
-      place: uint32[5], the key's two words, the two halves of `start`, and the number of tiles.
+      place: uint32[5 + 4 s], the number of tiles, and for the randomizer's stream, then for each of
+        the values', the key's two words and the two halves of `start`.
       numbers: of the randomizer's small leaves, by dtype, each with a 0 at its end.
-      rows: the leaves of the users' values, and 1 for each user in the mask, where there is one.
+      rows: the leaves of the users' values, and 1 for each user in the mask, where there is one; or
+        the leaves of the tiles' values, and how many users of each tile count.
       tables: the randomizer's other leaves, as vectors.
     """
 
@@ -196,19 +247,23 @@ class _Kernel:
     """The kernel of one randomizer.
 
     Attributes:
-      randomizer: makes the reports.
+      randomizer: a `Randomizer`, or a `_Drawing`; makes the reports.
       num_reports: distinct ones.
-      rounds: of threefry.
+      rounds: of threefry, for the randomizer's words and for each of a value.
       structure: of a user's value.
       masked: whether a mask says who counts.
+      by_tile: whether the users of a tile have one value, and a number says how many count.
+      drawn: how many of a user's words are those of its value, each of a stream of its own.
       interpret: None to compile the kernel.
     """
 
-    randomizer: Randomizer
+    randomizer: Any
     num_reports: int
-    rounds: int
+    rounds: tuple[int, ...]
     structure: Any
     masked: bool
+    by_tile: bool
+    drawn: int
     interpret: Any
 
     @property
@@ -232,30 +287,53 @@ class _Kernel:
 
         The kernel takes tiles that count as a whole, and XLA the few users who are left.
         """
-        rows = jax.tree.leaves(values)
-        size = rows[0].shape[0]
+        drawn, randomizer = isinstance(values, Drawn), self.randomizer
+        rows: list[jax.Array] = [] if drawn else jax.tree.leaves(values)
+        size = values.number if drawn else rows[0].shape[0]
+        streams = [(key, start)]
+        if drawn:
+            streams += [(each, values.start) for each in values.keys]
+        if self.by_tile:
+            rows += [mask.astype(jnp.int32)]
+            return self._counts_of_tiles(streams, rows, jnp.uint32(size), size)
         number = jnp.uint32(size) if self.masked else jnp.minimum(mask, np.uint32(size))
         tiles = number // np.uint32(TILE)
         users = tiles * np.uint32(TILE) + lax.iota(jnp.uint32, TILE)
         last = users.astype(jnp.int32)
-        held = jax.tree.map(lambda row: row.at[last].get(mode="clip"), values)
+        if isinstance(values, Drawn):
+            held, randomizer = values.at(users), self.randomizer.randomizer
+        else:
+            held = jax.tree.map(lambda row: row.at[last].get(mode="clip"), values)
         counts = users < number
         if self.masked:
             counts &= mask.at[last].get(mode="clip")
-        reports = users_reports(self.randomizer, key, start, users, held)
+        reports = users_reports(randomizer, key, start, users, held)
         found = jax.ops.segment_sum(counts.astype(jnp.int32), reports, self.num_reports)
         if size < TILE:
             return found
         rows += [mask.astype(jnp.int32)] if self.masked else []
-        return found + self._counts_of_tiles(key, start, rows, tiles, size // TILE)
+        return found + self._counts_of_tiles(streams, rows, tiles, size // TILE)
 
     def _counts_of_tiles(
-        self, key: StreamKey, start: jax.Array, rows: list[jax.Array], tiles: jax.Array, most: int
+        self,
+        streams: list[tuple[StreamKey, jax.Array]],
+        rows: list[jax.Array],
+        tiles: jax.Array,
+        most: int,
     ) -> jax.Array:
-        """The number of each report of the users of some tiles, at most so many."""
+        """The number of each report of the users of some tiles, at most so many.
+
+        Args:
+          streams: the randomizer's, and those of the values, each with its first counter.
+          rows: as in `_Operands`.
+          tiles: uint32[], how many.
+          most: static.
+        """
         leaves = [jnp.asarray(leaf).ravel() for leaf in jax.tree.leaves(self.randomizer)]
         operands = _Operands(
-            place=jnp.concatenate([key.data[:2], start, tiles[None]]),
+            place=jnp.concatenate(
+                [tiles[None], *(x for k, at in streams for x in (k.data[:2], at))]
+            ),
             numbers={
                 dtype: jnp.concatenate(
                     [leaf for leaf in leaves if leaf.dtype == dtype and not _is_table(leaf)]
@@ -295,18 +373,33 @@ class _Kernel:
         cleared = plgpu.Layout.WG_STRIDED((self.size,), vec_size=1)
         histogram[...] = plgpu.layout_cast(jnp.zeros((self.size,), jnp.int32), cleared)
         plgpu.commit_smem()  # waits for the block's other threads
-        key, start = (given.place[0], given.place[1]), (given.place[2], given.place[3])
-        tiles = given.place[4].astype(jnp.int32)
+        tiles = given.place[0].astype(jnp.int32)
+        own = self.randomizer.num_words - self.drawn
+        sizes = [own] + [1] * self.drawn
+        parts = [[given.place[4 * i + j] for j in range(1, 5)] for i in range(len(sizes))]
         leaves = self._leaves(given)
         lane = plgpu.broadcasted_iota(jnp.int32, (LANES,), 0, layout=_LANE)
         last_bin = self.bins - 1
 
         def step(turn: jax.Array, carry: int) -> int:
             tile = block + turn * np.int32(blocks)
-            for half, words in enumerate(self._words(key, start, tile, lane)):
-                at = pl.ds(tile * np.int32(TILE) + np.int32(half * LANES), LANES)
-                loaded = [_load(row, at) for row in given.rows]
-                counts = loaded.pop() != np.int32(0) if self.masked else None
+            made = [
+                self._words((k0, k1), (high, low), tile, lane, size, rounds)
+                for (k0, k1, high, low), size, rounds in zip(parts, sizes, self.rounds, strict=True)
+            ]
+            for half in (0, 1):
+                # The words of values come first.
+                words = [word for halves in (*made[1:], made[0]) for word in halves[half]]
+                place = np.int32(half * LANES)
+                counts = None
+                if self.by_tile:
+                    loaded = [row[tile] for row in given.rows]
+                    counts = lane + place < loaded.pop()
+                else:
+                    at = pl.ds(tile * np.int32(TILE) + place, LANES)
+                    loaded = [_load(row, at) for row in given.rows]
+                    if self.masked:
+                        counts = loaded.pop() != np.int32(0)
                 values = jax.tree.unflatten(self.structure, loaded)
                 report = _report(self.randomizer, leaves, words, values)
                 if counts is not None:
@@ -340,8 +433,9 @@ class _Kernel:
             found.append(held)
         return found
 
+    @staticmethod
     def _words(
-        self, key: Pair, start: Pair, tile: jax.Array, lane: jax.Array
+        key: Pair, start: Pair, tile: jax.Array, lane: jax.Array, num_words: int, rounds: int
     ) -> tuple[list[jax.Array], list[jax.Array]]:
         """The words of a tile's users: for each half of them, and each word, a vector of lanes.
 
@@ -349,12 +443,12 @@ class _Kernel:
         the counter, and the upper half is that of all lanes.
         """
         halves: tuple[list[jax.Array], list[jax.Array]] = ([], [])
-        for number in range(self.randomizer.num_words):
-            row = tile.astype(jnp.uint32) * np.uint32(self.randomizer.num_words) + np.uint32(number)
+        for number in range(num_words):
+            row = tile.astype(jnp.uint32) * np.uint32(num_words) + np.uint32(number)
             offset = row * np.uint32(LANES)
             low = start[1] + offset
             high = start[0] + (low < offset).astype(jnp.uint32)
-            block = threefry2x32(key, (high, low + lane.astype(jnp.uint32)), self.rounds)
+            block = threefry2x32(key, (high, low + lane.astype(jnp.uint32)), rounds)
             for half, word in zip(halves, block, strict=True):
                 half.append(word)
         return halves

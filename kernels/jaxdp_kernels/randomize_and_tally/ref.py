@@ -1,7 +1,7 @@
 """The definition of `randomize_and_tally`, in plain JAX: each user's words, report, tally."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -9,7 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..threefry_words.ref import StreamKey, UserWords, user_axes, users_words
+from .._pytree import register_dataclass
+from ..threefry_words.ref import (
+    TILE,
+    StreamKey,
+    UserWords,
+    first_words,
+    user_axes,
+    users_words,
+)
 
 Tree = Any
 """A pytree of arrays: of users' values, of their reports, of the sums of reports."""
@@ -86,6 +94,77 @@ class Randomizer(Protocol):
     def merge(self, first: Tree, second: Tree, /) -> Tree:
         """The tally of the users of two tallies."""
         ...
+
+
+class Maker(Protocol):
+    """Makes a user's value from words alone: a pytree."""
+
+    @property
+    def num_words(self) -> int:
+        """Words of a value, static."""
+        ...
+
+    def make(self, words: Sequence[jax.Array], /) -> Tree:
+        """One user's value, from its words, each uint32[]."""
+        ...
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Drawn:
+    """Values of consecutive users that are made of words, in place of an array of them.
+
+    Attributes:
+      maker: a `Maker`.
+      keys: for each word of a value, the stream in which it is a user's only one.
+      start: uint32[2], the counter there of the first block of the tile of the first user, who
+        begins it.
+      number: how many users, static.
+    """
+
+    maker: Any
+    keys: tuple[StreamKey, ...]
+    start: jax.Array
+    number: int = dataclasses.field(metadata={"static": True})
+
+    def at(self, users: jax.Array) -> Tree:
+        """The values of users, uint32[n], counted from the first one."""
+        words = [first_words(users_words(key, self.start, users, 1), 1)[0] for key in self.keys]
+        return jax.vmap(self.maker.make)(words)
+
+
+def count_reports(reports: jax.Array, mask: jax.Array, num_reports: int) -> jax.Array:
+    """How often each of some reports occurs, int32[num_reports].
+
+    Args:
+      reports: int[n], in [0, num_reports); fewer than 2**31.
+      mask: bool[n], which of them count.
+      num_reports: static.
+    """
+    if num_reports == 2:  # one comparison is faster than a scatter
+        ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
+        return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
+    return jax.ops.segment_sum(mask.astype(jnp.int32), reports, num_reports)
+
+
+def tiles_users(values: Tree, numbers: jax.Array) -> tuple[Tree, jax.Array]:
+    """The values of users and who of them counts, from those of tiles.
+
+    Args:
+      values: a pytree of arrays [tiles, ...], the value of all users of a tile.
+      numbers: uint32[tiles], how many of a tile's first users count.
+
+    Returns:
+      A pytree of arrays [tiles * 2048, ...], and bool[tiles * 2048].
+    """
+    users = numbers.shape[0] * TILE
+
+    def spread(leaf: jax.Array) -> jax.Array:
+        rows = jnp.broadcast_to(leaf[:, None], (leaf.shape[0], TILE, *leaf.shape[1:]))
+        return rows.reshape(users, *leaf.shape[1:])
+
+    lane = lax.broadcasted_iota(jnp.uint32, (numbers.shape[0], TILE), 1)
+    return jax.tree.map(spread, values), (lane < numbers[:, None]).reshape(users)
 
 
 def randomize_and_tally_ref(
