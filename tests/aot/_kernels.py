@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxdp_kernels.randomize_and_tally import Drawn
 from jaxdp_kernels.randomize_and_tally.mosaic_gpu import randomize_and_tally_mosaic_gpu
 from jaxdp_kernels.threefry_words import TILE, StreamKey
 
@@ -103,19 +104,29 @@ def _dumped() -> Iterator[pathlib.Path]:
 
 
 def compiled(
-    randomizer: Any, masked: bool = False, add: Callable[..., Any] | None = None
+    randomizer: Any,
+    masked: bool = False,
+    by_tile: bool = False,
+    maker: Any = None,
+    add: Callable[..., Any] | None = None,
 ) -> Kernel:
     """The kernel of a randomizer, compiled for an H200.
 
     Args:
       randomizer: the params.
       masked: whether a mask says who counts, rather than a number.
+      by_tile: whether values are those of tiles, with a number of users for each.
+      maker: what makes values from words, in place of an array of them.
       add: does more with the tally; for planted faults.
     """
     key = jax.eval_shape(lambda: StreamKey.of(jax.random.key(0)))
-    start, users = jax.ShapeDtypeStruct((2,), jnp.uint32), (NUM_USERS,)
-    values = jax.tree.map(lambda x: jax.ShapeDtypeStruct(users, x.dtype), randomizer.value)
-    mask = jax.ShapeDtypeStruct(users if masked else (), jnp.bool_ if masked else jnp.uint32)
+    start = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    rows = (NUM_USERS // TILE if by_tile else NUM_USERS,)
+    values = jax.tree.map(lambda x: jax.ShapeDtypeStruct(rows, x.dtype), randomizer.value)
+    if maker is not None:
+        values = Drawn(maker, (key,) * maker.num_words, start, NUM_USERS)
+    some, dtype = rows if masked or by_tile else (), jnp.bool_ if masked else jnp.uint32
+    mask = jax.ShapeDtypeStruct(some, dtype)
 
     @jax.jit
     def tally(randomizer, key, start, values, mask):
