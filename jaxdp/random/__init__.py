@@ -15,6 +15,7 @@ from ._multinomial import multinomial as multinomial
 from ._noise import NormalNoise as NormalNoise
 from ._normal import standard_normal as standard_normal
 from ._permutation import permute as permute
+from ._tally import count_bits as count_bits
 from ._tally import everyone as everyone
 from ._tally import histogram as histogram
 from ._tally import sum_integers as sum_integers

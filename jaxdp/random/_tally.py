@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Shaped
+from jaxtyping import Array, Bool, Int, Shaped, UInt32
 
 from jaxdp_kernels.randomize_and_tally import count_reports
 
@@ -87,6 +87,61 @@ def _row_sums(terms: jax.Array, row: int, axis: int) -> jax.Array:
     shape[axis : axis + 1 or None] = [rows, row]
     within = -1 if axis == -1 else 1
     return jnp.sum(jnp.pad(terms, padding).reshape(shape), axis=within, dtype=jnp.int32)
+
+
+def count_bits(
+    packed: UInt32[Array, "n w"], num_bits: int, mask: Bool[Array, " n"] | None = None
+) -> Count:
+    """How many users have each bit, of bits that are packed into words.
+
+    Sixteen users are added as binary digits in parallel, 32 sums of a word at a time, and then in
+    bytes: a tenth of the time of a sum over each bit.
+
+    Args:
+      packed: bit `v % 32` of word `v // 32` is bit v; fewer than 2**31 users.
+      num_bits: at most 32 w, static.
+      mask: which users count; None for all.
+
+    Returns:
+      Count[num_bits].
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> count_bits(jnp.array([[0b101], [0b110]], jnp.uint32), 3).numpy().tolist()
+      [1, 1, 2]
+    """
+    kept = jnp.where(everyone(packed, mask)[:, None], packed, np.uint32(0)).T
+    width, users = kept.shape
+    rows = 8 if users >= 128 else 1  # up to 128 users are added in a byte
+    kept = jnp.pad(kept, ((0, 0), (0, -users % (16 * rows)))).reshape(width, 16, -1)
+    digits = jnp.stack([*_binary_sum([kept[:, user] for user in range(15)]), kept[:, 15]])
+    digits = digits.reshape(5, width, rows, -1)
+    byte = np.uint32(0x01010101)
+
+    def in_bytes(bit: int) -> jax.Array:
+        """The sums of every eighth bit, from this one on, four in a word."""
+        one, two, four, eight, other = (digits >> np.uint32(bit)) & byte
+        each = one + (two << np.uint32(1)) + (four << np.uint32(2)) + (eight << np.uint32(3))
+        return jnp.sum(each + other, axis=1, dtype=jnp.uint32)
+
+    sums = jnp.stack([in_bytes(bit) for bit in range(8)])
+    shifts = np.arange(0, 32, 8, dtype=np.uint32).reshape(4, 1, 1, 1)
+    sums = jnp.sum((sums[None] >> shifts) & np.uint32(0xFF), axis=-1, dtype=jnp.uint32)
+    return Count.of(jnp.transpose(sums, (2, 0, 1)).ravel()[:num_bits])
+
+
+def _binary_sum(words: list[jax.Array]) -> list[jax.Array]:
+    """The binary digits of how many of 2**m - 1 words have each bit, the lowest digit first."""
+    digits = []
+    while words:
+        carries = []
+        while len(words) > 1:
+            a, b, c, *words = words
+            carries.append((a & b) | (c & (a ^ b)))
+            words = [a ^ b ^ c, *words]
+        digits.append(words[0])
+        words = carries
+    return digits
 
 
 def sum_squares(

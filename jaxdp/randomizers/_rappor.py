@@ -11,14 +11,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8, UInt32
+from jax import lax
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import By, Epsilon, Integer, Real
-from .._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._contract import Kernels, Round, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial, everyone, multinomial
+from ..random import Count, binomial, count_bits, everyone, multinomial
+from ._bit_planes import NoisyBits, num_lanes, num_packed
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits, values_of
 from ._support import LinearOracle
@@ -30,6 +32,7 @@ MAX_COHORTS = 2**8
 MAX_WORDS = 2**16
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
 _MAX_CONDITION = 1e6
+_FEW_COHORTS = 16  # whose bits are counted a cohort after the other
 
 
 class _Thresholds(NamedTuple):
@@ -59,8 +62,10 @@ class Rappor(LinearOracle):
     probability f / 2. Then, in each of R rounds, the user sends 1 with probability q for a bit that
     is permanently 1, and with probability p for a 0 (*instantaneous* response).
 
-    Words decide as in `UnaryEncoding`. The builder takes the smallest f / 2, a multiple of 2**-32,
-    with `((1 - f/2) / (f/2))**(2 h) <= e**epsilon`; p and q are rounded to multiples of 2**-32.
+    Numbers of 32 bits decide as in `UnaryEncoding`, and their digits lie across words as there. A
+    report is packed into words: the cohort, and the bits of each round. The builder takes the
+    smallest f / 2, a multiple of 2**-32, with `((1 - f/2) / (f/2))**(2 h) <= e**epsilon`; p and q
+    are rounded to multiples of 2**-32.
 
     The analyst counts the ones of each bit in each cohort, over all rounds. Unbiased estimates of
     the number of users who set a bit follow, and from these the users of each candidate value by
@@ -91,7 +96,8 @@ class Rappor(LinearOracle):
       num_bits: B, bits of a filter, at least 2 h.
       num_hashes: h, bits that a value sets; 1 to 8.
       num_cohorts: C, a power of two up to 256.
-      num_rounds: R, reports of each user. A user takes `1 + (1 + R) B` words, at most 2**16.
+      num_rounds: R, reports of each user. A user takes `1 + (1 + R) L` words, at most 2**16,
+        L being B rounded up to a power of two, and above 32 to a multiple of 32.
       p: probability to send 1 for a permanent 0, in [0, q).
       q: probability to send 1 for a permanent 1, in (p, 1].
       seed: picks the public hash functions, >= 0.
@@ -124,7 +130,7 @@ class Rappor(LinearOracle):
     def validate(self) -> None:
         """Raises ValueError where words cannot realise the law, or filters tell too little."""
         check_int("num_bits", self.num_bits, low=2 * self.num_hashes, high=MAX_BITS)
-        num_words = 1 + (1 + self.num_rounds) * self.num_bits
+        num_words = 1 + (1 + self.num_rounds) * num_lanes(self.num_bits)
         if num_words > MAX_WORDS:
             raise ValueError(
                 f"num_rounds = {self.num_rounds} with num_bits = {self.num_bits} takes {num_words} "
@@ -225,17 +231,27 @@ class Rappor(LinearOracle):
         return log_upper((ones[1] / ones[0] * zeros[0] / zeros[1]) ** self.num_hashes)
 
     def reports(self) -> np.ndarray | None:
-        """The report of each column of `channel`: uint8[m, 1 + R B], cohorts slowest.
+        """The report of each column of `channel`: uint32[m, 1 + R ceil(B / 32)], cohorts slowest.
 
-        None where there are more than 2**16.
+        The bits of the rounds run from all zeros to all ones, the first one slowest. None where
+        there are more than 2**16 reports.
         """
-        length = self.num_rounds * self.num_bits
-        number = self.num_cohorts * 2**length
-        if number > _MAX_REPORTS:
+        bits = self._listed_bits()
+        if bits is None:
             return None
-        cohorts = range(self.num_cohorts)
-        bits = itertools.product((0, 1), repeat=length)
-        return np.array([(c, *b) for c, b in itertools.product(cohorts, bits)], np.uint8)
+        # So few reports have at most 16 bits in a round: one word.
+        sent = (bits << np.arange(self.num_bits, dtype=np.uint32)).sum(axis=-1, dtype=np.uint32)
+        cohorts = np.repeat(np.arange(self.num_cohorts, dtype=np.uint32), len(sent))
+        return np.column_stack([cohorts, np.tile(sent, (self.num_cohorts, 1))])
+
+    def _listed_bits(self) -> np.ndarray | None:
+        """What may be sent in a cohort, uint32[m, R, B] of bits; None where that is too much."""
+        length = self.num_rounds * self.num_bits
+        if self.num_cohorts * 2**length > _MAX_REPORTS:
+            return None
+        number = np.arange(2**length, dtype=np.uint32)[:, None]
+        bits = (number >> np.arange(length, dtype=np.uint32)[::-1]) & 1
+        return bits.reshape(-1, self.num_rounds, self.num_bits)
 
     def channel(
         self, word_bits: int = 32, inputs: ArrayLike | None = None
@@ -246,10 +262,10 @@ class Rappor(LinearOracle):
           word_bits: bits of a word.
           inputs: int[m], the values of the rows; None for all.
         """
-        reports, rounds = self.reports(), self.num_rounds
-        if reports is None:
+        bits, rounds = self._listed_bits(), self.num_rounds
+        if bits is None:
             return None
-        ones = reports[:, 1:].reshape(-1, rounds, self.num_bits).sum(axis=1).tolist()
+        ones = bits.sum(axis=1).tolist()
         law = [
             [self._pattern(bit, rounds, m, word_bits) for m in range(rounds + 1)] for bit in (0, 1)
         ]
@@ -258,7 +274,7 @@ class Rappor(LinearOracle):
         return [
             [
                 share * math.prod(law[b][m] for b, m in zip(filters[c][x], column, strict=True))
-                for c, column in zip(reports[:, 0].tolist(), ones, strict=True)
+                for c, column in itertools.product(range(self.num_cohorts), ones)
             ]
             for x in values_of(inputs, self.num_values)
         ]
@@ -433,14 +449,35 @@ class RapporParams(Round[dict[str, Count]]):
         return self.positions.shape[-2]
 
     @property
-    def num_words(self) -> int:
-        """One word for the cohort, one for each permanent bit and one for each reported bit."""
-        return 1 + (1 + self.num_rounds) * self.num_bits
+    def _bits(self) -> NoisyBits:
+        flip, p, q = jnp.asarray(self.thresholds)
+        keep = np.uint32(2**self.word_bits % 2**32) - flip  # modulo 2**32
+        return NoisyBits(
+            jnp.stack([flip, keep, p, q]).reshape(2, 2),
+            self._user,
+            self.num_bits,
+            num_first=1,
+            num_rounds=self.num_rounds,
+            word_bits=self.word_bits,
+        )
+
+    def _user(
+        self, words: UInt32[Array, "1"], value: Int32[Array, ""]
+    ) -> tuple[UInt32[Array, "1"], Int32[Array, " h"]]:
+        """The cohort, and which bits its filter has of the value."""
+        value = jnp.clip(value.astype(jnp.int32), 0, self.positions.shape[-2] - 1)
+        cohort = words & np.uint32(self._num_cohorts - 1)
+        return cohort, jnp.asarray(self.positions)[cohort[0].astype(jnp.int32), value]
 
     @property
-    def lazy_words(self) -> bool:
-        """True: a tally adds rows of bits to their cohorts', so each user's words lie together."""
-        return True
+    def num_words(self) -> int:
+        """One word for the cohort, and those of the permanent and of all reported bits."""
+        return self._bits.num_words
+
+    @property
+    def kernels(self) -> Kernels[dict[str, Count]]:
+        """Those of bits that are flipped."""
+        return self._bits.kernels
 
     @property
     def _num_cohorts(self) -> int:
@@ -455,32 +492,34 @@ class RapporParams(Round[dict[str, Count]]):
         """
         return TallyLaw(self._draw, self._cost)
 
-    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt8[Array, " length"]:
-        """One user's report: its cohort, then the bits of each round; 1 + R B numbers.
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt32[Array, " length"]:
+        """One user's report: its cohort, then the bits of each round in ceil(B / 32) words.
 
         A value outside the domain is clamped into it.
         """
-        b = self.num_bits
-        value = jnp.clip(value.astype(jnp.int32), 0, self.positions.shape[-2] - 1)
-        cohort = words[0] & np.uint32(self._num_cohorts - 1)
-        ones = jnp.asarray(self.positions)[cohort.astype(jnp.int32), value]
-        bits = jnp.any(ones[:, None] == jnp.arange(b, dtype=jnp.int32)[None], axis=0)
-        permanent = bits ^ (words[1 : 1 + b] < self.thresholds[0])
-        threshold = jnp.where(permanent, self.thresholds[2], self.thresholds[1])
-        sent = words[1 + b : self.num_words].reshape(self.num_rounds, b) < threshold[None]
-        return jnp.concatenate([cohort[None].astype(jnp.uint8), sent.astype(jnp.uint8).ravel()])
+        return self._bits.report(words, value)
 
     def tally(
-        self, reports: UInt8[Array, "n length"], mask: Bool[Array, " n"] | None = None, /
+        self, reports: UInt32[Array, "n length"], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Count]:
         """{"ones": Count[C, B], each bit over all rounds, "users": Count[C]}, by cohort."""
-        counted = everyone(reports, mask)
-        ones = reports[:, 1:].reshape(-1, self.num_rounds, self.num_bits)
-        ones = jnp.where(counted[:, None], jnp.sum(ones, axis=1, dtype=jnp.int32), 0)
-        both = jnp.concatenate([ones, counted[:, None].astype(jnp.int32)], axis=1)
-        cohort = reports[:, 0].astype(jnp.int32)
-        sums = jax.ops.segment_sum(both, cohort, self._num_cohorts)
-        return {"ones": Count.of(sums[:, :-1]), "users": Count.of(sums[:, -1])}
+        counted, cohort = everyone(reports, mask), reports[:, 0].astype(jnp.int32)
+        users = jax.ops.segment_sum(counted.astype(jnp.int32), cohort, self._num_cohorts)
+        sent, width = reports[:, 1:], 32 * num_packed(self.num_bits)
+        if self._num_cohorts <= _FEW_COHORTS:
+
+            def count(number: jax.Array) -> Count:
+                return count_bits(sent, width * self.num_rounds, counted & (cohort == number))
+
+            ones = lax.map(count, jnp.arange(self._num_cohorts, dtype=jnp.int32))
+            ones = ones.reshape(-1, self.num_rounds, width).sum(1)[:, : self.num_bits]
+            return {"ones": ones, "users": Count.of(users)}
+        bits = sent.reshape(-1, self.num_rounds, width // 32, 1)
+        bits = (bits >> np.arange(32, dtype=np.uint32).reshape(1, 1, 1, 32)) & np.uint32(1)
+        bits = jnp.sum(bits, axis=1, dtype=jnp.uint32).reshape(-1, width)[:, : self.num_bits]
+        bits = jnp.where(counted[:, None], bits, np.uint32(0)).astype(jnp.int32)
+        ones = jax.ops.segment_sum(bits, cohort, self._num_cohorts)
+        return {"ones": Count.of(ones), "users": Count.of(users)}
 
     def _chances(self) -> Float[Array, "3"]:
         """The realised f / 2, p and q as float64; only inside an x64 block."""

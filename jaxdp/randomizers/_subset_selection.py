@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int32, UInt32
+from jaxtyping import Array, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._bits import mul_32x32
@@ -17,11 +17,11 @@ from .._checks import Epsilon, Integer, Optional
 from .._contract import Draft, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial, everyone, multinomial, multivariate_hypergeometric
+from ..random import Count, binomial, multinomial, multivariate_hypergeometric
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits, values_of
-from ._support import SupportOracle, SupportRound, symmetric_noise
+from ._support import SetRound, SupportOracle, symmetric_noise
 
 MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
@@ -273,7 +273,7 @@ def _remainder(
 
 
 @params
-class SubsetSelectionParams(SupportRound):
+class SubsetSelectionParams(SetRound):
     """The params of `SubsetSelection`: a pytree.
 
     Attributes:
@@ -348,9 +348,11 @@ class SubsetSelectionParams(SupportRound):
             # A comparison with each lane: on CPU a scatter takes several times as long.
             return chosen | jnp.where(has(value), _bit(value)[None], np.uint32(0))
 
-        def add(state: tuple[jax.Array, jax.Array], each: tuple[jax.Array, ...]):
-            # Floyd: a pick that is in the set already is replaced by the last label allowed.
-            chosen, nonempty = state
+        def add(state: tuple[jax.Array, ...], each: tuple[jax.Array, ...]):
+            # Floyd: a pick that is in the set already is replaced by the last label allowed. The
+            # bit of a pick is set in the next step, when the pick is in memory: in the same one XLA
+            # on CPU would make the pick anew for each lane.
+            chosen, before, nonempty = state
             word, modulus, inverse, limit = each
             pick = other(_remainder(word, modulus, inverse))
             if lanes.size <= _FEW_LANES:
@@ -358,9 +360,9 @@ class SubsetSelectionParams(SupportRound):
             else:
                 at = pick[None] >> 5
                 lane = jnp.take_along_axis(chosen, at, axis=0, mode="promise_in_bounds")[0]
-            taken = (lane & _bit(pick)) != 0
+            taken = ((lane & _bit(pick)) != 0) | (pick == before)
             pick = jnp.where(taken, other(modulus - np.uint32(1)), pick)
-            return (with_bit(chosen, pick), nonempty & (word <= limit)), None
+            return (with_bit(chosen, before), pick, nonempty & (word <= limit)), None
 
         holds_value = words[0] < self.threshold
         first = (words[0] - self.threshold) % np.uint32(k - d)
@@ -369,28 +371,11 @@ class SubsetSelectionParams(SupportRound):
         space = 2**self.word_bits
         inverses = (2**32 // moduli.astype(np.int64)).astype(np.uint32)
         limits = (space - space % moduli.astype(np.int64) - 1).astype(np.uint32)
-        state = (
-            with_bit(jnp.zeros((lanes.size, 1), jnp.uint32), start),
-            jnp.ones(values.shape, bool),
-        )
+        chosen = jnp.zeros((lanes.size, *values.shape), jnp.uint32)
         rows = words[1:d], jnp.asarray(moduli), jnp.asarray(inverses), jnp.asarray(limits)
-        (chosen, nonempty), _ = lax.scan(add, state, rows)
-        return jnp.where(nonempty, chosen, np.uint32(0))
-
-    def tally(
-        self, reports: UInt32[Array, "n lanes"], mask: Bool[Array, " n"] | None = None, /
-    ) -> dict[str, Count]:
-        """{"support": Count[k], the sets that hold each value, "users": Count[]}."""
-        counted = everyone(reports, mask)
-        sets = jnp.where(counted[:, None], reports, np.uint32(0))
-
-        def count(bit):
-            return jnp.sum((sets >> bit) & np.uint32(1), axis=0, dtype=jnp.uint32)
-
-        bits = jnp.arange(min(32, self.num_values), dtype=jnp.uint32)
-        support = lax.map(count, bits).T.reshape(-1)[: self.num_values]
-        users = jnp.sum(counted, dtype=jnp.int32)
-        return {"support": Count.of(support), "users": Count.of(users)}
+        state, _ = lax.scan(add, (chosen, start, jnp.ones(values.shape, bool)), rows)
+        chosen, last, nonempty = state
+        return jnp.where(nonempty, with_bit(chosen, last), np.uint32(0))
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, UInt32
 from numpy.typing import ArrayLike
 
 from .._contract import Round, Tree
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count
+from ..random import Count, count_bits, everyone
 from ._count_noise import CountNoise, DenseNoise, SymmetricNoise, TableNoise
 from ._params import BinRound, DrawnCountsRound
 from ._randomizer import BinRandomizer, check_bins, check_law
@@ -249,6 +250,23 @@ class SupportRound(BinRound[dict[str, Count]]):
         p, q = self.probabilities()
         support, users = outcome["support"].f64(), outcome["users"].f64()
         return (support - users[..., None] * q) / (p - q)
+
+
+class SetRound(SupportRound):
+    """Base of the params of a `SupportOracle` whose reports are sets of values, packed into words.
+
+    A value v is in a set where bit `v % 32` of entry `v // 32` is 1.
+    """
+
+    def tally(
+        self, reports: UInt32[Array, "n W"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"support": Count[k], the sets that hold each value, "users": Count[]}."""
+        users = jnp.sum(everyone(reports, mask), dtype=jnp.int32)
+        return {
+            "support": count_bits(reports, self.num_values, mask),
+            "users": Count.of(users),
+        }
 
 
 def table_noise(params: DrawnCountsRound, num_values: int) -> TableNoise:

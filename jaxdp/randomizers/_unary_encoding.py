@@ -7,17 +7,18 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, UInt32
+from jaxtyping import Array, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer
-from .._contract import TallyLaw, Tree, Words, field, params, spec, static
+from .._contract import Kernels, TallyLaw, Tree, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial, everyone, sum_integers
+from ..random import Count, binomial
+from ._bit_planes import NoisyBits
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits, values_of
-from ._support import SupportOracle, SupportRound, symmetric_noise
+from ._support import SetRound, SupportOracle, symmetric_noise
 
 MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
@@ -31,8 +32,12 @@ class UnaryEncoding(SupportOracle):
     "optimal" (OUE) has `p = 1/2` and `q = 1 / (e**epsilon + 1)`; "symmetric" (basic RAPPOR) has
     `p = 1 - q` and `q = 1 / (e**(epsilon/2) + 1)`.
 
-    One word decides a bit: it is 1 where the word is below a threshold. The builder rounds q up to
-    the next multiple of 2**-32, then p is exactly 1/2 or 1 - q.
+    A random number of 32 bits decides a bit of the report: it is 1 where the number is below a
+    threshold. The builder rounds q up to the next multiple of 2**-32, then p is exactly 1/2 or
+    1 - q. A user takes as many words as there are values, rounded up to a power of two, and above
+    32 to a multiple of 32. The digits of the numbers lie across them, the most significant ones
+    first: a CPU compares 32 numbers at a time, and makes other words than the first only for the
+    few numbers whose first 12 bits are those of their threshold.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly: the likelihood ratio of two values is at most
@@ -53,7 +58,7 @@ class UnaryEncoding(SupportOracle):
       ===================================  ======================================================
 
     Args:
-      num_values: k, the size of the domain {0, .., k-1}; 2 to 2**20. A user takes k words.
+      num_values: k, the size of the domain {0, .., k-1}; 2 to 2**20.
       epsilon: privacy parameter, > 0.
       kind: "optimal" or "symmetric".
 
@@ -112,14 +117,13 @@ class UnaryEncoding(SupportOracle):
         return Fraction(own, 2**word_bits), Fraction(other, 2**word_bits)
 
     def reports(self) -> np.ndarray | None:
-        """The report of each column of `channel`, bool[2**k, k]: bit v of column j is that of j.
+        """The report of each column of `channel`, uint32[2**k, 1]: that of column j is j.
 
         None for k > 16, where there are too many to list.
         """
         if 2**self.num_values > _MAX_REPORTS:
             return None
-        columns = np.arange(2**self.num_values)[:, None]
-        return (columns >> np.arange(self.num_values)) & 1 == 1
+        return np.arange(2**self.num_values, dtype=np.uint32)[:, None]
 
     def joint_support(self) -> tuple[Fraction, Fraction]:
         """(p q, q q): the bits of a report are independent."""
@@ -140,12 +144,13 @@ class UnaryEncoding(SupportOracle):
             return None
         p, q = self.probabilities(word_bits)
         k = self.num_values
+        bits = (reports >> np.arange(k, dtype=np.uint32)) & 1
         others = [q**ones * (1 - q) ** (k - 1 - ones) for ones in range(k)]
-        ones = reports.sum(axis=1).tolist()
+        ones = bits.sum(axis=1).tolist()
         return [
             [
                 p * others[m - 1] if bit else (1 - p) * others[m]
-                for m, bit in zip(ones, reports[:, x].tolist(), strict=True)
+                for m, bit in zip(ones, bits[:, x].tolist(), strict=True)
             ]
             for x in values_of(inputs, k)
         ]
@@ -165,7 +170,7 @@ class UnaryEncoding(SupportOracle):
 
 
 @params
-class UnaryEncodingParams(SupportRound):
+class UnaryEncodingParams(SetRound):
     """The params of `UnaryEncoding`: a pytree.
 
     Attributes:
@@ -179,27 +184,39 @@ class UnaryEncodingParams(SupportRound):
     word_bits: int = static(default=32)
 
     @property
+    def _bits(self) -> NoisyBits:
+        own, other = jnp.asarray(self.thresholds)
+        return NoisyBits(
+            jnp.stack([other, own])[None], self._user, self.num_values, word_bits=self.word_bits
+        )
+
+    def _user(
+        self, words: UInt32[Array, "0"], value: Int32[Array, ""]
+    ) -> tuple[UInt32[Array, "0"], Int32[Array, "1"]]:
+        """Nothing but the bits, of which that of the value is 1."""
+        return words, jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)[None]
+
+    @property
     def num_words(self) -> int:
-        """One word for each value."""
-        return self.num_values
+        """One word for each value, of as many as there are lanes."""
+        return self._bits.num_words
+
+    @property
+    def kernels(self) -> Kernels[dict[str, Count]]:
+        """Those of bits that are flipped."""
+        return self._bits.kernels
 
     def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, q) as float64, exact; only inside an x64 block."""
         p, q = jnp.asarray(self.thresholds).astype(jnp.float64) / 2.0**self.word_bits
         return p, q
 
-    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Bool[Array, " k"]:
-        """One user's report; a value outside the domain is clamped into it."""
-        value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
-        same = jnp.arange(self.num_values, dtype=jnp.int32) == value
-        return words[0 : self.num_values] < jnp.where(same, self.thresholds[0], self.thresholds[1])
+    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt32[Array, " W"]:
+        """One user's report: bit v is bit `v % 32` of entry `v // 32`.
 
-    def tally(
-        self, reports: Bool[Array, "n k"], mask: Bool[Array, " n"] | None = None, /
-    ) -> dict[str, Count]:
-        """{"support": Count[k], the ones of each bit, "users": Count[]}."""
-        users = jnp.sum(everyone(reports, mask), dtype=jnp.int32)
-        return {"support": sum_integers(reports, 1, mask), "users": Count.of(users)}
+        A value outside the domain is clamped into it.
+        """
+        return self._bits.report(words, value)
 
     @property
     def law(self) -> TallyLaw[dict[str, Count]]:

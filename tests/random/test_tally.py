@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdp.random import sum_integers, sum_squares
+from jaxdp.random import count_bits, sum_integers, sum_squares
 
 # One row of 32 bits, few long ones, many short ones, and both halves of every integer.
 BOUNDS = [7, 2**20, 2**25 - 1, 2**29]
@@ -33,3 +33,15 @@ def test_squares_are_exact(bound, rng):
     expected = np.square(numbers[mask].astype(np.int64)).sum(axis=0)  # below 2**63
     found = jax.jit(lambda x, m: sum_squares(x, bound, m))(numbers, mask)
     np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize(("users", "num_bits"), [(1, 3), (15, 32), (129, 33), (5000, 70)])
+def test_bits_are_counted(users, num_bits, rng):
+    """All users with the first bit: no sum of some of them wraps."""
+    packed = rng.integers(0, 2**32, (users, -(-num_bits // 32)), dtype=np.uint32) | np.uint32(1)
+    mask = rng.random(users) < 0.7
+    bits = np.unpackbits(packed.view(np.uint8), axis=1, bitorder="little")[:, :num_bits]
+    for kept in (None, mask):
+        expected = bits[slice(None) if kept is None else kept].sum(axis=0)
+        found = jax.jit(count_bits, static_argnums=1)(packed, num_bits, kept)
+        np.testing.assert_array_equal(found.numpy(), expected)

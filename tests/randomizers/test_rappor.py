@@ -45,11 +45,12 @@ def test_every_word_of_a_small_twin(rounds):
     number = np.arange(8**params.num_words, dtype=np.uint32)[:, None]
     words = number >> 3 * np.arange(params.num_words, dtype=np.uint32) & 7
     send = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
-    place = 2 ** np.arange(2 * rounds, -1, -1)  # a report as the index of its column
-    assert (spec.reports() @ place).tolist() == list(range(len(spec.reports())))
+    place = 4 ** np.arange(rounds, -1, -1)  # distinct numbers of reports: 2 bits an entry
+    listed = spec.reports() @ place
+    assert len(set(listed.tolist())) == len(listed) == 2 * 4**rounds
     for value, row in enumerate(spec.channel(3)):
-        columns = np.asarray(send(jnp.asarray(words), jnp.int32(value))) @ place
-        seen = np.bincount(columns, minlength=len(row)).tolist()
+        sent = np.asarray(send(jnp.asarray(words), jnp.int32(value))) @ place
+        seen = np.bincount(sent, minlength=2 * 4**rounds)[listed].tolist()
         assert [Fraction(n, len(words)) for n in seen] == row
 
 
@@ -119,17 +120,19 @@ def test_decoder_is_unbiased_of_the_predicted_covariance(rounds):
         assert np.all(spec.variance(one) <= spec.worst_case_variance(1))
 
 
-def test_rounds_are_sums_and_masked_users_do_not_count(rng):
-    spec = Rappor(3, 2.0, num_bits=4, num_hashes=1, num_cohorts=2, num_rounds=3)
-    reports = rng.integers(0, 2, size=(100, 13)).astype(np.uint8)
-    mask = rng.random(100) < 0.5
+@pytest.mark.parametrize("cohorts", [2, 32])
+def test_rounds_are_sums_and_masked_users_do_not_count(cohorts, rng):
+    spec = Rappor(3, 2.0, num_bits=36, num_hashes=1, num_cohorts=cohorts, num_rounds=3)
+    bits = rng.integers(0, 2, size=(200, 3, 36)).astype(np.uint8)
+    packed = np.packbits(np.pad(bits, ((0, 0), (0, 0), (0, 28))), axis=-1, bitorder="little")
+    cohort = rng.integers(0, cohorts, size=(200, 1)).astype(np.uint32)
+    reports = np.concatenate([cohort, packed.view(np.uint32).reshape(200, 6)], axis=1)
+    mask = rng.random(200) < 0.5
     tally = spec.build().tally(jnp.asarray(reports), jnp.asarray(mask))
-    for cohort in (0, 1):
-        mine = reports[mask & (reports[:, 0] == cohort), 1:]
-        np.testing.assert_array_equal(
-            tally["ones"].numpy()[cohort], mine.reshape(-1, 3, 4).sum((0, 1))
-        )
-        assert int(tally["users"][cohort]) == len(mine)
+    for c in range(cohorts):
+        mine = mask & (cohort[:, 0] == c)
+        np.testing.assert_array_equal(tally["ones"].numpy()[c], bits[mine].sum((0, 1)))
+        assert int(tally["users"][c]) == mine.sum()
 
 
 @pytest.mark.slow

@@ -12,9 +12,13 @@ import pytest
 from hypothesis import strategies as st
 
 from jaxdp.random import Count
+from jaxdp.randomizers import Rappor
 from jaxdp.randomizers._exact import exp_lower
 from jaxdp.randomizers._unary_encoding import UnaryEncoding
+from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.threefry_words import StreamKey
 from tests import stats
+from tests.marks import slow
 
 KINDS: tuple[Literal["optimal", "symmetric"], ...] = ("optimal", "symmetric")
 
@@ -61,17 +65,64 @@ def test_edges_of_epsilon(kind, highest):
         UnaryEncoding(2, 2e-10, kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_word_of_a_small_twin(kind):
-    """Three bits from words of four: all 4,096 cases are the channel, exactly."""
-    spec = UnaryEncoding(3, 1.0, kind)
-    words = np.stack(np.meshgrid(*[np.arange(16, dtype=np.uint32)] * 3), -1).reshape(-1, 3)
+@pytest.mark.parametrize(("kind", "k"), [("optimal", 3), ("symmetric", 4)])
+def test_every_word_of_a_small_twin(kind, k):
+    """Words of four bits, a word for each of four lanes: all 65,536 cases are the channel."""
+    spec = UnaryEncoding(k, 1.0, kind)
+    words = np.stack(np.meshgrid(*[np.arange(16, dtype=np.uint32)] * 4), -1).reshape(-1, 4)
     send = jax.jit(jax.vmap(spec.build(4).from_bits, in_axes=(0, None)))
     for value, row in enumerate(spec.channel(4)):
-        column = np.asarray(send(jnp.asarray(words), jnp.int32(value))) @ [1, 2, 4]
-        seen = np.bincount(column, minlength=8).tolist()
-        assert [Fraction(n, 4096) for n in seen] == row
-    assert (spec.reports() @ [1, 2, 4]).tolist() == list(range(8))
+        sent = np.asarray(send(jnp.asarray(words), jnp.int32(value)))[:, 0]
+        seen = np.bincount(sent, minlength=2**k).tolist()
+        assert [Fraction(n, 16**4) for n in seen] == row
+    assert spec.reports()[:, 0].tolist() == list(range(2**k))
+
+
+@pytest.mark.parametrize(("k", "word_bits"), [(2, 32), (16, 32), (17, 32), (70, 32), (5, 8)])
+def test_digits_of_numbers_lie_across_words(k, word_bits, rng):
+    """Bit v is 1 where number v is below its threshold; the digits are taken in order."""
+    params = UnaryEncoding(k, 1.0).build(word_bits)
+    lanes = {2: 2, 16: 16, 17: 32, 70: 96, 5: 8}[k]
+    assert params.num_words == lanes
+    words = rng.integers(0, 2**word_bits, size=(50, lanes), dtype=np.uint32)
+    digits = (words[..., None] >> np.arange(word_bits, dtype=np.uint32)) & 1
+    digits = digits.reshape(50, word_bits, lanes)  # the lowest bits of the first word come first
+    numbers = (digits.astype(np.uint64) << np.arange(word_bits, dtype=np.uint64)[::-1, None]).sum(1)
+    values = np.arange(50, dtype=np.int32) % k
+    sent = np.asarray(jax.vmap(params.from_bits)(jnp.asarray(words), jnp.asarray(values)))
+    user, other = params.thresholds
+    below = numbers[:, :k] < np.where(np.arange(k) == values[:, None], user, other)
+    assert sent.shape == (50, -(-k // 32))
+    unpacked = np.unpackbits(sent.view(np.uint8), axis=1, bitorder="little")
+    np.testing.assert_array_equal(unpacked[:, :k], below)
+    assert not unpacked[:, k:].any()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        UnaryEncoding(9, 1.0),
+        slow(UnaryEncoding(70, 1.0, kind="symmetric")),
+        Rappor(9, 2.0, num_bits=40, num_cohorts=4, num_rounds=2, p=0.2, q=0.9),
+        slow(Rappor(9, 2.0, num_bits=16, num_cohorts=32)),
+    ],
+    ids=repr,
+)
+def test_few_planes_make_the_definitions_tally(spec, key, rng):
+    """On CPU, bit for bit, with users beyond the domain and out of the mask, over a carry.
+
+    So few planes that many words are made anew, some groups having several.
+    """
+    params, n = spec.build(), 5000
+    values = jnp.asarray(rng.integers(-1, spec.num_values + 1, n), jnp.int32)
+    mask = jnp.asarray(rng.random(n) < 0.7)
+    start = jnp.asarray([0, 2**32 - 1024 * params.num_words], jnp.uint32)
+    arguments = params, StreamKey.of(key), start, None, values, mask
+    found = jax.jit(lambda *a: a[0].kernels.tally["cpu"](*a))(*arguments)
+    expected = jax.jit(randomize_and_tally)(*arguments)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_values_outside_the_domain_are_clamped(key):
