@@ -128,9 +128,7 @@ def test_fourth_moments_by_enumeration(oracle, rng):
     """Six values, so that four values other than a user's own are among them."""
     matrix, law = matrix_of(6, rng), oracle.noise()
     shares, _ = all_reports(oracle)
-    sets = np.array(oracle.reports())
-    if isinstance(oracle, SubsetSelection):  # a report is a set as bits of words
-        sets = (sets[:, :1] >> np.arange(6)) & 1
+    sets = (np.array(oracle.reports())[:, :1] >> np.arange(6)) & 1  # as bits of words
     third, variance = law.self_moments(matrix)
     for value in range(6):
         z = (sets - law.q) / (law.p - law.q) - np.eye(6)[value]
