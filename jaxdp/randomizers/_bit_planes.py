@@ -18,7 +18,7 @@ from jaxtyping import Array, Int32, UInt32
 
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 from jaxdp_kernels.threefry_words import TILE, StreamKey, UserWords
-from jaxdp_kernels.threefry_words.ref import LANES, users_words
+from jaxdp_kernels.threefry_words.ref import LANES, user_axes, users_words
 from jaxdp_kernels.threefry_words.xla import stored
 
 from .._contract import Kernels, Round, Tree, Words
@@ -175,7 +175,7 @@ class NoisyBits:
             half, user = user // (tiles * LANES), user % (tiles * LANES)
             user = (user >> 10) * TILE + half * LANES + (user & (LANES - 1))
             words = users_words(key, start, user.astype(jnp.uint32), self.num_words)
-            axes = UserWords(None, 0, 0, 0, self.num_words)
+            axes = user_axes(self.num_words)
             theirs = jax.tree.map(lambda leaf: leaf[user], values)
             return jax.vmap(self._entry, in_axes=(axes, 0, 0))(words, theirs, row)
 

@@ -265,7 +265,7 @@ class Rappor(LinearOracle):
         bits, rounds = self._listed_bits(), self.num_rounds
         if bits is None:
             return None
-        ones = bits.sum(axis=1).tolist()
+        ones: list[list[int]] = bits.sum(axis=1).tolist()
         law = [
             [self._pattern(bit, rounds, m, word_bits) for m in range(rounds + 1)] for bit in (0, 1)
         ]
