@@ -40,8 +40,8 @@ REASONS = {
     "few users.",
     "Laplace": "for vectors, passes for the L1 norm, the projection and the two sums, entry by "
     "entry.",
-    "LocalHashing": "each report's steps in the field, which lead from one value's hash to the "
-    "next, take most of the time; then all k values are visited.",
+    "LocalHashing": "each report's steps in the field take as long as its words, twice, and so do "
+    "the look-ups for all k values.",
     "Piecewise": "two words a user: the arithmetic of both pieces, and the sum over blocks of few "
     "users, weigh as much.",
     "PrivUnit": "at d = 1, a coordinate drawn by rejection: all users of a block take the rounds "

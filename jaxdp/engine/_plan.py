@@ -144,7 +144,9 @@ def _default_block(round: Round[Any], given: bool, platform: str) -> int:
     """Users in a block by default, a power of two."""
     num_words = round.num_words if round.draft is None else round.draft.num_words
     if platform == "cpu":
-        words, fewest = _CPU_WORDS if given else _CPU_WORDS // 64, 2**4
+        # A kernel of the CPU's own cuts its block itself.
+        made = _CPU_WORDS // (16 if "cpu" in round.kernels.tally else 64)
+        words, fewest = _CPU_WORDS if given else made, 2**4
     else:
         num_words = min(num_words, _LAZY_WORDS) if round.lazy_words else num_words
         words, fewest = _WORDS, min(_USERS, _MOST_WORDS // max(num_words, 1))

@@ -1,16 +1,22 @@
 """Local hashing: randomized response on a random hash of the value."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt32
 
+from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.threefry_words import StreamKey, threefry_words
+from jaxdp_kernels.threefry_words.xla import stored
+
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Words, field, params, spec, static
-from ..random import Count, everyone, part_of
+from .._contract import Kernels, Words, field, params, spec, static
+from ..random import Count, everyone, merge, part_of
 from ._krr import KRR, KRRParams
 from ._support import SupportOracle, SupportRound
 
@@ -19,6 +25,13 @@ MAX_RANGE = 2**16
 
 # Irreducible polynomials over GF(2), without their leading term.
 _POLYNOMIALS = {4: 0x3, 8: 0x1B, 32: 0x8D}
+
+_COMPARED_BITS = 2  # of values whose hashes are compared at once
+_MOST_CELL_BITS = 12  # of maps that are counted apart: their histogram stays in a core's cache
+_MAPPED_USERS = 2**14  # whom a CPU tallies together, by their maps
+_COMPARED_USERS = 2**13  # and by comparisons
+
+_GroupCounter = Callable[[UInt32[Array, " n"]], Int32[Array, " counts"]]
 
 
 @spec
@@ -35,6 +48,10 @@ class LocalHashing(SupportOracle):
     hashes of three values are independent, of bucket y with probability w_y (equal up to
     `g / 2**32`), and the laws below are exact. They are not for four and more values: whole tallies
     do not follow the law of ideal hashing, so none is drawn at once.
+
+    A tally looks at the hash of every value. Where g is 2, 4, 8 or 16, buckets are leading bits,
+    and these are affine functions over GF(2) of the bits of v: users are then counted by their
+    function on groups of up to 2**11 values, one look-up a group, and the counts decoded once.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly: given the hash function, which does not depend on the
@@ -55,7 +72,8 @@ class LocalHashing(SupportOracle):
       ===================================  ======================================================
 
     Args:
-      num_values: k, the size of the domain {0, .., k-1}; 2 to 2**20. Decoding takes k steps a user.
+      num_values: k, the size of the domain {0, .., k-1}; 2 to 2**20. A tally takes k comparisons a
+        user, or a look-up for every 2**11, 32, 8 or 4 values where g is 2, 4, 8 or 16.
       epsilon: privacy parameter, > 0.
       hash_range: g, 2 to 2**16; 2 is binary local hashing. None for the one with the least sum of
         variances, near `e**epsilon + 1`: optimal local hashing.
@@ -213,27 +231,142 @@ class LocalHashingParams(SupportRound):
         reported = self.response.from_bits(part_of(words, 3, 1), bucket.astype(jnp.int32))
         return jnp.stack([a, b, c, reported.astype(jnp.uint32)])
 
+    @property
+    def _bucket_bits(self) -> int | None:
+        """How many leading bits of a field element are its bucket; None for other cuts, or many."""
+        return {2: 1, 4: 2, 8: 3, 16: 4}.get(self.response.num_values)
+
+    def _low_bits(self, num_users: int) -> int:
+        """The bits of a value that differ within a group of values that is visited at once."""
+        most = (self.num_values - 1).bit_length() - 1
+        if self._bucket_bits is None:
+            return min(_COMPARED_BITS, most)
+        cell_bits = min(_MOST_CELL_BITS, num_users.bit_length() - 2)
+        return max(min(cell_bits // self._bucket_bits - 1, most), 0)
+
     def tally(
         self, reports: UInt32[Array, "n 4"], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Count]:
         """{"support": Count[k], how many buckets are the hash of each value, "users": Count[]}."""
         counted = everyone(reports, mask)
         a, b, c, bucket = reports.T
-        # From one value to the next, the lowest bits flip up to the first zero: one precomputed sum
-        # in the field leads from hash to hash.
-        flips = lax.associative_scan(jnp.bitwise_xor, self._basis(a, b), axis=0)
-        low = bucket * np.uint32(self._width)
-        rest = np.uint32(2**self.response.word_bits - self._last * self._width)
-        width = jnp.where(bucket == self._last, rest, np.uint32(self._width))
-        width = jnp.where(counted, width, np.uint32(0))
+        basis = self._basis(a, b)
+        # Values are visited in groups that share all bits but the lowest. From the first value of
+        # a group to that of the next, the shared bits flip up to the first zero: one precomputed
+        # sum in the field leads from hash to hash.
+        low_bits = self._low_bits(counted.shape[0])
+        low, high = basis[:low_bits], basis[low_bits:]
+        flips = lax.associative_scan(jnp.bitwise_xor, high, axis=0)
+        maps = self._bucket_bits is not None
+        count = (self._count_maps if maps else self._compare)(low, bucket, counted)
 
         def visit(point, lowest):
-            # Below the bucket the difference wraps to at least 2**32 - low, which no width exceeds.
-            support = jnp.sum(point - low < width, dtype=jnp.int32)
-            return point ^ flips[lowest], support
+            return point ^ flips[lowest], count(point)
 
-        after = np.arange(1, self.num_values + 1)
+        after = np.arange(1, -(-self.num_values >> low_bits) + 1)
         lowest = np.minimum(np.log2(after & -after).astype(np.int32), flips.shape[0] - 1)
         _, support = lax.scan(visit, c, lowest)
+        if maps:
+            support = self._decode_maps(support, low_bits)
         users = jnp.sum(counted, dtype=jnp.int32)
+        support = support.reshape(-1)[: self.num_values]
         return {"support": Count.of(support), "users": Count.of(users)}
+
+    def _compare(
+        self, low: UInt32[Array, "low n"], bucket: UInt32[Array, " n"], counted: Bool[Array, " n"]
+    ) -> _GroupCounter:
+        """From the hash of a group's first value to the support of each of its values."""
+        first = (bucket * np.uint32(self._width))[None]
+        rest = np.uint32(2**self.response.word_bits - self._last * self._width)
+        width = jnp.where(bucket == self._last, rest, np.uint32(self._width))
+        width = jnp.where(counted, width, np.uint32(0))[None]
+        steps = jnp.zeros((1, *counted.shape), jnp.uint32)
+        for term in low:
+            steps = jnp.concatenate([steps, steps ^ term[None]])
+
+        def count(point):
+            # Below the bucket the difference wraps to at least 2**32 - first: no width exceeds it.
+            return jnp.sum((steps ^ point[None]) - first < width, axis=1, dtype=jnp.int32)
+
+        return count
+
+    def _count_maps(
+        self, low: UInt32[Array, "low n"], bucket: UInt32[Array, " n"], counted: Bool[Array, " n"]
+    ) -> _GroupCounter:
+        """From the hash of a group's first value to the number of users with each map of the group.
+
+        Over GF(2) the leading bits of the hash are an affine function of the low bits of v. Less
+        the reported bucket, it is 0 where the report supports v: its value at the first v of the
+        group and its linear part are all that matters of a user, and users with the same map are
+        counted together. A look-up then serves the 2**low values of a group.
+        """
+        bits = self._bucket_bits
+        assert bits is not None
+        shift = np.uint32(self.response.word_bits - bits)
+        linear = jnp.zeros_like(bucket)
+        for i, term in enumerate(low):
+            linear |= (term >> shift) << np.uint32(bits * i)
+        above, ones = bits * low.shape[0], counted.astype(jnp.int32)
+
+        def count(point):
+            cell = (((point >> shift) ^ bucket) << np.uint32(above)) | linear
+            return jax.ops.segment_sum(ones, cell.astype(jnp.int32), 2 ** (bits + above))
+
+        return count
+
+    def _decode_maps(
+        self, maps: Int32[Array, "groups cells"], low_bits: int
+    ) -> Int32[Array, "groups values"]:
+        """The support of the values of each group, from the number of users with each map."""
+        groups, g = maps.shape[0], self.response.num_values
+        axis = np.arange(g)
+        # Where a bit of v is 1, its column of the map is added to the value at the first v. The
+        # bits of v are settled one by one, the highest first; what they lead to is put last.
+        moved = ((axis[:, None] ^ axis) * g + axis).ravel()
+        for _ in range(low_bits):
+            pairs = maps.reshape(groups, g * g, -1)
+            halves = (pairs, pairs[:, moved])
+            sums = [half.reshape(groups, g, g, -1).sum(axis=2) for half in halves]
+            maps = jnp.stack(sums, axis=-1)
+        return maps.reshape(groups, g, -1)[:, 0]
+
+    @property
+    def kernels(self) -> Kernels[dict[str, Count]]:
+        """A CPU visits a block by parts that stay in its caches."""
+        return Kernels(tally={"cpu": _tally_on_cpu})
+
+
+def _tally_on_cpu(
+    round: LocalHashingParams,
+    key: StreamKey,
+    start: UInt32[Array, "2"],
+    first: UInt32[Array, ""] | None,
+    values: Int32[Array, " n"],
+    mask: Bool[Array, " n"],
+) -> dict[str, Count]:
+    """`randomize_and_tally` by parts of a block, whose reports are stored.
+
+    A tally reads reports so often that XLA would make their words again and again; and of the few
+    users of a tile, maps take longer to decode than to count.
+    """
+    size = mask.shape[0]
+    part = min(size, _COMPARED_USERS if round._bucket_bits is None else _MAPPED_USERS)
+    if first is not None or size % part:
+        return randomize_and_tally(round, key, start, first, values, mask)
+    report = jax.vmap(round.from_bits, in_axes=(-1, 0), out_axes=-1)
+
+    def tally(number, values, mask):
+        # Each block of words serves two users; the counter of the first one has two halves.
+        ahead = number * np.uint32(part // 2 * round.num_words)
+        low = start[1] + ahead
+        begin = jnp.stack([start[0] + (low < ahead).astype(jnp.uint32), low])
+        words = threefry_words(key, begin, part, round.num_words)
+        return round.tally(stored(lambda: report(words, values), begin).T, mask)
+
+    if size == part:
+        return tally(jnp.uint32(0), values, mask)
+    numbers = lax.iota(jnp.uint32, size // part)
+    parts = numbers, values.reshape(-1, part), mask.reshape(-1, part)
+    shapes = jax.eval_shape(lambda part: tally(*part), jax.tree.map(lambda x: x[0], parts))
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return lax.scan(lambda total, part: (merge(total, tally(*part)), None), zero, parts)[0]

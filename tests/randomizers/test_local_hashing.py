@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, _local_hashing
 from jaxdp.randomizers._local_hashing import _POLYNOMIALS, LocalHashing
+from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.threefry_words import TILE, StreamKey
 from tests import stats
+
+STREAM = StreamKey.of(jax.random.key(0))
+TALLY = jax.jit(randomize_and_tally)
 
 
 def times(a: int, b: int, polynomial: int, degree: int) -> int:
@@ -117,12 +122,15 @@ def test_response_is_private_given_the_hash():
     assert math.log(worst) == pytest.approx(TWIN.exact_epsilon(8))
 
 
-def test_tally_counts_the_values_of_the_reported_bucket(rng):
-    spec = LocalHashing(37, 2.0)
+@pytest.mark.parametrize("hash_range", [2, 3, 4, 8, 16, 21])
+@pytest.mark.parametrize("users", [5, 500])
+def test_tally_counts_the_values_of_the_reported_bucket(hash_range, users, rng):
+    """By comparisons and by maps, of groups of few values and of many, against each hash."""
+    spec = LocalHashing(37, 2.0, hash_range)
     params = spec.build()
-    reports = rng.integers(0, 2**32, size=(500, 4), dtype=np.uint32)
-    reports[:, 3] %= spec.hash_range
-    mask = rng.random(500) < 0.7
+    reports = rng.integers(0, 2**32, size=(users, 4), dtype=np.uint32)
+    reports[:, 3] %= hash_range
+    mask = rng.random(users) < 0.7
     truthful = jnp.asarray(np.where(np.arange(4) == 3, 0, reports).astype(np.uint32))
     send = jax.jit(jax.vmap(jax.vmap(params.from_bits, in_axes=(None, 0)), in_axes=(0, None)))
     hashes = send(truthful, jnp.arange(37, dtype=jnp.int32))[..., 3]
@@ -144,6 +152,27 @@ def test_default_range_is_optimal():
     for epsilon in (0.5, 1.0, 3.0):
         sums = [LocalHashing(6, epsilon, g).variance(counts).sum() for g in range(2, 40)]
         assert LocalHashing(6, epsilon).hash_range == 2 + np.argmin(sums)
+
+
+@pytest.mark.parametrize("hash_range", [3, 4])
+def test_a_cpu_tallies_a_block_by_parts(hash_range, rng, monkeypatch):
+    """Bit for bit as a whole, also where the counter of words passes 2**32 within the block."""
+    monkeypatch.setattr(_local_hashing, "_MAPPED_USERS", 2 * TILE)
+    monkeypatch.setattr(_local_hashing, "_COMPARED_USERS", 2 * TILE)
+    params = LocalHashing(9, 1.0, hash_range).build()
+    users = 6 * TILE
+    values = jnp.asarray(rng.integers(0, 9, users), jnp.int32)
+    mask = jnp.asarray(rng.random(users) < 0.9)
+    start = jnp.asarray([3, 2**32 - 5 * TILE], jnp.uint32)
+    by_parts = jax.jit(params.kernels.tally["cpu"])
+    for size, first in ((users, None), (users - 1, None), (users, jnp.uint32(7))):
+        arguments = (STREAM, start, first, values[:size], mask[:size])
+        found, expected = by_parts(params, *arguments), TALLY(params, *arguments)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_array_equal(a, b)
+    later = jnp.asarray([3, 2**32 - 4 * TILE], jnp.uint32)
+    other = by_parts(params, STREAM, later, None, values, mask)["support"].numpy()
+    assert np.any(other != TALLY(params, STREAM, start, None, values, mask)["support"].numpy())
 
 
 @pytest.mark.slow
