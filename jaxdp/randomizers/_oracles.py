@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from ._affine_hashing import AffineHashing
 from ._hadamard_bit import HadamardBit
 from ._hadamard_response import HadamardResponse
 from ._krr import KRR
@@ -24,6 +25,7 @@ FREQUENCY_ORACLES: Mapping[str, OracleMaker] = MappingProxyType(
         "HadamardResponse": HadamardResponse,
         "HadamardBit": HadamardBit,
         "LocalHashing": LocalHashing,
+        "AffineHashing": AffineHashing,
         "UnaryEncoding, optimal": UnaryEncoding,
         "UnaryEncoding, symmetric": functools.partial(UnaryEncoding, kind="symmetric"),
     }

@@ -128,6 +128,8 @@ TALLIES = pytest.mark.parametrize(
         (randomizers.HadamardResponse(20, 1.0), 100, 2),
         (randomizers.DiscreteLaplace(0, 30, 1.0), 2 * TILE + 1, 2),
         (randomizers.ProjectiveGeometryResponse(6, 1.0), TILE + 9, 1),
+        (randomizers.AffineHashing(20, 1.0, hash_range=4), TILE + 9, 1),
+        (randomizers.AffineHashing(20, 1.0, hash_range=3), TILE + 9, 1),
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, int) else None,
 )

@@ -21,6 +21,7 @@ from jaxdp.pairwise import (
 from jaxdp.random import Count
 from jaxdp.randomizers import (
     KRR,
+    AffineHashing,
     FiniteChannel,
     HadamardBit,
     HadamardResponse,
@@ -103,6 +104,7 @@ def test_exact_moments_by_enumeration(name):
         SubsetSelection(6, 1.0),
         UnaryEncoding(6, 1.0),
         LocalHashing(6, 1.0),
+        AffineHashing(6, 1.0, hash_range=3),
         HadamardBit(2, 1.0),
     ],
     ids=lambda oracle: type(oracle).__name__,

@@ -8,6 +8,7 @@ import pytest
 import jaxdp
 from jaxdp.randomizers import (
     KRR,
+    AffineHashing,
     HadamardBit,
     HadamardResponse,
     LocalHashing,
@@ -27,6 +28,7 @@ ORACLES = {
     "optimised-unary": UnaryEncoding,
     "symmetric-unary": functools.partial(UnaryEncoding, kind="symmetric"),
     "local-hashing": LocalHashing,
+    "affine-hashing": AffineHashing,
     "binary-hashing": functools.partial(LocalHashing, hash_range=2),
     "rappor": functools.partial(Rappor, num_bits=16),
 }

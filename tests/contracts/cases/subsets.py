@@ -1,6 +1,6 @@
-"""Reports that stand for sets of values: subset selection and local hashing."""
+"""Reports that stand for sets of values: subset selection, local and affine hashing."""
 
-from jaxdp.randomizers import LocalHashing, SubsetSelection
+from jaxdp.randomizers import AffineHashing, LocalHashing, SubsetSelection
 from tests.contracts.case import Case
 
 CASES = (
@@ -25,5 +25,25 @@ CASES = (
             (lambda: LocalHashing(6, 1e-10), "epsilon"),
             (lambda: LocalHashing(6, 1.0).build(16), "word_bits"),
         ),
+    ),
+    Case(
+        "affine-hashing-6",
+        lambda e: AffineHashing(6, e, hash_range=4),
+        counts=(400, 0, 100, 200, 100, 200),
+        epsilons=(0.5, 1.0, 3.0),
+        bad=(
+            (lambda: AffineHashing(6, 23.0), "epsilon.*hash_range"),
+            (lambda: AffineHashing(6, 1e-10), "epsilon"),
+            (lambda: AffineHashing(6, 1.0, hash_range=9), "hash_range.*power of two"),
+            (lambda: AffineHashing(2**20, 1.0, hash_range=1021), "hash_range.*too large"),
+            (lambda: AffineHashing(2**12, 1.0).build(8), "word_bits"),
+        ),
+    ),
+    Case(
+        "affine-hashing-prime-6",
+        lambda e: AffineHashing(6, e, hash_range=3),
+        counts=(400, 0, 100, 200, 100, 200),
+        epsilons=(0.5, 1.0, 3.0),
+        variant=True,
     ),
 )
