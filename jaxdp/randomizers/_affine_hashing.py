@@ -50,11 +50,12 @@ class AffineHashing(SupportOracle):
     and a function a class of parallel ones.
 
     Any two values collide under `(g**(t-1) - 1) / (g**t - 1)` of all functions, a little less than
-    1/g. So the variance is that of local hashing with ideal functions, or a little less; but there
-    are g N reports, fewer than `k g**2 / (g - 1)`. They are counted, at a cost that does not depend
-    on k; how many support each value follows from the counts, once; and the law of the counts is
-    known. `LocalHashing` sends 2**96 functions, of which three values have independent hashes: here
-    those of values u, v, w are dependent where the points lie on a line.
+    1/g. So the variance is less than that of local hashing with ideal functions, and where
+    k is g**t, so that all buckets hold k / g values, it is that of `SubsetSelection` with sets of
+    this size. There are g N reports, fewer than `k g**2 / (g - 1)`. They are counted, at a cost
+    that does not depend on k; how many support each value follows from the counts, once; and the
+    law of the counts is known. `LocalHashing` has 2**96 functions, under which the hashes of any
+    three values are independent: here they are not where the three points lie on a line.
 
     Of the first word, each function has `floor(2**32 / N)` values; with the others, fewer than N, a
     user says nothing: it reports the number g N, a blank, whatever its value. The second word is
@@ -97,7 +98,7 @@ class AffineHashing(SupportOracle):
       >>> hashing.hash_range, hashing.num_functions
       (4, 341)
       >>> hashing.variance([1000] + 265 * [0])[1].round(2).item()
-      3680.28
+      3682.28
 
     References:
       Wang, Blocki, Li, Jha (2017), Locally differentially private protocols for frequency

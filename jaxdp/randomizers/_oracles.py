@@ -42,7 +42,7 @@ def frequency_oracles(num_values: int, epsilon: float) -> dict[str, FrequencyOra
 
     Example:
       >>> from jaxdp.randomizers import frequency_oracles
-      >>> oracles = frequency_oracles(num_values=16, epsilon=1.0)
+      >>> oracles = frequency_oracles(num_values=20, epsilon=1.0)
       >>> min(oracles, key=lambda name: oracles[name].worst_case_total_variance(1))
       'SubsetSelection'
     """
