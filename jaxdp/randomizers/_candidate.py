@@ -23,17 +23,17 @@ from ._chi_square import chi_square, chi_square_words
 from ._exact import exp_lower, log_upper
 from ._mean import SelfMoments, Tail
 from ._sphere import WORDS, solve
+from ._tilt import CELLS, REACH, Tilt
+from ._tilted_normal import TiltedNormalRound
 from ._vector import (
     DIM,
     EPSILON,
     GRID,
     RADIUS,
     VectorRandomizer,
-    VectorRound,
     padded_self_moments,
     require_words,
 )
-from ._vector_sums import sum_of_caps
 
 _REACH = 8  # entries of candidates, normals of 32-bit words, end at 6.3
 _FAR = 12.0  # where the law of a coordinate ends: a tail of 1e-33
@@ -159,6 +159,20 @@ def _near_density(num_candidates: int, num_high: int) -> np.ndarray:
     return normal * (num_candidates / num_high)
 
 
+def _tilt(ranks: Ranks) -> Tilt:
+    """The coordinate X: standard normal, but for what the nearest have more than their share."""
+    nodes, weights = (x.reshape(256, -1) for x in _quadrature())
+    masses = weights * _near_density(ranks.num_candidates, ranks.num_high).reshape(256, -1)
+    # Cells are pairs of the pieces, from the first on that matters; the last ones end at 12.
+    size = 2 * CELLS
+    assert size * _FAR == 256 * REACH
+    start = min(int(np.argmax(masses.sum(axis=1) > 1e-20)), 256 - size)
+    part = slice(start, start + size)
+    return Tilt.of(
+        1 - ranks.signal, nodes[part].reshape(CELLS, -1), masses[part].reshape(CELLS, -1)
+    )
+
+
 @functools.lru_cache(maxsize=256)
 def _law(epsilon: float, num_candidates: int, num_high: int) -> CoordinateLaw:
     return CoordinateLaw(Ranks.of(epsilon, num_candidates, num_high))
@@ -276,6 +290,7 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
             np.asarray(round(ranks.signal * WORDS), np.uint32),
             np.asarray(self.radius, np.float32),
             np.asarray(self.radius / (self._law().raw[1] * GRID)),
+            _tilt(ranks),
             self.dim,
             ranks.num_candidates,
             ranks.num_high,
@@ -323,7 +338,7 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
 
 
 @params
-class CandidateResponseParams(VectorRound):
+class CandidateResponseParams(TiltedNormalRound):
     """The params of `CandidateResponse`: a pytree.
 
     Attributes:
@@ -331,6 +346,7 @@ class CandidateResponseParams(VectorRound):
       signal: uint32[], 2**32 times how much more often than by chance that is.
       radius: float32[], of the ball.
       unit: float64[], r / m over the grid, what 1 in a candidate stands for.
+      tilt: the law of the coordinate along u.
       dim: d, static.
       num_candidates: M, static.
       num_high: k, static.
@@ -340,6 +356,7 @@ class CandidateResponseParams(VectorRound):
     signal: UInt32[Array | np.ndarray, ""]
     radius: Float32[Array | np.ndarray, ""]
     unit: Float[Array | np.ndarray, ""]
+    tilt: Tilt
     dim: int = static()
     num_candidates: int = static()
     num_high: int = static()
@@ -428,27 +445,37 @@ class CandidateResponseParams(VectorRound):
         flat = jax.vmap(one)(reports.reshape(-1, 2))
         return flat.reshape(*reports.shape[:-1], self.dim)
 
-    def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
+    @property
+    def _second_word(self) -> int:
+        return 2 + chi_square_words(2 * self.num_high + 2)
+
+    @property
+    def along_words(self) -> int:
+        """One for near or far, one for a share, and those of two chi-squares."""
         k, pairs = self.num_high, self.num_candidates // 2
-        second = 2 + chi_square_words(2 * k + 2)
-        num_words = second + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)
+        return self._second_word + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)
 
-        def draw(words: Words) -> tuple[jax.Array, jax.Array]:
-            # The tail probability 2 Q(X) of a near candidate has a density proportional to
-            # Pr[B > p] for B ~ Beta(k, M / 2 - k): a uniform part of B, biased by its size.
-            share = unit(words[1])
-            if k < pairs:
-                a = chi_square(words, 2, 2 * k + 2)
-                share = share * (a / (a + chi_square(words, second, 2 * (pairs - k))))
-            near = -ndtri(share * np.float32(0.5))
-            along = jnp.where(words[0] < self.signal, near, standard_normal(words[1]))
-            return along, jnp.float32(0)
+    @property
+    def along_cost(self) -> float:
+        """Two chi-squares."""
+        return 100.0
 
-        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words, None)
+    @property
+    def rounding(self) -> float:
+        """The variance of rounding a candidate, a normal, to the nearest step: Sheppard's 1/12."""
+        return 1 / 12
 
-    def _sum_cost(self, work: Work) -> float:
-        # Two chi-squares for a user; a vector for an input.
-        return work.words(100.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
+    def along(self, words: Words) -> Float32[Array, ""]:
+        """The coordinate X of the reported candidate along the unit vector of the input."""
+        # The tail probability 2 Q(X) of a near candidate has a density proportional to
+        # Pr[B > p] for B ~ Beta(k, M / 2 - k): a uniform part of B, biased by its size.
+        k, pairs = self.num_high, self.num_candidates // 2
+        share = unit(words[1])
+        if k < pairs:
+            a = chi_square(words, 2, 2 * k + 2)
+            share = share * (a / (a + chi_square(words, self._second_word, 2 * (pairs - k))))
+        near = -ndtri(share * np.float32(0.5))
+        return jnp.where(words[0] < self.signal, near, standard_normal(words[1]))
 
 
 @jax.jit

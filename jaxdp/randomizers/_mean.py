@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -204,8 +204,8 @@ class MeanRandomizer(Randomizer[P_co]):
             )
         return self._checked("inputs", inputs)
 
-    def check_total(self, population: Population, squares: bool = False) -> None:
-        """Raises ValueError unless sums of as many reports, or of their squares, fit 63 bits."""
+    def check_total(self, population: Population, squares: int = 0) -> None:
+        """Raises ValueError unless sums of as many reports fit 63 bits; see `MeanRound`."""
         self.build().check_total(population, squares)
 
 
@@ -249,11 +249,17 @@ class MeanRound(Round[dict[str, Count]]):
         else:
             population.require_reals((), low=-most, high=most)
 
-    def check_total(self, population: Population, squares: bool = False) -> None:
-        """Raises ValueError unless sums of as many reports, or of their squares, fit 63 bits."""
+    def check_total(self, population: Population, squares: int = 0) -> None:
+        """Raises ValueError unless sums of as many reports fit 63 bits.
+
+        Args:
+          population: of the users.
+          squares: how many squares or products of entries a user adds to one sum; 0 for none.
+        """
         if is_traced(population.size):
             return
-        most = 2**63 // (self.largest_report**2 if squares else self.largest_report)
+        largest = self.largest_report
+        most = 2**63 // (squares * largest**2 if squares else largest)
         if population.num_users > most:
             raise ValueError(
                 f"the population must have at most {most} users for {type(self).__name__}, got "
@@ -284,6 +290,16 @@ class MeanRound(Round[dict[str, Count]]):
     @property
     def squares_law(self) -> TallyLaw[dict[str, Count]] | None:
         """Draws {"sum", "users", "squares"} jointly; None where their law is not known."""
+        return None
+
+    @property
+    def products_law(self) -> TallyLaw[dict[str, Any]] | None:
+        """Draws {"left", "right", "products"} of users who make two reports; None if not known.
+
+        That is the tallies of the first and of the second reports, which are independent given the
+        users' values, and the sum over users and entries of the products of both, Count[] in
+        squared units. The inputs are a pair, those of the first and of the second.
+        """
         return None
 
     @compiled_in_float64

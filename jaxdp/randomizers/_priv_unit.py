@@ -170,7 +170,7 @@ class PrivUnitParams(FloatVectorRound):
         def draw(words: Words) -> tuple[jax.Array, jax.Array]:
             return self._parts(words, 1)
 
-        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words, self.dim)
+        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words)
 
     def _sum_cost(self, work: Work) -> float:
         # A proposal, an acceptance and a merge for a user; a vector for an input.

@@ -3,20 +3,17 @@
 import functools
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Float32, UInt32
 
-from .._contract import TallyLaw, Tree, Words, Work, field, params, spec, static
-from .._x64 import compiled_in_float64
-from ..random import Count, standard_normal, user_words
-from ..random._gamma import gamma, normal
+from .._contract import Words, field, params, spec, static
+from ..random import standard_normal
 from ..random._normal import truncated_normal
-from ._cap import embed, report
+from ._cap import report
 from ._mean import Tail
-from ._sphere import Solution, solve
+from ._sphere import WORDS, Cap, Solution, solve
+from ._tilt import Tilt, quadrature
+from ._tilted_normal import TiltedNormalRound
 from ._vector import (
     DIM,
     EPSILON,
@@ -26,7 +23,6 @@ from ._vector import (
     PaddedCapRandomizer,
     require_words,
 )
-from ._vector_sums import sum_of_caps, sum_parts
 
 _REACH = 16  # no entry is larger: a tail of 1e-57
 
@@ -104,6 +100,7 @@ class PrivUnitG(PaddedCapRandomizer):
             np.asarray(solution.cap.mass, np.float32),
             np.asarray(self.radius, np.float32),
             np.asarray(self.radius / (solution.cap.gamma * GRID)),
+            _tilt(solution.cap, solution.threshold / WORDS),
             self.dim,
         )
 
@@ -135,8 +132,14 @@ def _proxy_variance(threshold: float, p: float, q: float) -> float:
     return 1 + 1e-4 + max(0.0, float(np.max(2 * grown / t**2)))
 
 
+def _tilt(cap: Cap, p: float) -> Tilt:
+    """The coordinate a: standard normal, but for what the half-space has more than its share."""
+    nodes, weights = quadrature(cap.gamma)
+    return Tilt.of((1 - p) / (1 - cap.mass), nodes, weights * np.exp(-(nodes**2) / 2))
+
+
 @params
-class PrivUnitGParams(FloatVectorRound):
+class PrivUnitGParams(TiltedNormalRound, FloatVectorRound):
     """The params of `PrivUnitG`: a pytree.
 
     Attributes:
@@ -144,6 +147,7 @@ class PrivUnitGParams(FloatVectorRound):
       tail: float32[], q.
       radius: float32[], of the ball.
       unit: float64[], radius / gamma over the grid, what 1 in a report stands for.
+      tilt: the law of the coordinate along u.
       dim: d, static.
     """
 
@@ -151,6 +155,7 @@ class PrivUnitGParams(FloatVectorRound):
     tail: Float32[Array | np.ndarray, ""]
     radius: Float32[Array | np.ndarray, ""]
     unit: Float[Array | np.ndarray, ""]
+    tilt: Tilt
     dim: int = static()
 
     @property
@@ -168,128 +173,21 @@ class PrivUnitGParams(FloatVectorRound):
         """16 standard deviations."""
         return _REACH * GRID
 
-    def _along(self, words: Words) -> Float32[Array, ""]:
+    @property
+    def along_words(self) -> int:
+        """One for the side of the half-space, one for the coordinate along u."""
+        return 2
+
+    @property
+    def along_cost(self) -> float:
+        """Two words, and the quantile of a normal."""
+        return 30.0
+
+    def along(self, words: Words) -> Float32[Array, ""]:
+        """The coordinate along u."""
         return truncated_normal(words[1], words[0] < self.threshold, self.tail)
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The vector V in R^(d + 1); its last coordinate is not used."""
         normals = standard_normal(words[2 : 2 + self.dim])
-        return report(value, self.radius, self._along(words), normals)
-
-    def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
-        def draw(words: Words) -> tuple[jax.Array, jax.Array]:
-            return self._along(words), jnp.float32(0)  # across, the sum is Gaussian
-
-        return sum_of_caps(key, counts, inputs, self.radius, draw, 2, None)
-
-    def _sum_cost(self, work: Work) -> float:
-        # Two words for a user; a vector for an input.
-        return work.words(20.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
-
-    @property
-    def squares_law(self) -> TallyLaw[dict[str, Count]]:
-        """Draws {"sum", "users", "squares"}: a scalar for a user, O(d**2) for an input.
-
-        The report of a user with the unit vector (head, last) is `w + head t` with `t = a - head^T
-        w / (1 + last)`, w standard normal and a the coordinate along the vector. The sums over the
-        users of one value need the sum and the sum of squares of their a, and, given these, the
-        sums of w, of a w and of w w^T: two normal vectors, and a Wishart matrix of two degrees
-        fewer by its Cholesky factor (Bartlett 1933).
-        """
-        return TallyLaw(self._draw_squares, self._squares_cost, distance=self._distance)
-
-    def _squares_cost(self, work: Work) -> float:
-        each = self.dim * (200.0 + 8.0 * self.dim)
-        return work.words(40.0 * (work.num_users + work.num_bins) + work.num_bins * each)
-
-    @compiled_in_float64
-    def _draw_squares(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
-        k, dim = inputs.shape
-        along_key, matrix_key, size_key, grid_key = (jax.random.fold_in(key, i) for i in range(4))
-
-        def along(power: int) -> jax.Array:
-            def part(words: Words, _: Tree) -> tuple[jax.Array, jax.Array]:
-                return self._along(words) ** power, jnp.float32(0)
-
-            return sum_parts(along_key, counts, part, 2, None, None)[0]
-
-        first, second, users = along(1), along(2), counts.f64()
-        order = jnp.arange(dim, dtype=jnp.int32).astype(jnp.float64)
-        degrees = jnp.maximum(users[:, None] - 2 - order[None, :], 0.0)
-        diagonal = jnp.sqrt(_chi_square(size_key, degrees))
-
-        def add(number, totals):
-            row = jnp.asarray(number, jnp.int32)
-            words = user_words(matrix_key, Count.of(row), (dim + 2) * dim)[:]
-            normals = standard_normal(words).astype(jnp.float64).reshape(dim + 2, dim)
-            head, last = (x.astype(jnp.float64) for x in embed(inputs[row], self.radius))
-            moments = users[row], first[row], second[row]
-            sums = _sums_and_squares(*moments, head, last, normals, diagonal[row])
-            return jax.tree.map(lambda x, y: x + y, totals, sums)
-
-        zero = jnp.zeros(dim, jnp.float64)
-        total, squares = lax.fori_loop(0, k, add, (zero, zero))
-        # Rounding to the grid adds e of mean 0 and, on average over reports, variance 1/6 to each
-        # entry v: its square grows by 2 v e + e**2.
-        scale, size = float(self.grid), counts.sum()
-        noise = normal(grid_key, (2, dim)) * jnp.sqrt(1 / 6)
-        total = total * scale + noise[0] * jnp.sqrt(size.f64())
-        squares = squares * scale**2
-        squares = squares + 2 * noise[1] * jnp.sqrt(squares) + size.f64() / 6
-        return {
-            "sum": Count.from_float(jnp.rint(total)),
-            "users": size,
-            "squares": Count.from_float(jnp.rint(squares)),
-        }
-
-
-def _chi_square(key: jax.Array, degrees: Float[Array, "k l"]) -> Float[Array, "k l"]:
-    """Chi-square draws of whole degrees of freedom; inside an x64 block."""
-    pairs = jnp.floor(degrees / 2)
-    sums = gamma(jax.random.fold_in(key, 0), Count.from_float(pairs))
-    shape = degrees.shape
-    words = user_words(jax.random.fold_in(key, 1), 0, int(np.prod(shape)))[:]
-    normals = standard_normal(words).astype(jnp.float64).reshape(shape)
-    return 2 * sums + jnp.where(degrees > 2 * pairs, normals**2, 0.0)
-
-
-def _sums_and_squares(
-    n: Float[Array, ""],
-    first: Float[Array, ""],
-    second: Float[Array, ""],
-    head: Float[Array, " l"],
-    last: Float[Array, ""],
-    normals: Float[Array, "l+2 l"],
-    diagonal: Float[Array, " l"],
-) -> tuple[Float[Array, " l"], Float[Array, " l"]]:
-    """The sums over the n users of one value of their vectors and of the squares.
-
-    Args:
-      n: users.
-      first: the sum of their coordinates a.
-      second: the sum of the squares of these.
-      head: of the unit vector of the value.
-      last: of the unit vector.
-      normals: standard.
-      diagonal: of the Cholesky factor.
-    """
-    dim, base = head.shape[0], 1 + last
-    some = jnp.where(n > 0, 1.0, 0.0)
-    common = normals[0] * some  # along the constant direction of the users
-    other = normals[1] * jnp.where(n > 1, 1.0, 0.0)  # along the direction of a minus its mean
-    below = jnp.tril(jnp.ones((dim, dim), bool), -1) & (diagonal > 0)[None, :]
-    factor = jnp.where(below, normals[2:], 0.0)
-    factor = factor + jnp.where(jnp.eye(dim, dtype=bool), diagonal[None, :], 0.0)
-    size = jnp.sqrt(jnp.maximum(n, 1.0))
-    spread = jnp.sqrt(jnp.maximum(second - (first / size) ** 2, 0.0))
-    across = size * common
-    mixed = first / size * common + spread * other  # the sum of a w
-    sides = jnp.stack([common, other])
-    # head^T W for W = factor factor^T + common common^T + other other^T, the sum of w w^T
-    lower, upper = jnp.sum(factor * head[:, None], axis=0), jnp.sum(sides * head[None, :], axis=1)
-    turned = jnp.sum(factor * lower[None, :], axis=1) + jnp.sum(sides * upper[:, None], axis=0)
-    diagonals = jnp.sum(factor**2, axis=1) + jnp.sum(sides**2, axis=0)
-    total = across + head * (first - jnp.sum(head * across) / base)
-    level = second - 2 * jnp.sum(head * mixed) / base + jnp.sum(head * turned) / base**2
-    squares = diagonals + 2 * head * (mixed - turned / base) + head**2 * level
-    return some * total, some * squares
+        return report(value, self.radius, self.along(words), normals)

@@ -213,7 +213,7 @@ class ProjUnitParams(FloatVectorRound):
             return self._parts(words, 1, kept, chi_square(words, lost_first, lost_degrees))
 
         num_words = lost_first + chi_square_words(lost_degrees)
-        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words, self.dim)
+        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words)
 
     def _sum_cost(self, work: Work) -> float:
         # Two chi-squares, a proposal and a merge for a user; a vector for an input.

@@ -26,11 +26,11 @@ _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
 def sum_parts(
     key: jax.Array,
     counts: Count,
-    part: Callable[[Words, Tree], tuple[jax.Array, jax.Array]],
+    part: Callable[[Words, Tree], tuple[Tree, jax.Array]],
     part_words: int,
     extra: Tree,
     across_dim: int | None,
-) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+) -> tuple[Tree, Float[Array, " k"]]:
     """The parts along and across of the sum of the reports of each input.
 
     Users are dealt to lanes, each of one input and of at most `share` users; a lane adds up its
@@ -39,10 +39,13 @@ def sum_parts(
     Args:
       key: a key; it is folded.
       counts: Count[k], the users of each input.
-      part: (words, extra) -> float32[] T and R of one user.
+      part: (words, extra) -> T, a pytree of float32[], and float32[] R of one user.
       part_words: the words that `part` may read.
       extra: a pytree of arrays [k, ...], what `part` must know of an input.
       across_dim: the dimension of the space across u; None to leave out the part across.
+
+    Returns:
+      The sums of T, a pytree of float64[k], and float64[k].
     """
     users = counts.f64()
     num_values = users.shape[0]
@@ -75,18 +78,28 @@ def sum_parts(
 
         active = number < left
         along, length = jax.vmap(draw)(index, mine, state[1])
-        along = jnp.where(active, along, np.float32(0)).astype(jnp.float64)
-        return state[0] + along, jnp.where(active, length, state[1])
+
+        def added(total, along):
+            return total + jnp.where(active, along, np.float32(0)).astype(jnp.float64)
+
+        return jax.tree.map(added, state[0], along), jnp.where(active, length, state[1])
 
     zero = jnp.zeros(num_lanes, jnp.float64)
-    along, length = lax.fori_loop(0, share.astype(jnp.int32), add, (zero, zero))
+    word = jax.ShapeDtypeStruct((part_words,), jnp.uint32)
+    shapes, _ = jax.eval_shape(part, word, jax.tree.map(lambda x: x[0], extra))
+    start = jax.tree.map(lambda _: zero, shapes)
+    rounds = jnp.minimum(share, jnp.sum(users)).astype(jnp.int32)
+    along, length = lax.fori_loop(0, rounds, add, (start, zero))
     size = lanes_of.astype(jnp.int32)[value]
     first = jnp.minimum(first, np.int32(num_lanes - 1))
 
     def of_inputs(merged):
         return jnp.where(users > 0, merged[first], 0.0)
 
-    along = of_inputs(_merge_lanes(lambda _, x, y: x + y, along, rank, size))
+    def sums(along):
+        return of_inputs(_merge_lanes(lambda _, x, y: x + y, along, rank, size))
+
+    along = jax.tree.map(sums, along)
     if across_dim is None:
         return along, jnp.sqrt(users)
 
@@ -183,9 +196,8 @@ def sum_of_caps(
     radius: Float32[Array | np.ndarray, ""],
     part: Callable[[Words], tuple[jax.Array, jax.Array]],
     part_words: int,
-    across_dim: int | None,
 ) -> Float[Array, " d"]:
-    """The sum of padded reports, their last coordinates left out.
+    """The sum of padded reports of unit vectors, their last coordinates left out.
 
     Args:
       key: a key; it is folded.
@@ -194,7 +206,6 @@ def sum_of_caps(
       radius: float32[], of the ball.
       part: words -> float32[] T and R of one user.
       part_words: the words that `part` may read.
-      across_dim: the dimension of the space across u; None where the part across is Gaussian.
 
     Returns:
       float64[d].
@@ -204,8 +215,6 @@ def sum_of_caps(
         return *embed(value, jnp.asarray(radius)), jnp.float32(1)
 
     parts_key, points_key = (jax.random.fold_in(key, i) for i in (0, 1))
-    along, lengths = sum_parts(
-        parts_key, counts, lambda w, _: part(w), part_words, None, across_dim
-    )
-    gaussian = across_dim is None
-    return sum_points(points_key, along, lengths, inputs, axis, gaussian=gaussian)[:-1]
+    dim = inputs.shape[1]
+    along, lengths = sum_parts(parts_key, counts, lambda w, _: part(w), part_words, None, dim)
+    return sum_points(points_key, along, lengths, inputs, axis, gaussian=False)[:-1]
