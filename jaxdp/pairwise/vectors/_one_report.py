@@ -77,9 +77,12 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
       * `worst_case_variance`: proven. For unbiased linear kernels and an isotropic randomizer it is
         the largest there is for `form="u"`, attained where all users hold one value.
 
-    Simulation: per user for any randomizer. At once, from O(1) scalars a user: with `form="v"` for
-    any randomizer that knows the law of its sums, with `form="u"` for those that know it jointly
-    with the sums of squares (`squares_law`): `PrivUnitG`, in O(l**2) for each value.
+    Simulation: per user for any randomizer. At once: with `form="v"` for any randomizer that knows
+    the law of its sums, with `form="u"` for those that know it jointly with the sums of squares
+    (`squares_law`): `PrivUnitG` and `CandidateResponse`, in O(l**2) for each value, and with many
+    users at a cost that does not depend on their number. A vector on a sphere, as of `PrivUnit`,
+    `ProjUnit` and `L2Ball`, would take as many scalars a user as D has different entries: as much
+    as the report itself.
 
     Edge cases:
       ==================================  ====================================================
@@ -89,7 +92,8 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
       one user, `form="u"`                ValueError
       `form="v"`, and the randomizer      ValueError: `PrivUnitG`, `PrivUnit`, `CandidateResponse`
       does not know `self_moments`        and `Gaussian` do
-      more than about 2**35 users         ValueError: sums of squares are kept in 63 bits
+      more than about 2**35 users,        ValueError: sums of squares are kept in 63 bits
+      `form="u"`
       ==================================  ====================================================
 
     The factors are computed when they are first needed and kept for equal specs.
@@ -317,7 +321,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
     def check_population(self, population: Population) -> None:
         """Raises unless the users' values are bins, enough for a pair, and few enough to add."""
         PairwiseProtocol.check_population(self, population)
-        self.embedding().randomizer.check_total(population)
+        self.embedding().randomizer.check_total(population, squares=self.form == "u")
 
     def _each(self, values: Sequence[Any]) -> np.ndarray:
         return np.asarray(values if isinstance(self.kernel, tuple) else values[0], np.float64)
@@ -450,6 +454,11 @@ class OneReportParams(EmbeddedRound):
     links: tuple[tuple[Link, int], ...] = static()
     single: bool = static()
     form: Form = static()
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins, and few enough to add."""
+        super().check_population(population)
+        self.inner.check_total(population, squares=self.form == "u")
 
     def tally(
         self, reports: Int32[Array, "n ..."], mask: Bool[Array, " n"] | None = None, /

@@ -76,8 +76,10 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
       * `worst_case_variance`: proven. For `form="u"`, an isotropic randomizer and no bias it is
         attained where all users hold one value.
 
-    Simulation: per user for any randomizer. At once, from O(1) scalars a user, with `form="v"` for
-    any randomizer that knows the law of its sums.
+    Simulation: per user for any randomizer. At once: with `form="v"` for any randomizer that knows
+    the law of its sums, with `form="u"` for those that know it jointly with the products of a
+    user's two reports (`products_law`): `PrivUnitG` and `CandidateResponse`, in O(l) for each
+    value, and with many users at a cost that does not depend on their number.
 
     Edge cases:
       ==================================  ====================================================
@@ -87,7 +89,8 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
       kernel is not linear                ValueError: for `OneReport` it need not be
       alpha >= the largest `|W - c|`      ValueError: 0 reports would do
       one user, `form="u"`                ValueError
-      more than about 2**35 users         ValueError: sums of squares are kept in 63 bits
+      more than about 2**35 / l users,    ValueError: sums of products are kept in 63 bits
+      `form="u"`
       ==================================  ====================================================
 
     The factors are computed when they are first needed and kept for equal specs.
@@ -260,7 +263,7 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
     def check_population(self, population: Population) -> None:
         """Raises unless the users' values are bins, enough for a pair, and few enough to add."""
         PairwiseProtocol.check_population(self, population)
-        self.embedding().randomizer.check_total(population)
+        self.build().check_population(population)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -446,10 +449,17 @@ class TwoReportParams(Round[dict[str, Any]]):
             ]
         )
 
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins, and few enough to add."""
+        super().check_population(population)
+        # Sums of l products, and of (x + y)**2, which is at most 4 largest**2
+        squares = max(4, self.left.shape[-1]) if self.form == "u" else 0
+        self.inner.check_total(population, squares)
+
     def tally(
         self, reports: Int32[Array, "n 2 ..."], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Any]:
-        """{"left", "right"}: the randomizer's tallies; for the U-form "products", Count[l] too."""
+        """{"left", "right"}: the randomizer's tallies; for the U-form "products", Count[], too."""
         sides = reports[:, 0], reports[:, 1]
         tally: dict[str, Any] = {
             name: self.inner.tally(side, mask)
@@ -460,7 +470,7 @@ class TwoReportParams(Round[dict[str, Any]]):
             bound = 2 * self.inner.largest_report
             # x y = ((x + y)**2 - (x - y)**2) / 4, exact in 64 bits where x y does not fit 32
             four = sum_squares(x + y, bound, mask) - sum_squares(x - y, bound, mask)
-            tally["products"] = four >> 2
+            tally["products"] = (four >> 2).sum()
         return tally
 
     @compiled_in_float64
@@ -468,25 +478,36 @@ class TwoReportParams(Round[dict[str, Any]]):
         """The estimated statistic."""
         scale, constant, unit = as_float64(self.scale, self.constant, self.inner.unit)
         n = outcome["left"]["users"].f64()
-        product = self.inner.estimate(outcome["left"]) * self.inner.estimate(outcome["right"])
+        means = self.inner.estimate(outcome["left"]), self.inner.estimate(outcome["right"])
+        product = jnp.sum(means[0] * means[1])
         if self.form == "u":
-            single = outcome["products"].f64() * (unit**2 / n)  # the mean of y y'
+            single = outcome["products"].f64() * (unit**2 / n)  # the mean of <y, y'>
             product = (n * product - single) / (n - 1)
-        return scale * jnp.sum(product) + constant
+        return scale * product + constant
 
     @property
     def law(self) -> TallyLaw[dict[str, Any]] | None:
-        """For the V-form the laws of the two sums of reports, which are independent."""
+        """Those of the two sums of reports, independent; for the U-form with their products."""
+        vectors = self.left, self.right
+        if self.form == "u":
+            joint = self.inner.products_law
+            if joint is None:
+                return None
+
+            def draw_jointly(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:
+                del inputs
+                return joint.draw(key, counts, tuple(map(jnp.asarray, vectors)))
+
+            return TallyLaw(draw_jointly, joint.cost, distance=joint.distance)
         law = self.inner.law
-        if law is None or self.form == "u":
+        if law is None:
             return None
 
         def draw(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:
             del inputs
-            sides = (("left", self.left), ("right", self.right))
             return {
                 name: law.draw(jax.random.fold_in(key, i), counts, jnp.asarray(side))
-                for i, (name, side) in enumerate(sides)
+                for i, (name, side) in enumerate(zip(("left", "right"), vectors, strict=True))
             }
 
         return TallyLaw(draw, lambda work: 2 * law.cost(work), distance=2 * law.distance)

@@ -39,6 +39,13 @@ CASES = (
         ),
     ),
     Case(
+        "two-report-products",
+        lambda e: TwoReport(GINI, e, 5, factorization=(LEFT, -2 * LEFT, 2.0)),
+        counts=COUNTS,
+        floats=True,
+        variant=True,
+    ),
+    Case(
         "two-report-pairs",
         lambda e: TwoReport(GINI, e, 5, randomizer=PrivUnit),
         counts=COUNTS,
