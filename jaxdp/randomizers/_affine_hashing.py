@@ -159,7 +159,7 @@ class AffineHashing(SupportOracle):
             raise ValueError(
                 f"word_bits = {word_bits} is too small for {self.num_functions} hash functions."
             )
-        return AffineHashingParams(response, self.num_values)
+        return AffineHashingParams(response, self.num_values, word_bits)
 
     def _heard(self, word_bits: int) -> Fraction:
         """The probability that a report is no blank."""
@@ -285,7 +285,8 @@ def _directions(value: int, size: int, order: int, dimension: int) -> np.ndarray
     # Over its first entry that is not 0; without one it is the origin.
     first = np.argmax(away != 0, axis=1)
     scale = inverse[away[np.arange(size), first]].astype(np.uint32)
-    return product(away, np.broadcast_to(scale[:, None], away.shape), order) @ powers
+    scaled = product(away, np.broadcast_to(scale[:, None], away.shape), order)
+    return np.asarray(scaled) @ powers
 
 
 @functools.lru_cache(maxsize=256)
@@ -313,10 +314,12 @@ class AffineHashingParams(BinRound[Count], DrawnCountsRound):
     Attributes:
       response: the params of randomized response on the hashes.
       num_values: k, static.
+      word_bits: words are uniform on [0, 2**word_bits); static.
     """
 
     response: KRRParams
     num_values: int = static()
+    word_bits: int = static(default=32)
 
     independent_stream: ClassVar[int] = 4
 
@@ -348,7 +351,7 @@ class AffineHashingParams(BinRound[Count], DrawnCountsRound):
     @property
     def _each(self) -> int:
         """The words that lead to each function."""
-        return 2**self.response.word_bits // self.num_functions
+        return 2**self.word_bits // self.num_functions
 
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
         """One user's report, in [0, g N]; a value outside the domain is clamped into it."""
@@ -356,7 +359,8 @@ class AffineHashingParams(BinRound[Count], DrawnCountsRound):
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
         noise = self.response.from_bits(part_of(words, 1, 1), jnp.zeros_like(value))
         if self.num_functions == 1:  # the hash is the value
-            return add(value.astype(jnp.uint32), noise.astype(jnp.uint32), g).astype(jnp.int32)
+            report = add(value.astype(jnp.uint32), noise.astype(jnp.uint32), g)
+            return jnp.asarray(report, jnp.int32)
         function = words[0] // np.uint32(self._each)
         vector = class_vector(function, g, self.dimension)
         bucket = product(vector, value.astype(jnp.uint32), g, self.dimension)
@@ -365,7 +369,7 @@ class AffineHashingParams(BinRound[Count], DrawnCountsRound):
 
     def _shares(self) -> tuple[float, Float[Array, ""], Float[Array, ""]]:
         """The probability that a report is no blank, and p' and q'; only inside an x64 block."""
-        heard = self.num_functions * self._each / 2**self.response.word_bits
+        heard = self.num_functions * self._each / 2**self.word_bits
         return heard, *self.response.probabilities()
 
     def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:

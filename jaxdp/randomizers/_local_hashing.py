@@ -333,7 +333,7 @@ class LocalHashingParams(SupportRound):
     @property
     def kernels(self) -> Kernels[dict[str, Count]]:
         """A CPU visits a block by parts that stay in its caches."""
-        return Kernels(tally={"cpu": _tally_on_cpu})
+        return Kernels(tally={"cpu": lambda round, *block: _tally_on_cpu(self, *block)})
 
 
 def _tally_on_cpu(

@@ -90,7 +90,9 @@ def _whole(lowest, bits: int):
     return (lowest << np.uint32(bits)) - lowest
 
 
-def class_vector(number: UInt32[Array, "*s"], order: int, dimension: int) -> UInt32[Array, "*s"]:
+def class_vector(
+    number: UInt32[Array | np.ndarray, "*s"], order: int, dimension: int
+) -> UInt32[Array | np.ndarray, "*s"]:
     """The vector of each class, as a number."""
     vector, ahead = number + np.uint32(1), 1  # a 1 after j digits is g**j, and N_j classes before
     for j in range(1, dimension):

@@ -476,7 +476,7 @@ class RapporParams(Round[dict[str, Count]]):
 
     @property
     def kernels(self) -> Kernels[dict[str, Count]]:
-        """Those of bits that are flipped."""
+        """On a CPU a few digits of all bits first."""
         return self._bits.kernels
 
     @property

@@ -203,7 +203,7 @@ class UnaryEncodingParams(SetRound):
 
     @property
     def kernels(self) -> Kernels[dict[str, Count]]:
-        """Those of bits that are flipped."""
+        """On a CPU a few digits of all bits first."""
         return self._bits.kernels
 
     def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
