@@ -89,9 +89,12 @@ class NoisyBits:
         first, lanes = self.num_first, num_lanes(self.num_bits)
         head, ones = self.user(words[0:first], value)
         bits = _packed(ones, np.arange(num_packed(self.num_bits), dtype=np.int32))
-        bits, _ = self._flipped(self._planes(words[first : first + lanes]), bits, 0)
+        # Stored by a GPU: it would make the words of each plane anew for what reads several.
+        drawn = lax.optimization_barrier(words[first : first + lanes])
+        bits, _ = self._flipped(self._planes(drawn), bits, 0)
         if self.num_rounds:
-            drawn = words[first + lanes : self.num_words].reshape(self.num_rounds, lanes)
+            drawn = lax.optimization_barrier(words[first + lanes : self.num_words])
+            drawn = drawn.reshape(self.num_rounds, lanes)
             bits = jnp.broadcast_to(bits[None], (self.num_rounds, len(bits)))
             bits, _ = self._flipped(self._planes(drawn), bits, 1)
             return jnp.concatenate([head, (bits & self._used[None]).ravel()])
