@@ -314,7 +314,10 @@ _INTERNAL = {
         f"random.{name}"
         for name in ("everyone", "histogram", "merge", "normal", "part_of", "standard_normal")
     ),
-    *(f"random.{name}" for name in ("sum_integers", "sum_squares", "words", "words_at")),
+    *(
+        f"random.{name}"
+        for name in ("count_bits", "sum_integers", "sum_squares", "words", "words_at")
+    ),
     # of results of other functions
     *(f"factorization.{name}" for name in ("certify", "hard_distributions", "hardest")),
     "factorization.johnson_lindenstrauss",

@@ -187,7 +187,7 @@ class NoisyBits:
 
     def _users(
         self, key: StreamKey, start: jax.Array, place: jax.Array, held: Tree
-    ) -> tuple[UInt32[Array, "f n"], Int32[Array, "h 2 n/2"]]:
+    ) -> tuple[UInt32[Array, "f n"], Int32[Array, "h 2 m"]]:
         """What `user` says of all users."""
         rows = np.arange(self.num_first, dtype=np.uint32)[:, None] * np.uint32(LANES)
 
@@ -200,7 +200,7 @@ class NoisyBits:
         return head.reshape(-1, 2 * place.size), ones
 
     def _quick(
-        self, key: StreamKey, start: jax.Array, place: jax.Array, ones: Int32[Array, "h 2 n/2"]
+        self, key: StreamKey, start: jax.Array, place: jax.Array, ones: Int32[Array, "h 2 m"]
     ) -> UInt32[Array, "e n"]:
         """The words of what is sent, from a few planes; _OPEN where these are too few."""
         width, lanes = num_packed(self.num_bits), num_lanes(self.num_bits)

@@ -13,7 +13,6 @@ import numpy as np
 import jaxdp
 from jaxdp.audit import AuditReport, estimate_epsilon, exact_epsilon
 from jaxdp.engine import _stream
-from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, GaussianRejection, LocalHashing
 from tests.audit import faults
 
@@ -90,9 +89,10 @@ def in_blocks(key: jax.Array, faulty: bool) -> Verdict:
         return of_report(estimate_epsilon(faults.Lawless(krr), key, 10_000, **options))
     right = _stream._block_tally
 
-    def first_block(round, key, at, values, mask, plan):
-        first = at._replace(start=Count.zeros(), counter=jnp.zeros(2, jnp.uint32))
-        return right(round, key, first, values, mask, plan)
+    def first_block(round, users, key, read, place, row, plan):
+        counter, within = jax.tree.map(jnp.zeros_like, (place.counter, place.first))
+        first = place._replace(counter=counter, first=within)
+        return right(round, users, key, read, first, row, plan)
 
     with mock.patch.object(_stream, "_block_tally", first_block):
         repeated = faults.InRepeatedBlocks(krr)
