@@ -103,7 +103,7 @@ class _Assigned(_Derived):
         rest = base.rest
         if rest is not None:
             joins = self._joins(words_at(key, rest.users, 1)[0])
-            rest = rest._replace(members=rest.members & joins)
+            rest = dataclasses.replace(rest, members=rest.members & joins)
         return Reader(locate, read, rest)
 
     @property

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,8 @@ _FEW_ENDS = 16  # of bins within a block: up to so many are compared with, on a 
 _TILES_A_BIN = 16  # from which on average tiles are read whole: of each bin, one is read twice
 
 
-class Span(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Span:
     """Consecutive blocks of one device's users, which it reads one after the other.
 
     Attributes:
@@ -36,7 +37,8 @@ class Span(NamedTuple):
     number: int
 
 
-class Rest(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rest:
     """Users of a span whom its blocks leave out.
 
     Attributes:

@@ -164,7 +164,7 @@ def test_tiles_and_the_rest_are_all_users(name, skipped, grouped, key):
     block = jax.jit(read)
     for start in range(begin, begin + number * size, size):
         add(Count.of(np.arange(start, start + size)), *block(Count.of(start)))
-    add(*read.rest)
+    add(read.rest.users, read.rest.values, read.rest.members)
     users = Count.of(np.arange(begin, min(last, int(source.size))))
     expected = np.where(source.members(users), source.at(users), -1)
     np.testing.assert_array_equal(found[0][: len(expected)], expected)
