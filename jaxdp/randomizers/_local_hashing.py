@@ -326,7 +326,7 @@ class LocalHashingParams(SupportRound):
         for _ in range(low_bits):
             pairs = maps.reshape(groups, g * g, -1)
             halves = (pairs, pairs[:, moved])
-            sums = [half.reshape(groups, g, g, -1).sum(axis=2) for half in halves]
+            sums = [half.reshape(groups, g, g, -1).sum(axis=2, dtype=jnp.int32) for half in halves]
             maps = jnp.stack(sums, axis=-1)
         return maps.reshape(groups, g, -1)[:, 0]
 
