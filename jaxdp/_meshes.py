@@ -7,11 +7,11 @@ its results do. jaxdp leaves that to the compiler, as on axes of type Auto.
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 import jax
 
-from ._spec import is_traced
+from ._spec import Tree, is_traced
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,13 +41,13 @@ def _auto_context() -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext()
 
 
-def _moved(argument: Any) -> Any:
+def _moved(argument: Tree) -> Tree:
     # Lists are of numbers, and may be long.
     plain = isinstance(argument, list | tuple | dict)
     return argument if plain else jax.tree.map(_on_auto_axes, argument)
 
 
-def _on_auto_axes(x: Any) -> Any:
+def _on_auto_axes(x: Tree) -> Tree:
     """An array where it is, but with a type that does not tell how it lies on a mesh."""
     lies = x.sharding if isinstance(x, jax.Array) and not is_traced(x) else None
     if not isinstance(lies, jax.NamedSharding) or not lies.mesh.explicit_axes:
@@ -60,7 +60,7 @@ def _auto(mesh: jax.sharding.Mesh) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
 
 
-def traced_on_auto_axes(function: Callable[..., T], *arguments: Any) -> T:
+def traced_on_auto_axes(function: Callable[..., T], *arguments: Tree) -> T:
     """`function`, traced on arguments that may lie on Explicit axes; its results lie everywhere."""
     context = jax.sharding.get_abstract_mesh()
     meshes = [jax.typeof(x).sharding.mesh for x in jax.tree.leaves(arguments)]

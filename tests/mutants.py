@@ -227,10 +227,9 @@ def named(stem: str) -> list[str]:
 
 def importing(path: pathlib.Path) -> list[str]:
     """The tests that name a private file."""
+    names = re.compile(rf"import.*\b{path.stem}\b|\.{path.stem} import")
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
-    found = [test for test in tests if re.search(rf"import.*\b{path.stem}\b", test.read_text())]
-    found += [test for test in tests if re.search(rf"\.{path.stem} import", test.read_text())]
-    return [str(test.relative_to(ROOT)) for test in found]
+    return [str(test.relative_to(ROOT)) for test in tests if names.search(test.read_text())]
 
 
 @dataclasses.dataclass(frozen=True)

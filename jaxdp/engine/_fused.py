@@ -23,7 +23,7 @@ _CHECKED_USERS = 1600 * TILE + 1000  # several tiles for each block of threads, 
 _accepted: set[Any] = set()
 
 
-def can_fuse(round: Round[Any], maker: Any = None) -> bool:
+def can_fuse(round: Round[Any], maker: Tree = None) -> bool:
     """Whether the kernel serves a round, and has been found right for its kind.
 
     Args:
@@ -33,14 +33,14 @@ def can_fuse(round: Round[Any], maker: Any = None) -> bool:
     return _kind((round, maker)) in _accepted
 
 
-def accept(round: Round[Any], maker: Any = None) -> None:
+def accept(round: Round[Any], maker: Tree = None) -> None:
     """Has the kernel serve rounds of a kind without a check, as to compile for another machine."""
     for made in (None, maker):
         if not _unserved(round, made):
             _accepted.add(_kind((round, made)))
 
 
-def check_fused(round: Round[Any], maker: Any = None) -> None:
+def check_fused(round: Round[Any], maker: Tree = None) -> None:
     """Compares the kernel with XLA on the default device, once for each kind of round.
 
     It is not used where it does not serve a round, nor for a round that is traced in a kind that no
@@ -58,7 +58,7 @@ def check_fused(round: Round[Any], maker: Any = None) -> None:
         _check(round, maker)
 
 
-def _check(round: Round[Any], maker: Any) -> None:
+def _check(round: Round[Any], maker: Tree) -> None:
     if can_fuse(round, maker) or _unserved(round, maker) or is_traced((round, maker)):
         return
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
@@ -88,7 +88,7 @@ def _kind(tree: Tree) -> Any:
     return structure, tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
 
 
-def _unserved(round: Round[Any], maker: Any) -> str | None:
+def _unserved(round: Round[Any], maker: Tree) -> str | None:
     """Why the kernel does not serve a round; None if it does."""
     if round.counted is None or round.kernels.tally:
         return "its reports are not counted, or it has kernels of its own"
@@ -104,13 +104,13 @@ def _unserved(round: Round[Any], maker: Any) -> str | None:
     return unserved(round, None, users)
 
 
-def _drawn(maker: Any) -> Drawn:
+def _drawn(maker: Tree) -> Drawn:
     """Users whose values a maker makes; the counter of their words passes 2**32."""
     keys = tuple(StreamKey.of(jax.random.key(i + 1)) for i in range(maker.num_words))
     return Drawn(maker, keys, jnp.asarray([0, 2**32 - 3 * TILE], jnp.uint32), _CHECKED_USERS)
 
 
-def _users(round: Round[Any], maker: Any) -> Iterator[tuple[Tree, jax.Array]]:
+def _users(round: Round[Any], maker: Tree) -> Iterator[tuple[Tree, jax.Array]]:
     """Values and masks, as blocks have them, of which half of the users have one value."""
     count = jnp.uint32(_CHECKED_USERS - 500)
     if maker is not None:

@@ -132,9 +132,15 @@ def own_program(function: Callable[..., T], config: Config) -> Callable[..., T]:
 
 @functools.cache
 def _own_program(function: Callable[..., T], method: str | None) -> Callable[..., T]:
-    options = None if method is None else _CPU_OPTIONS[method]
-    try:
-        jax.jit(lambda: 0, compiler_options=options).lower().compile()
-    except jax.errors.JaxRuntimeError:  # of an XLA that does not know the option
-        options = None
+    options = None if method is None else _known_options(method)
     return jax.jit(function, static_argnames="config", compiler_options=options)
+
+
+@functools.cache
+def _known_options(method: str) -> dict[str, int | bool] | None:
+    """The options for a method; None if this XLA does not know them."""
+    try:
+        jax.jit(lambda: 0, compiler_options=_CPU_OPTIONS[method]).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return None
+    return _CPU_OPTIONS[method]

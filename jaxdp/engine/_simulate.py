@@ -15,7 +15,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from .._contract import Params, Runnable
 from .._meshes import on_auto_axes, traced_on_auto_axes
-from .._spec import check_int, check_items, is_traced, physical_memory
+from .._spec import Tree, check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
 from ._config import (
     Config,
@@ -288,7 +288,7 @@ def stack(specs) -> Any:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *built)
 
 
-def _inside_transformation(*arguments: Any) -> bool:
+def _inside_transformation(*arguments: Tree) -> bool:
     """Whether the caller is inside jit, or has given values that a transformation follows."""
     return is_traced((arguments, jnp.zeros(())))
 
@@ -303,13 +303,13 @@ def _copied(tree: T) -> T:
 
 
 @jax.custom_jvp
-def _refuse_derivatives(*arguments: Any) -> Any:
+def _refuse_derivatives(*arguments: Tree) -> Tree:
     """The arguments; a TypeError where a derivative is taken with respect to a number of theirs."""
     return arguments
 
 
 @functools.partial(_refuse_derivatives.defjvp, symbolic_zeros=True)
-def _refuse(primals: Any, tangents: Any) -> Any:
+def _refuse(primals: Tree, tangents: Tree) -> Tree:
     if all(isinstance(tangent, SymbolicZero) for tangent in jax.tree.leaves(tangents)):
         return primals, tangents
     raise TypeError(
@@ -320,7 +320,7 @@ def _refuse(primals: Any, tangents: Any) -> Any:
     )
 
 
-def _without_varying_types(function: Callable[..., T], *arguments: Any) -> T:
+def _without_varying_types(function: Callable[..., T], *arguments: Tree) -> T:
     """`function`, whose loops may begin with constants, inside `shard_map` with its default check.
 
     The check has every loop begin with values that vary over the mesh as its later ones do. The
@@ -357,7 +357,7 @@ def _where(host: bool, function: Callable[..., T]) -> Callable[..., T]:
         return function
     (device, *_) = jax.local_devices(backend="cpu")
 
-    def called(*arguments: Any) -> T:
+    def called(*arguments: Tree) -> T:
         moved = jax.tree.map(
             lambda x: jax.device_put(x, device) if isinstance(x, jax.Array) else x, arguments
         )
@@ -375,7 +375,7 @@ def _finish(params, histogram, outcome, counts):
     return found, None if histogram is None else params.target(outcome, histogram)
 
 
-def _estimate(params: Params[Any], outcome: Any) -> Any:
+def _estimate(params: Params[Any], outcome: Tree) -> Tree:
     return params.estimate(outcome)
 
 
@@ -462,7 +462,7 @@ def _mapped(finish: Callable[..., T], trials: tuple[Any, ...], config: Config) -
     return _in_batches(lambda trial: finish(*trial), trials, lanes)
 
 
-def _in_batches(function: Callable[[Any], T], rows: Any, lanes: int) -> T:
+def _in_batches(function: Callable[[Tree], T], rows: Tree, lanes: int) -> T:
     """`function` of every row, as many at a time; the last batch is filled up with its last row."""
     number = jax.tree.leaves(rows)[0].shape[0]
     batches = -(-number // lanes)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -94,19 +93,19 @@ class DistributionSource(Source):
         del first, span
         made = {name: BlockWords.of(self.stream(name), size, 1, tiled) for name in self._streams}
 
-        def locate(start: Count) -> Any:
+        def locate(start: Count) -> Tree:
             place = made[Stream.POPULATION].locate(start)  # the same one in all streams
             # Of numbers that it knows to be those of the users' words, XLA for GPUs would read some
             # in a kernel of their own, for both.
             return jax.lax.optimization_barrier(place) if wide else place
 
-        def read(place: Any) -> tuple[Tree, jax.Array]:
+        def read(place: Tree) -> tuple[Tree, jax.Array]:
             words = [each.make(place) for each in made.values()]
             # As one tile: without this axis XLA for GPUs stores what the table says, too.
             values = self.maker.make(words if wide else [word[0] for word in words])
             return jax.tree.map(lambda x: x[0], values) if wide else values, jnp.ones(size, bool)
 
-        def draw(place: Any) -> Drawn:
+        def draw(place: Tree) -> Drawn:
             keys = tuple(each.stream for each in made.values())
             return Drawn(self.maker, keys, jnp.stack(place), size)
 

@@ -68,12 +68,12 @@ class Reader:
         belong. None where values are not made of words alone.
     """
 
-    locate: Callable[[Count], Any]
-    read: Callable[[Any], tuple[Tree, jax.Array]]
+    locate: Callable[[Count], Tree]
+    read: Callable[[Tree], tuple[Tree, jax.Array]]
     rest: Rest | None = None
-    draw: Callable[[Any], Drawn] | None = None
+    draw: Callable[[Tree], Drawn] | None = None
 
-    def by_user(self, place: Any) -> tuple[Tree, jax.Array]:
+    def by_user(self, place: Tree) -> tuple[Tree, jax.Array]:
         """`read`, with a row and a bool for each user."""
         values, members = self.read(place)
         return tiles_users(values, members) if members.dtype == jnp.uint32 else (values, members)
@@ -156,7 +156,7 @@ class Source(abc.ABC):
         return False
 
     @property
-    def maker(self) -> Any:
+    def maker(self) -> Tree:
         """What makes a user's value from words alone, a pytree; None if something else does."""
         return None
 

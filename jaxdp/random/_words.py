@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from jaxdp_kernels.threefry_words import TILE, StreamKey, UserWords, threefry_words
 from jaxdp_kernels.threefry_words.ref import LANES, users_words
 
-from .._spec import check_int, check_key, is_traced
+from .._spec import Tree, check_int, check_key, is_traced
 from .._x64 import one_program
 from ._count import Count
 
@@ -122,14 +121,14 @@ class BlockWords:
         """The words of the users of blocks; see `words`."""
         return cls(key, StreamKey.of(check_key(key)), num_users, num_words, tiled)
 
-    def locate(self, first_user: Count) -> Any:
+    def locate(self, first_user: Count) -> Tree:
         """What `make` must know of a block that begins with a user, Count[]."""
         if not self.tiled:
             return first_user
         high, low = tile_start(first_user, self.num_words)
         return high, low
 
-    def make(self, place: Any) -> jax.Array:
+    def make(self, place: Tree) -> jax.Array:
         """The words of the users of a block, uint32[num_words, num_users]."""
         if not self.tiled:
             return words(self.key, place, self.num_users, self.num_words)

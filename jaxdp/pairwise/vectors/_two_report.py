@@ -487,7 +487,7 @@ class TwoReportParams(Round[dict[str, Any]]):
 
     @property
     def law(self) -> TallyLaw[dict[str, Any]] | None:
-        """Those of the two sums of reports, independent; for the U-form with their products."""
+        """The laws of the two sums of reports, independent; of the U-form, with their products."""
         vectors = self.left, self.right
         if self.form == "u":
             joint = self.inner.products_law

@@ -187,7 +187,7 @@ class _Drawing:
         return self.randomizer.from_bits(words[number:], value)
 
 
-def _with_values(randomizer: Randomizer, maker: Any) -> Any:
+def _with_values(randomizer: Randomizer, maker: Tree) -> Tree:
     """A randomizer whose users' values a maker makes; it has no tally of its own."""
     return _Drawing(randomizer, maker)
 
