@@ -36,7 +36,7 @@ from ._checks import Check
 from ._spec import Tree as Tree
 from ._spec import check_key, is_traced
 from .population import Population
-from .random import Count, UserWords, merge, user_words
+from .random import Count, FlatWords, UserWords, merge, user_words
 
 T = TypeVar("T")  # a tally: a pytree of Counts
 O = TypeVar("O")  # the outcome of a trial: a pytree  # noqa: E741
@@ -180,6 +180,28 @@ TallyKernel = Callable[["Round[T]", StreamKey, jax.Array, jax.Array | None, Tree
 
 DrawKernel = Callable[["Round[T]", jax.Array, Count, Tree], T]
 """`(round, key, counts, inputs) -> tally`, as `TallyLaw.draw`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Summed(Generic[T]):
+    """Says that a tally is made of a sum of integers over users, and of how many these are.
+
+    So an engine may add the integers itself, of all blocks at once. Made by `Round.summed` as it is
+    asked for, before a loop over blocks: what it computes then is not computed anew by each.
+
+    Attributes:
+      numbers: `(words, values) -> int32[n, m]`: what n users add, at most `bound` each, from
+        `jaxdp.random.FlatWords`; the bits of `tally(vmap(from_bits)(..))` but for the order of
+        sums of floats. It is arranged for many threads.
+      size: m, static.
+      bound: of their absolute values, static.
+      tally: `(sums, users) -> tally`, from Count[m] and Count[].
+    """
+
+    numbers: Callable[[FlatWords, Tree], jax.Array]
+    size: int
+    bound: int
+    tally: Callable[[Count, Count], T]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -423,6 +445,11 @@ class Round(Params[T]):
         return None
 
     @property
+    def summed(self) -> Summed[T] | None:
+        """How `tally` follows from sums over users, for accelerators; None where none is given."""
+        return None
+
+    @property
     def law(self) -> TallyLaw[T] | None:
         """Draws the tally at once; None where its law is not known."""
         return None
@@ -542,6 +569,12 @@ class Through(Round[T]):
     def counted(self) -> Counted | None:
         """What the inner round says of its tally; None where this one's is another."""
         return self.inner.counted if type(self).tally is Through.tally else None
+
+    @property
+    def summed(self) -> Summed[T] | None:
+        """What the inner round says of its tally; None where reports or tallies are others."""
+        same = type(self).from_bits is Through.from_bits and type(self).tally is Through.tally
+        return self.inner.summed if same else None
 
     @property
     def law(self) -> TallyLaw[T] | None:

@@ -39,6 +39,7 @@ class Plan:
       wide: whether blocks are for a machine of many threads, static.
       fused: whether one kernel makes the reports of a block and counts them, static.
       drawn: whether it makes the users' values, too, static.
+      adds: whether the loop adds integers alone where a round says which; for GPUs, static.
     """
 
     block: int
@@ -47,6 +48,7 @@ class Plan:
     wide: bool = False
     fused: bool = False
     drawn: bool = False
+    adds: bool = False
 
     @property
     def implementation(self) -> Literal["xla", "wide"]:
@@ -137,7 +139,8 @@ def make_plan(
     if num_blocks > 1 or (wide and source.rows is None):
         even = min(-(-even // unit) * unit, block)
     tiled = num_blocks == 1 or even % TILE == 0
-    return Plan(even, share, tiled, wide, fused and tiled, drawn and tiled)
+    adds = platform == "gpu" and tiled
+    return Plan(even, share, tiled, wide, fused and tiled, drawn and tiled, adds)
 
 
 def _default_block(round: Round[Any], given: bool, platform: str) -> int:

@@ -392,7 +392,8 @@ def _play_trials(params, population, key, trials, config: Config):
 
     def share(params, population, key, trials):
         def trial(t):
-            return play(params, population, jax.random.fold_in(key, t), config)
+            # As the call that asked for its shapes: traced once.
+            return _play_compiled(params, population, jax.random.fold_in(key, t), config=config)
 
         number, batch = trials.shape[0], config.trial_batch
         if batch is not None and batch >= number:
@@ -444,6 +445,7 @@ def _manual(function: Callable[..., T], config: Config, specs, split, axes) -> C
 
 def _mapped(finish: Callable[..., T], trials: tuple[Any, ...], config: Config) -> T:
     """`finish` of every trial: one by one on CPU, elsewhere in batches of equal size."""
+    finish = jax.jit(finish)  # traced once, though asked for its shapes
     number = jax.tree.leaves(trials)[0].shape[0]
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), trials)
     shapes = jax.eval_shape(finish, *one)

@@ -21,9 +21,9 @@ from jaxdp_kernels.randomize_and_tally import (
 )
 from jaxdp_kernels.threefry_words import StreamKey
 
-from .._contract import Kernels, Round, TallyLaw, Tree, Words, params, static
+from .._contract import Kernels, Round, Summed, TallyLaw, Tree, Words, params, static
 from ..population import Population, Reader, Rest, Span
-from ..random import TILE, Count, histogram, merge
+from ..random import TILE, Count, FlatWords, histogram, merge
 from ..random._words import tile_start
 from ._config import Config
 from ._fused import can_fuse, fused_tally
@@ -31,7 +31,7 @@ from ._plan import Plan, make_plan
 
 T = TypeVar("T")
 
-_MOST_PLACES = 2**16  # blocks that are located at once
+_MOST_PLACES = 2**15  # blocks that are located at once; so many times 16 bits are below 2**31
 _MOST_USERS = 2**31 - 1  # of a span of blocks, whose reports 32 bits can count
 
 
@@ -103,7 +103,7 @@ def _device_tally(round, users, key, zero, num_blocks, device, plan: Plan):
         return _tally_of_spans(round, users, key, zero, num_blocks, first, plan)
     read, row = users.source.reader(plan.block, first, plan.tiled, plan.wide), _rows(plan)
 
-    def step(number: jax.Array, total: T) -> T:
+    def step(number: jax.Array, total: Any) -> Any:
         place = _place(round, users, read, number, first, first, plan)
         return merge(total, _block_tally(round, users, key, read, place, row, plan))
 
@@ -114,12 +114,12 @@ def _tally_of_spans(round, users, key, zero, num_blocks: int, first: Count, plan
     """The tally of a device's users, whose number of blocks the compiler knows.
 
     On an accelerator each number that a step computes is a kernel, and so is each sum of limbs. So
-    all blocks of a span are located before, and where reports are counted, one number of 32 bits
-    for each is what a loop adds to: a span has fewer than 2**31 users.
+    all blocks of a span are located before, and where reports are counted or added, numbers of 32
+    bits are what a loop adds to: a span has fewer than 2**31 users.
     """
-    counted = round.counted if plan.wide and not round.kernels.tally else None
-    adder: Any = round if counted is None else _Counting(round)
-    number = max(min(num_blocks, _MOST_PLACES, _MOST_USERS // plan.block), 1)
+    adder = _adder(round, plan)
+    most = min(_MOST_PLACES, _MOST_USERS // plan.block)
+    number = max(min(num_blocks, most), 1)
     spans = -(-num_blocks // number)
     number = -(-num_blocks // spans)
     assert plan.share is not None
@@ -130,7 +130,7 @@ def _tally_of_spans(round, users, key, zero, num_blocks: int, first: Count, plan
         ahead = Span(begin, end, number)
         read = users.source.reader(plan.block, first, plan.tiled, plan.wide, ahead)
         # Several kernels read these numbers. What counts reports is one, and makes its own.
-        row = _rows(plan) if counted is None else None
+        row = None if isinstance(adder, _Counting) else _rows(plan)
 
         def step(total: Any, place: _Place) -> tuple[Any, None]:
             rows = _rows(plan) if row is None else row
@@ -145,13 +145,21 @@ def _tally_of_spans(round, users, key, zero, num_blocks: int, first: Count, plan
             return place._replace(left=jnp.where(inside, place.left, np.uint32(0)))
 
         places = jax.vmap(locate)(lax.iota(jnp.int32, number))
-        start = total if counted is None else jnp.zeros(counted.num_reports, jnp.int32)
+        start = total if adder is round else adder.zero
         found = lax.scan(step, start, places)[0]
+        found = found if adder is round else merge(total, adder.finished(found))
         if read.rest is not None:
-            found = adder.merge(found, _rest_tally(adder, key, read.rest))
-        return found if counted is None else merge(total, counted.tally(found))
+            found = merge(found, _rest_tally(round, key, read.rest))
+        return found
 
     return add_span(0, zero) if spans == 1 else lax.fori_loop(0, spans, add_span, zero)
+
+
+def _adder(round: Round[Any], plan: Plan) -> Any:
+    """What adds the reports of blocks: the round, or what is quicker on an accelerator."""
+    if not plan.wide or round.kernels.tally:
+        return round
+    return _Counting(round) if round.counted is not None else _Summing.of(round, plan) or round
 
 
 @register_dataclass
@@ -185,6 +193,84 @@ class _Counting:
     def merge(self, first: jax.Array, second: jax.Array, /) -> jax.Array:
         return first + second
 
+    @property
+    def zero(self) -> jax.Array:
+        """The counts of no reports."""
+        return jnp.zeros(self.counted.num_reports, jnp.int32)
+
+    def finished(self, counts: jax.Array) -> Any:
+        """The tally of the round."""
+        assert self.round.counted is not None
+        return self.round.counted.tally(counts)
+
+
+_ROW = 2**12  # users whose integers are added as one row: XLA for GPUs would split sums of more
+_FEWEST_ROW = 2**8
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Summing:
+    """A round whose reports are added, of which a loop over blocks adds nothing but the integers.
+
+    What it adds to are the low and the high 16 bits of the sums of rows of users, int32[r, m + 1]
+    each: the last column is that of the users. A number for each user would be a kernel.
+
+    Attributes:
+      summed: what the round says of its tally.
+      num_words: of a user.
+      row: users of a row.
+      rows: r.
+      inside: bool, users of a block who count, and as many who do not: what a loop slices it need
+        not compare with a number, which would be a kernel.
+    """
+
+    summed: Summed[Any]
+    num_words: int
+    row: int
+    rows: int
+    inside: jax.Array
+
+    @classmethod
+    def of(cls, round: Round[Any], plan: Plan) -> "_Summing | None":
+        """None where the round does not say how, or rows are too short to be worth it."""
+        summed = round.summed
+        if summed is None or not plan.adds:
+            return None
+        most = 2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1)
+        row = min(most, _ROW, plan.block & -plan.block)
+        if row < _FEWEST_ROW:
+            return None
+        inside = lax.iota(jnp.int32, 2 * plan.block) < np.int32(plan.block)
+        return cls(summed, round.num_words, row, plan.block // row, inside)
+
+    @property
+    def zero(self) -> tuple[jax.Array, jax.Array]:
+        """The sums of nobody."""
+        nothing = jnp.zeros((self.rows, self.summed.size + 1), jnp.int32)
+        return nothing, nothing
+
+    def block(self, key: StreamKey, counter, values, members) -> tuple[jax.Array, jax.Array]:
+        """The sums of a block's users: of a mask, or of so many first ones."""
+        users, width = self.rows * self.row, self.summed.size + 1
+        numbers = self.summed.numbers(FlatWords(key, counter, users, self.num_words), values)
+        numbers = jnp.concatenate([numbers, jnp.ones((users, 1), jnp.int32)], axis=1)
+        if members.ndim == 0:
+            left = np.int32(users) - members.astype(jnp.int32)
+            members = lax.dynamic_slice_in_dim(self.inside, left, users)
+        rows = jnp.where(members[:, None], numbers, 0).reshape(self.rows, self.row, width)
+        sums = jnp.sum(rows, axis=1, dtype=jnp.int32)
+        return sums & np.int32(0xFFFF), sums >> np.int32(16)
+
+    def merge(self, first, second):
+        """The sums of the users of both."""
+        return jax.tree.map(jnp.add, first, second)
+
+    def finished(self, sums: tuple[jax.Array, jax.Array]) -> Any:
+        """The tally of the round."""
+        low, high = (Count.of(x).sum(0) for x in sums)
+        total = low + high.times(2**16)
+        return self.summed.tally(total[:-1], total[-1])
+
 
 def _place(round, users, read: Reader, block: jax.Array, begin: Count, first: Count, plan: Plan):
     """Where a block lies, of those that start at `begin`."""
@@ -208,13 +294,15 @@ def _block_tally(round, users, key: StreamKey, read: Reader, place: _Place, row,
     else:
         values, members = read.read(place.values)
         if members.dtype == jnp.uint32:  # tiles, and how many users of each count
-            if round.kernels.tally:
+            if isinstance(round, _Summing) or round.kernels.tally:
                 values, members = tiles_users(values, members)
-        elif plan.fused and users.source.whole:
+        elif users.source.whole and (plan.fused or isinstance(round, _Summing)):
             members = place.left
         else:
             members &= row < place.left
     counter = jnp.stack(place.counter)
+    if isinstance(round, _Summing):
+        return round.block(key, counter, values, members)
     return _reports_tally(round, key, counter, place.first, values, members, plan)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32
 
 from .._checks import Maker, made_by
-from .._contract import Draft, Independent, Kernels, TallyLaw, Through, Tree, Words, params
+from .._contract import Draft, Independent, Kernels, Summed, TallyLaw, Through, Tree, Words, params
 from .._queries import AdditiveProtocol, Encoding, R_co, Width
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..population import Population
@@ -51,6 +51,16 @@ class EncodedRound(Through[T]):
     def from_bits(self, words: Words, value: Tree, /) -> Tree:
         """One user's report, the inner round's on the encoded value."""
         return self.inner.from_bits(words, self.encode(value))
+
+    @property
+    def summed(self) -> Summed[T] | None:
+        """What the inner round says of its tally, of encoded values."""
+        summed = self.inner.summed
+        if summed is None or type(self).tally is not Through.tally:
+            return None
+        return dataclasses.replace(
+            summed, numbers=lambda words, held: summed.numbers(words, self.encode(held))
+        )
 
     @property
     def draft(self) -> Draft | None:

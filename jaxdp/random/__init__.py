@@ -20,6 +20,7 @@ from ._tally import everyone as everyone
 from ._tally import histogram as histogram
 from ._tally import sum_integers as sum_integers
 from ._tally import sum_squares as sum_squares
+from ._words import FlatWords as FlatWords
 from ._words import Stream as Stream
 from ._words import part_of as part_of
 from ._words import stream as stream

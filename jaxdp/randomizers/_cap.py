@@ -104,7 +104,7 @@ def embed(
     Returns:
       float32[d] and float32[] >= 0, whose squares sum to 1.
     """
-    entries, scale, last = _factors(value, radius)
+    entries, scale, last = _factors(value, np.float32(1) / jnp.asarray(radius))
     return entries * scale, last
 
 
@@ -116,7 +116,7 @@ def direction(
     Returns:
       float32[d], a unit vector, of the first axis where the value is zero; float32[] in [0, 1].
     """
-    entries, scale, square = _scaled(value, radius)
+    entries, scale, square = _scaled(value, np.float32(1) / jnp.asarray(radius))
     head = entries * scale
     # Over its largest entry, lest the squares of small ones underflow.
     largest = jnp.max(jnp.abs(head))
@@ -126,15 +126,15 @@ def direction(
 
 
 def _factors(
-    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+    value: Float[Array, " d"], inverse: Float32[Array, ""]
 ) -> tuple[Float32[Array, " d"], Float32[Array, ""], Float32[Array, ""]]:
     """`embed`, its head as the product of a vector and a number."""
-    entries, scale, square = _scaled(value, radius)
+    entries, scale, square = _scaled(value, inverse)
     return entries, scale, jnp.sqrt(np.float32(1) - square)
 
 
 def _scaled(
-    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+    value: Float[Array, " d"], inverse: Float32[Array, ""]
 ) -> tuple[Float32[Array, " d"], Float32[Array, ""], Float32[Array, ""]]:
     """The value over the radius, within the unit ball, and its squared norm in [0, 1].
 
@@ -145,7 +145,7 @@ def _scaled(
       float32[d] and float32[], whose product it is, and float32[].
     """
     far, lost = np.float32(1e15), np.float32(1e19)  # the squares of 2**20 times far sum to 1e36
-    entries = value.astype(jnp.float32) * (np.float32(1) / jnp.asarray(radius))
+    entries = value.astype(jnp.float32) * inverse
     entries = jnp.where(entries == entries, jnp.clip(entries, -far, far), lost)
     square = jnp.sum(entries * entries)
     valid = square < np.float32(1e37)
@@ -156,7 +156,7 @@ def _scaled(
 
 def report(
     value: Float[Array, " d"],
-    radius: Float32[Array | np.ndarray, ""],
+    inverse: Float32[Array, ""],
     along: Float32[Array, ""],
     across: Float32[Array, " d"],
     length: Float32[Array, ""] | None = None,
@@ -165,7 +165,7 @@ def report(
 
     Args:
       value: float32[d], as in `embed`.
-      radius: float32[].
+      inverse: float32[], of the radius.
       along: float32[], as in `point`.
       across: float32[d].
       length: float32[], what `across` is stretched to; None to leave it.
@@ -175,7 +175,7 @@ def report(
     """
     if length is not None:
         across = across * (length / jnp.sqrt(jnp.sum(across * across)))
-    return jnp.append(*_reflected(*_factors(value, radius), along, across))
+    return jnp.append(*_reflected(*_factors(value, inverse), along, across))
 
 
 def point(

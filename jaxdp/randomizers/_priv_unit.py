@@ -162,7 +162,7 @@ class PrivUnitParams(FloatVectorRound):
         """The unit vector V in R^D; its last coordinate is not used."""
         along, across = self._parts(words, 1 + self.dim)
         normals = standard_normal(words[1 : 1 + self.dim])
-        return report(value, self.radius, along, normals, length=across)
+        return report(value, self.inverse_radius, along, normals, length=across)
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
         num_words = 1 + coordinate_words(self.dim + 1)

@@ -3,11 +3,12 @@
 import functools
 import math
 
+import jax
 import numpy as np
-from jaxtyping import Array, Float, Float32, UInt32
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 
-from .._contract import Words, field, params, spec, static
-from ..random import standard_normal
+from .._contract import Summed, Words, field, params, spec, static
+from ..random import Count, FlatWords, standard_normal
 from ..random._normal import truncated_normal
 from ._cap import report
 from ._mean import Tail
@@ -22,6 +23,7 @@ from ._vector import (
     FloatVectorRound,
     PaddedCapRandomizer,
     require_words,
+    to_grid,
 )
 
 _REACH = 16  # no entry is larger: a tail of 1e-57
@@ -185,9 +187,29 @@ class PrivUnitGParams(TiltedNormalRound, FloatVectorRound):
 
     def along(self, words: Words) -> Float32[Array, ""]:
         """The coordinate along u."""
-        return truncated_normal(words[1], words[0] < self.threshold, self.tail)
+        return self._along(words[0], words[1])
+
+    def _along(self, side: jax.Array, place: jax.Array) -> jax.Array:
+        return truncated_normal(place, side < self.threshold, self.tail)
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The vector V in R^(d + 1); its last coordinate is not used."""
         normals = standard_normal(words[2 : 2 + self.dim])
-        return report(value, self.radius, self.along(words), normals)
+        return report(value, self.inverse_radius, self.along(words), normals)
+
+    @property
+    def summed(self) -> Summed[dict[str, Count]]:
+        """The sum of the coordinates that are used."""
+        inverse = self.inverse_radius
+
+        def numbers(words: FlatWords, values: Float[Array, "n d"]) -> Int32[Array, "n d"]:
+            normals = standard_normal(words[2 : 2 + self.dim]).reshape(values.shape)
+            along, rounding = self._along(words[0], words[1]), words[self.vector_words]
+            vectors = jax.vmap(report, (0, None, 0, 0))(values, inverse, along, normals)
+            steps, largest = vectors[:, : self.dim] * np.float32(self.grid), self.largest_report
+            return jax.vmap(to_grid, (0, 0, None))(steps, rounding, largest)
+
+        def tally(sums: Count, users: Count) -> dict[str, Count]:
+            return {"sum": sums, "users": users}
+
+        return Summed(numbers, self.dim, self.largest_report, tally)

@@ -201,7 +201,7 @@ class ProjUnitParams(FloatVectorRound):
         lost = jnp.sum(squares[self.num_projected :])
         along, across = self._parts(words, first, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
-        return report(value, self.radius, along, normals, length=across)
+        return report(value, self.inverse_radius, along, normals, length=across)
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
         kept_degrees, lost_degrees = self.num_projected, self.dim + 1 - self.num_projected

@@ -264,6 +264,11 @@ class VectorRound(MeanRound):
         return self.radius
 
     @property
+    def inverse_radius(self) -> Float32[Array, ""]:
+        """1 over the radius."""
+        return np.float32(1) / jnp.asarray(self.radius)
+
+    @property
     def grid(self) -> int:
         """Steps of the grid for 1 in V: V is a unit vector, unless a subclass says otherwise."""
         return sphere_grid(self.dim)

@@ -8,6 +8,7 @@ from jax.extend.random import threefry_2x32
 
 from jaxdp import random as jr
 from jaxdp.random import Count
+from jaxdp.random._words import tile_start
 from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, StreamKey, threefry_words
 from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
 from jaxdp_kernels.threefry_words.ref import (
@@ -172,3 +173,14 @@ def test_words_made_as_they_are_read_are_the_users_words(user, key):
         inner = jr.part_of(words, 2, 4)
         np.testing.assert_array_equal(inner[:], every[2:6])
         np.testing.assert_array_equal(inner[3], every[5])
+
+
+@pytest.mark.parametrize("first", [0, 2**32 // (7 * 1024) * 2048])
+def test_words_from_their_places_are_the_users_words(first, key):
+    """Over a tile's end and the carry of the counter."""
+    every, stream = jr.words(key, Count.of(first), 3000, 7), StreamKey.of(key)
+    flat = jr.FlatWords(stream, tile_start(Count.of(first), 7), 3000, 7)
+    np.testing.assert_array_equal(flat[0], every[0])
+    np.testing.assert_array_equal(flat[-1], every[6])
+    np.testing.assert_array_equal(flat[2:6].reshape(3000, 4), every[2:6].T)
+    np.testing.assert_array_equal(flat[5:].reshape(3000, 2), every[5:].T)
