@@ -305,7 +305,7 @@ _RESULTS = re.compile(
     r"(Release|Outcome|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|Distributions|Certificate|Encoding|AnswerRound|Trials|Count|AliasTable"
     r"|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
-    r"|Kernels|TallyLaw|Draft|Counted|Census|Population|Operator|Grid)$"
+    r"|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"
 )
 _INTERNAL = {
     # decorators and parts of randomizers: programs are written with them, no data is given to them

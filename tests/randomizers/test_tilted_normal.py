@@ -93,7 +93,7 @@ def test_laws_of_squares_and_products(make, dim, key, monkeypatch):
             _reported(params, jax.random.fold_in(key, 0), counts, inputs),
             _drawn(params, jax.random.fold_in(key, 1), counts, inputs),
         )
-        return jax.lax.map(both, keys)
+        return jax.lax.map(both, keys, batch_size=100)
 
     for number, counts in enumerate(COUNTS):
         for cells in (False, True):
