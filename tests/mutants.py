@@ -268,7 +268,7 @@ def nearest(path: pathlib.Path) -> Tests:
         cases = ["krr-5", "laplace", "subset-6"]
     stored, suites = [], []
     if cases:
-        stored = ["tests/contracts/test_digests.py"]
+        stored = ["tests/contracts/test_digests.py", "tests/contracts/test_checks.py::test_law"]
         suites = [
             f"tests/contracts/{file.name}" for file in CONTRACTS if file.name not in stored[0]
         ]

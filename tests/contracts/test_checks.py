@@ -14,6 +14,7 @@ from jaxdp.testing._run_checks import applicable
 from tests.contracts.case import FEW, MANY, Case
 from tests.contracts.conftest import is_slow
 from tests.contracts.registry import APPLICABLE, EXEMPLARS, PROTOCOLS, STORED, ids
+from tests.contracts.test_digests import check_trials
 
 BITS = "bits_do_not_depend_on_blocks_and_devices"
 
@@ -89,6 +90,8 @@ def test_check(case, name, epsilon):
 def test_law(case, name, method, num_trials):
     options = {} if method is None else {"methods": (method,)}
     CHECKS[name](case.subject(1.0, num_trials), **options)
+    if name == "variance_is_as_predicted" and num_trials == FEW:
+        check_trials(case, method)  # of the same simulation
 
 
 @pytest.mark.parametrize("case", EXEMPLARS, ids=ids)
