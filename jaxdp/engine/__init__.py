@@ -15,8 +15,8 @@ from .._contract import Kernels as Kernels
 from .._contract import Params as Params
 from .._contract import Round as Round
 from .._contract import Spec as Spec
-from .._contract import Summed as Summed
 from .._contract import Step as Step
+from .._contract import Summed as Summed
 from .._contract import TallyLaw as TallyLaw
 from .._contract import Through as Through
 from .._contract import Tree as Tree

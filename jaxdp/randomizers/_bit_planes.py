@@ -7,7 +7,7 @@ numbers, which are compared with their thresholds all at once, and a few planes 
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -24,6 +24,7 @@ from jaxdp_kernels.threefry_words.xla import stored
 from .._contract import Kernels, Round, Tree, Words
 
 _QUICK = 12  # planes that are made for everyone
+_AT_ONCE = 8  # planes that a kernel of an accelerator makes and reads, with none stored
 _GROUP = 512  # words of reports of which one at a time is made anew
 _OPEN = np.uint32(0xAAAAAAAA)
 """Marks a word of a report with bits that more planes must decide. Likely bits are alike: a word
@@ -122,12 +123,25 @@ class NoisyBits:
         ]
 
     def _flipped(
-        self, planes: Sequence[jax.Array], bits: jax.Array, step: int
+        self,
+        planes: Iterable[jax.Array],
+        bits: jax.Array,
+        step: int,
+        begin: int = 0,
+        state: tuple[jax.Array, jax.Array] | None = None,
     ) -> tuple[jax.Array, jax.Array]:
-        """The bits after a step, and which of them need more planes than these."""
+        """The bits after a step, and which of them need more planes than these.
+
+        Args:
+          planes: the next ones.
+          bits: before the step.
+          step: whose thresholds are theirs.
+          begin: how many planes came before.
+          state: what these led to.
+        """
         low, high = jnp.asarray(self.thresholds)[step]
-        noisy, undecided = jnp.zeros_like(bits), ~jnp.zeros_like(bits)
-        for number, plane in enumerate(planes):
+        noisy, undecided = state or (jnp.zeros_like(bits), ~jnp.zeros_like(bits))
+        for number, plane in enumerate(planes, begin):
             # A digit of all thresholds: that of a 0, or of a 1 where they differ.
             shift = np.uint32(self.word_bits - 1 - number)
             digit, other = (-((x >> shift) & np.uint32(1)) for x in (low, high))
@@ -138,8 +152,94 @@ class NoisyBits:
 
     @property
     def kernels(self) -> Kernels[Any]:
-        """The same tally on a CPU, for which it pays to make a few planes first."""
-        return Kernels(tally={"cpu": self._quick_tally}) if self.word_bits == 32 else Kernels()
+        """The same tally: on a CPU of a few planes first, elsewhere without a plane stored."""
+        if self.word_bits != 32:
+            return Kernels()
+        wide = dict.fromkeys(("cuda", "rocm", "tpu"), self._wide_tally)
+        return Kernels(tally={"cpu": self._quick_tally, **wide})
+
+    def _wide_tally(
+        self,
+        round: Round[Any],
+        key: StreamKey,
+        start: jax.Array,
+        first: jax.Array | None,
+        values: Tree,
+        mask: jax.Array,
+    ) -> Tree:
+        """The tally of the reports of consecutive users; see `randomize_and_tally`.
+
+        A kernel reads several planes of all users as it
+        makes them; what it stores is the bits so far, and which are undecided. All that it makes
+        follows from a word's place in one flat array: XLA for GPUs would make what depends on the
+        user alone, or on the word alone, in kernels of their own.
+        """
+        size, width = mask.shape[0], num_packed(self.num_bits)
+        if first is not None or size % TILE or self._rows < 32 or self.num_rounds > 1:
+            return randomize_and_tally(
+                round, key, start, first, values, mask, implementation="wide"
+            )
+        pairs = size // 2
+
+        def halves(leaf: jax.Array) -> list[jax.Array]:
+            """The users of the first words of blocks, and those of the second ones."""
+            leaf = leaf.reshape(-1, 2, LANES, *leaf.shape[1:])
+            return [leaf[:, half].reshape(pairs, *leaf.shape[3:]) for half in (0, 1)]
+
+        place = lax.iota(jnp.uint32, width * pairs)
+        column = place // np.uint32(pairs)
+        pair, word = place - column * np.uint32(pairs), column.astype(jnp.int32)
+        place = (pair >> np.uint32(10)) * np.uint32(self.num_words) + column
+        place = place * np.uint32(LANES) + (pair & np.uint32(LANES - 1))
+        held = jax.tree.transpose(
+            jax.tree.structure(values), jax.tree.structure([0, 0]), jax.tree.map(halves, values)
+        )
+        heads = self._first_words(key, start, pairs)
+        users = [
+            jax.vmap(self.user, (-1, 0), -1)(words, value)
+            for words, value in zip(heads, held, strict=True)
+        ]
+        bits = [
+            _packed(jnp.repeat(ones[:, None], width, 1).reshape(len(ones), -1), word)
+            for _, ones in users
+        ]
+        for step in range(1 + self.num_rounds):
+            at = place + np.uint32((self.num_first + step * num_lanes(self.num_bits)) * LANES)
+            bits = self._flipped_pairs(key, start, at, bits, step)
+        used = self._used[:, None]
+        sent = [
+            jnp.concatenate([head, noisy.reshape(width, pairs) & used])
+            for (head, _), noisy in zip(users, bits, strict=True)
+        ]
+        members = jnp.concatenate(halves(mask))
+        return round.tally(jnp.concatenate(sent, axis=1).T, members)
+
+    def _first_words(self, key: StreamKey, start: jax.Array, pairs: int) -> Sequence[jax.Array]:
+        """The first words of the two users of each pair, uint32[num_first, pairs] each."""
+        pair = lax.iota(jnp.uint32, pairs)[None]
+        row = np.arange(self.num_first, dtype=np.uint32)[:, None]
+        block = (pair >> np.uint32(10)) * np.uint32(self.num_words) + row
+        return key.blocks(
+            start[:, None, None], block * np.uint32(LANES) + (pair & np.uint32(LANES - 1))
+        )
+
+    def _flipped_pairs(
+        self, key: StreamKey, start: jax.Array, at: jax.Array, bits: list[jax.Array], step: int
+    ) -> list[jax.Array]:
+        """The bits of both users after a step, from the blocks of all planes."""
+        row = num_packed(self.num_bits) * LANES
+        state: list[tuple[jax.Array, jax.Array] | None] = [None, None]
+        for begin in range(0, 32, _AT_ONCE):
+            blocks = [
+                key.blocks((start[0], start[1]), at + np.uint32(plane * row))
+                for plane in range(begin, begin + _AT_ONCE)
+            ]
+            state = [
+                self._flipped(planes, before, step, begin, now)
+                for planes, before, now in zip(zip(*blocks, strict=True), bits, state, strict=True)
+            ]
+            state = lax.optimization_barrier(state)
+        return [now[0] for now in state if now is not None]
 
     def _quick_tally(
         self,

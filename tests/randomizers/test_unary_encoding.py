@@ -103,22 +103,25 @@ def test_digits_of_numbers_lie_across_words(k, word_bits, rng):
     [
         UnaryEncoding(9, 1.0),
         slow(UnaryEncoding(70, 1.0, kind="symmetric")),
+        UnaryEncoding(40, 1.0),
         Rappor(9, 2.0, num_bits=40, num_cohorts=4, num_rounds=2, p=0.2, q=0.9),
+        Rappor(9, 2.0, num_bits=40, num_cohorts=4, num_rounds=1, p=0.2, q=0.9),
         slow(Rappor(9, 2.0, num_bits=16, num_cohorts=32)),
     ],
     ids=repr,
 )
-def test_few_planes_make_the_definitions_tally(spec, key, rng):
-    """On CPU, bit for bit, with users beyond the domain and out of the mask, over a carry.
+@pytest.mark.parametrize(("platform", "n"), [("cpu", 5000), ("cuda", 4096)])
+def test_few_planes_make_the_definitions_tally(spec, platform, n, key, rng):
+    """Bit for bit, with users beyond the domain and out of the mask, over a carry.
 
-    So few planes that many words are made anew, some groups having several.
+    So few planes that on a CPU many words are made anew, some groups having several.
     """
-    params, n = spec.build(), 5000
+    params = spec.build()
     values = jnp.asarray(rng.integers(-1, spec.num_values + 1, n), jnp.int32)
     mask = jnp.asarray(rng.random(n) < 0.7)
     start = jnp.asarray([0, 2**32 - 1024 * params.num_words], jnp.uint32)
     arguments = params, StreamKey.of(key), start, None, values, mask
-    found = jax.jit(lambda *a: a[0].kernels.tally["cpu"](*a))(*arguments)
+    found = jax.jit(lambda *a: a[0].kernels.tally[platform](*a))(*arguments)
     expected = jax.jit(randomize_and_tally)(*arguments)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
