@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, Int32, Shaped, UInt32
 
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 from jaxdp_kernels.threefry_words import TILE, StreamKey, UserWords
@@ -169,10 +169,10 @@ class NoisyBits:
     ) -> Tree:
         """The tally of the reports of consecutive users; see `randomize_and_tally`.
 
-        A kernel reads several planes of all users as it
-        makes them; what it stores is the bits so far, and which are undecided. All that it makes
-        follows from a word's place in one flat array: XLA for GPUs would make what depends on the
-        user alone, or on the word alone, in kernels of their own.
+        A kernel reads several planes of all users as it makes them; what it stores is the bits so
+        far, and which are undecided. All that it makes follows from a word's place in a flat array:
+        XLA for GPUs would make what depends on the user alone, or on the word alone, in kernels of
+        their own.
         """
         size, width = mask.shape[0], num_packed(self.num_bits)
         if first is not None or size % TILE or self._rows < 32 or self.num_rounds > 1:
@@ -180,48 +180,27 @@ class NoisyBits:
                 round, key, start, first, values, mask, implementation="wide"
             )
         pairs = size // 2
-
-        def halves(leaf: jax.Array) -> list[jax.Array]:
-            """The users of the first words of blocks, and those of the second ones."""
-            leaf = leaf.reshape(-1, 2, LANES, *leaf.shape[1:])
-            return [leaf[:, half].reshape(pairs, *leaf.shape[3:]) for half in (0, 1)]
-
         place = lax.iota(jnp.uint32, width * pairs)
         column = place // np.uint32(pairs)
         pair, word = place - column * np.uint32(pairs), column.astype(jnp.int32)
-        place = (pair >> np.uint32(10)) * np.uint32(self.num_words) + column
-        place = place * np.uint32(LANES) + (pair & np.uint32(LANES - 1))
-        held = jax.tree.transpose(
-            jax.tree.structure(values), jax.tree.structure([0, 0]), jax.tree.map(halves, values)
-        )
-        heads = self._first_words(key, start, pairs)
-        users = [
-            jax.vmap(self.user, (-1, 0), -1)(words, value)
-            for words, value in zip(heads, held, strict=True)
-        ]
-        bits = [
-            _packed(jnp.repeat(ones[:, None], width, 1).reshape(len(ones), -1), word)
-            for _, ones in users
-        ]
+        place = self._place(pair) + column * np.uint32(LANES)
+        held = jax.tree.map(_halves, values)
+        head, ones = self._users(key, start, self._place(lax.iota(jnp.uint32, pairs)), held, False)
+        bits = []
+        for half in (0, 1):
+            of_words = jnp.broadcast_to(ones[:, half, None], (len(ones), width, pairs))
+            bits.append(_packed(of_words.reshape(len(ones), -1), word))
         for step in range(1 + self.num_rounds):
             at = place + np.uint32((self.num_first + step * num_lanes(self.num_bits)) * LANES)
             bits = self._flipped_pairs(key, start, at, bits, step)
-        used = self._used[:, None]
-        sent = [
-            jnp.concatenate([head, noisy.reshape(width, pairs) & used])
-            for (head, _), noisy in zip(users, bits, strict=True)
-        ]
-        members = jnp.concatenate(halves(mask))
-        return round.tally(jnp.concatenate(sent, axis=1).T, members)
+        sent = [noisy.reshape(width, pairs) & self._used[:, None] for noisy in bits]
+        reports = jnp.concatenate([head, jnp.concatenate(sent, axis=1)])
+        return round.tally(reports.T, _halves(mask).ravel())
 
-    def _first_words(self, key: StreamKey, start: jax.Array, pairs: int) -> Sequence[jax.Array]:
-        """The first words of the two users of each pair, uint32[num_first, pairs] each."""
-        pair = lax.iota(jnp.uint32, pairs)[None]
-        row = np.arange(self.num_first, dtype=np.uint32)[:, None]
-        block = (pair >> np.uint32(10)) * np.uint32(self.num_words) + row
-        return key.blocks(
-            start[:, None, None], block * np.uint32(LANES) + (pair & np.uint32(LANES - 1))
-        )
+    def _place(self, pair: UInt32[Array, " n"]) -> UInt32[Array, " n"]:
+        """Of the two users of a block, whom LANES of a tile are: how far their first block is."""
+        tile = (pair >> np.uint32(10)) * np.uint32(self.num_words * LANES)
+        return tile + (pair & np.uint32(LANES - 1))
 
     def _flipped_pairs(
         self, key: StreamKey, start: jax.Array, at: jax.Array, bits: list[jax.Array], step: int
@@ -259,17 +238,10 @@ class NoisyBits:
         def padded(leaf: jax.Array) -> jax.Array:
             return jnp.pad(leaf, [(0, tiles * TILE - size)] + [(0, 0)] * (leaf.ndim - 1))
 
-        def halves(leaf: jax.Array) -> jax.Array:
-            """[2, n, ...]: the users of the first words of blocks, and of the second ones."""
-            leaf = jnp.moveaxis(leaf.reshape(tiles, 2, LANES, *leaf.shape[1:]), 1, 0)
-            return leaf.reshape(2, tiles * LANES, *leaf.shape[3:])
-
         values = jax.tree.map(padded, values)
-        held, members = jax.tree.map(halves, values), halves(padded(mask)).ravel()
-        user = lax.iota(jnp.uint32, tiles * LANES)
-        place = (user >> np.uint32(10)) * np.uint32(self.num_words * LANES)
-        place = place + (user & np.uint32(LANES - 1))
-        head, ones = self._users(key, start, place, held)
+        held, members = jax.tree.map(_halves, values), _halves(padded(mask)).ravel()
+        place = self._place(lax.iota(jnp.uint32, tiles * LANES))
+        head, ones = self._users(key, start, place, held, True)
         sent = self._quick(key, start, place, ones)
 
         def entry(at: jax.Array) -> jax.Array:
@@ -286,9 +258,9 @@ class NoisyBits:
         return round.tally(jnp.concatenate([head, sent]).T, members)
 
     def _users(
-        self, key: StreamKey, start: jax.Array, place: jax.Array, held: Tree
+        self, key: StreamKey, start: jax.Array, place: jax.Array, held: Tree, store: bool
     ) -> tuple[UInt32[Array, "f n"], Int32[Array, "h 2 m"]]:
-        """What `user` says of all users."""
+        """What `user` says of all users; on a CPU it is quicker if that is stored."""
         rows = np.arange(self.num_first, dtype=np.uint32)[:, None] * np.uint32(LANES)
 
         def make() -> tuple[jax.Array, jax.Array]:
@@ -296,7 +268,7 @@ class NoisyBits:
             each = jax.vmap(jax.vmap(self.user, (-1, 0), -1), (0, 0), 1)
             return each(words, held)
 
-        head, ones = stored(make, start) if self.num_first else make()
+        head, ones = stored(make, start) if self.num_first and store else make()
         return head.reshape(-1, 2 * place.size), ones
 
     def _quick(
@@ -352,6 +324,12 @@ class NoisyBits:
             rows = rows + lanes * (1 + entry // width)
             bits, _ = self._flipped(self._in_rows(words[rows], 32), bits, 1)
         return bits & jnp.asarray(self._used)[column]
+
+
+def _halves(leaf: Shaped[Array, "n ..."]) -> Shaped[Array, "2 m ..."]:
+    """Of whole tiles: the users of the first words of blocks, and those of the second ones."""
+    leaf = jnp.moveaxis(leaf.reshape(-1, 2, LANES, *leaf.shape[1:]), 1, 0)
+    return leaf.reshape(2, -1, *leaf.shape[3:])
 
 
 def _places(digits: jax.Array) -> jax.Array:
