@@ -154,8 +154,17 @@ def _default_block(round: Round[Any], given: bool, platform: str) -> int:
         num_words = min(num_words, _LAZY_WORDS) if round.lazy_words else num_words
         words, fewest = _WORDS, min(_USERS, _MOST_WORDS // max(num_words, 1))
     block = max(words // max(num_words, 1), fewest, 2**4)
+    if platform != "cpu":  # of vectors a block is stored
+        block = min(block, max(_MOST_WORDS // _entries(round), TILE))
     block = 2 ** (block.bit_length() - 1)
     return max(block, TILE) if TILE * num_words <= _MOST_TILED_WORDS else block
+
+
+def _entries(round: Round[Any]) -> int:
+    """Numbers of a user's value, or of what it adds, whichever has more."""
+    summed = round.summed
+    value = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(round.value))
+    return max(value, 1 if summed is None else summed.size)
 
 
 def check_num_users(

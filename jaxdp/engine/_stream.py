@@ -238,7 +238,7 @@ class _Summing:
             return None
         most = 2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1)
         row = min(most, _ROW, plan.block & -plan.block)
-        if row < _FEWEST_ROW:
+        if row < _FEWEST_ROW or plan.block * (summed.size + 1) >= 2**32:  # places of 32 bits
             return None
         inside = lax.iota(jnp.int32, 2 * plan.block) < np.int32(plan.block)
         return cls(summed, round.num_words, row, plan.block // row, inside)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from jaxdp.engine import Work, _stream
 from jaxdp.engine._config import bounded, build_params, configure
 from jaxdp.engine._simulate import _play_once
 from jaxdp.population import Population
-from jaxdp.random import Count, FlatWords
+from jaxdp.random import TILE, Count, FlatWords
 from jaxdp.randomizers import PrivUnitG
 from jaxdp_kernels.randomize_and_tally import users_reports
 from jaxdp_kernels.threefry_words import StreamKey
@@ -87,6 +88,16 @@ def test_what_rounds_say_they_add_is_what_they_tally(case, key):
             tally["sum"].numpy(), expected["sum"].numpy(), rtol=0, atol=users / 100
         )
     assert found
+
+
+@pytest.mark.parametrize(("dim", "block"), [(64, 2**20), (4096, 2**15), (2**18, TILE)])
+def test_blocks_of_long_vectors_are_smaller(dim, block):
+    """A GPU stores the normals of a block: 2**27 of them at most, or those of one tile."""
+    shape = jax.ShapeDtypeStruct((2**22, dim), np.float32)
+    population = jax.eval_shape(Population.from_values, shape)
+    params = build_params(PrivUnitG(dim, 1.0))
+    plan = _stream.make_plan(population, params, 1, None, "gpu")
+    assert plan.block == block
 
 
 def test_sums_beyond_32_bits():
