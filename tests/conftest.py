@@ -48,7 +48,7 @@ hypothesis.settings.load_profile("jaxdp")
 
 START = time.monotonic()
 SEED = pytest.StashKey[int]()
-TESTS = pytest.StashKey[int]()
+COUNTED = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -156,13 +156,15 @@ MAX_MAPS = 40_000
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Forgets compiled programs before they exhaust the process's memory maps.
 
-    Between files if possible, so that the tests of a file may count on what it has compiled.
+    Between files if possible, so that the tests of a file may count on what it has compiled. Maps
+    are counted every two seconds, for it takes a hundredth of that; a test may be longer.
     """
-    number = item.config.stash[TESTS] = item.config.stash.get(TESTS, 0) + 1
     leaves_file = nextitem is None or nextitem.path != item.path
     most = MAX_MAPS if leaves_file else MAX_MAPS + 10_000
-    if (leaves_file or number % 20 == 0) and _num_maps() > most:
-        jax.clear_caches()
+    if leaves_file or time.monotonic() > item.config.stash.get(COUNTED, START) + 2:
+        if _num_maps() > most:
+            jax.clear_caches()
+        item.config.stash[COUNTED] = time.monotonic()
 
 
 def _num_maps() -> int:
