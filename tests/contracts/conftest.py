@@ -15,6 +15,7 @@ SIMULATIONS = {
     "outcome_is_the_tally_of_the_reports",
     "reports_agree_under_every_transformation",
     "results_do_not_depend_on_the_x64_flag",
+    "runs_agree_however_they_are_made",
     "runs_agree_inside_jit_and_vmap",
     "tallies_merge",
     "test_one_compilation_for_a_grid_of_epsilons",
@@ -73,6 +74,8 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
         return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
     if case.variant and test in SIMULATIONS:
         return True
+    if case.variant and test == "variance_is_as_predicted":
+        return method == "tally"  # whose law is tested of the other case
     if test == "test_results_for_a_key_are_the_stored_ones":
         own = method == "independent" and case.name in OF_INDEPENDENT_USERS
         return case not in EXEMPLARS and not own  # of all, there are the stored trials
