@@ -288,20 +288,21 @@ def _rows(plan: Plan) -> jax.Array:
 
 def _block_tally(round, users, key: StreamKey, read: Reader, place: _Place, row, plan: Plan):
     """The tally of a block's users, whose numbers in the block are `row`."""
+    sums = isinstance(round, _Summing)
     if plan.drawn:
         assert read.draw is not None
         values, members = read.draw(place.values), place.left
     else:
         values, members = read.read(place.values)
         if members.dtype == jnp.uint32:  # tiles, and how many users of each count
-            if isinstance(round, _Summing) or round.kernels.tally:
+            if sums or round.kernels.tally:
                 values, members = tiles_users(values, members)
-        elif users.source.whole and (plan.fused or isinstance(round, _Summing)):
+        elif users.source.whole and (plan.fused or sums):
             members = place.left
         else:
             members &= row < place.left
     counter = jnp.stack(place.counter)
-    if isinstance(round, _Summing):
+    if sums:
         return round.block(key, counter, values, members)
     return _reports_tally(round, key, counter, place.first, values, members, plan)
 

@@ -168,12 +168,7 @@ class FlatWords:
         place = lax.iota(jnp.uint32, self.num_users * number)
         user = place // np.uint32(number)
         word = place - user * np.uint32(number) + np.uint32(first)
-        block = (user >> np.uint32(11)) * np.uint32(self.num_words) + word
-        blocks = self.key.blocks(
-            (self.start[0], self.start[1]),
-            block * np.uint32(LANES) + (user & np.uint32(LANES - 1)),
-        )
-        return jnp.where(user & np.uint32(LANES) == 0, *blocks)
+        return users_words(self.key, self.start, user, self.num_words)[word]
 
 
 def words_at(key: jax.Array, users: Count, num_words: int) -> jax.Array:

@@ -198,7 +198,7 @@ class NoisyBits:
         return round.tally(reports.T, _halves(mask).ravel())
 
     def _place(self, pair: UInt32[Array, " n"]) -> UInt32[Array, " n"]:
-        """Of the two users of a block, whom LANES of a tile are: how far their first block is."""
+        """How far the first block of a pair of users is; LANES pairs are a tile."""
         tile = (pair >> np.uint32(10)) * np.uint32(self.num_words * LANES)
         return tile + (pair & np.uint32(LANES - 1))
 
@@ -327,7 +327,7 @@ class NoisyBits:
 
 
 def _halves(leaf: Shaped[Array, "n ..."]) -> Shaped[Array, "2 m ..."]:
-    """Of whole tiles: the users of the first words of blocks, and those of the second ones."""
+    """Cuts whole tiles into the users of first words of blocks, and the users of second ones."""
     leaf = jnp.moveaxis(leaf.reshape(-1, 2, LANES, *leaf.shape[1:]), 1, 0)
     return leaf.reshape(2, -1, *leaf.shape[3:])
 

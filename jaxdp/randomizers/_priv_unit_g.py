@@ -185,12 +185,9 @@ class PrivUnitGParams(TiltedNormalRound, FloatVectorRound):
         """Two words, and the quantile of a normal."""
         return 30.0
 
-    def along(self, words: Words) -> Float32[Array, ""]:
-        """The coordinate along u."""
-        return self._along(words[0], words[1])
-
-    def _along(self, side: jax.Array, place: jax.Array) -> jax.Array:
-        return truncated_normal(place, side < self.threshold, self.tail)
+    def along(self, words: Words | FlatWords) -> Float32[Array, "*n"]:
+        """The coordinate along u; of n users from `FlatWords`."""
+        return truncated_normal(words[1], words[0] < self.threshold, self.tail)
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The vector V in R^(d + 1); its last coordinate is not used."""
@@ -204,10 +201,10 @@ class PrivUnitGParams(TiltedNormalRound, FloatVectorRound):
 
         def numbers(words: FlatWords, values: Float[Array, "n d"]) -> Int32[Array, "n d"]:
             normals = standard_normal(words[2 : 2 + self.dim]).reshape(values.shape)
-            along, rounding = self._along(words[0], words[1]), words[self.vector_words]
-            vectors = jax.vmap(report, (0, None, 0, 0))(values, inverse, along, normals)
-            steps, largest = vectors[:, : self.dim] * np.float32(self.grid), self.largest_report
-            return jax.vmap(to_grid, (0, 0, None))(steps, rounding, largest)
+            each = jax.vmap(report, (0, None, 0, 0))
+            steps = self.summands(each(values, inverse, self.along(words), normals))
+            steps, rounding = steps * np.float32(self.grid), words[self.vector_words]
+            return jax.vmap(to_grid, (0, 0, None))(steps, rounding, self.largest_report)
 
         def tally(sums: Count, users: Count) -> dict[str, Count]:
             return {"sum": sums, "users": users}

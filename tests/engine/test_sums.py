@@ -21,7 +21,6 @@ from tests.contracts.registry import PROTOCOLS
 VECTORS = np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 0.0], [-0.3, 0.2, 0.5], [0.0, 1.0, 0.0]])
 GIVEN = np.resize(VECTORS, (20_000, 3)).astype(np.float32)
 
-
 POPULATIONS = {
     "an array, whose last block is not full": lambda: Population.from_values(GIVEN),
     "one block": lambda: Population.from_values(GIVEN[:4096]),
@@ -47,8 +46,9 @@ def test_sums_are_those_of_a_cpu(name, key, monkeypatch):
     adder = _stream._adder
 
     def seen(round, plan):
-        used.append(type(adder(round, plan)).__name__)
-        return adder(round, plan)
+        made = adder(round, plan)
+        used.append(type(made).__name__)
+        return made
 
     monkeypatch.setattr(_stream, "_adder", seen)
     population = POPULATIONS[name]()
