@@ -32,6 +32,8 @@ def interleave(
 ) -> dict[str, dict[str, float]]:
     """Times candidates in turn, A B C A B C ..., so that a slow moment of the machine hits all.
 
+    As in `timeit`, no garbage is collected meanwhile.
+
     Args:
       candidates: functions by name; each returns when its work is done. Called once to warm up.
       repeats: timed calls of each.
@@ -43,15 +45,20 @@ def interleave(
     for function in candidates.values():
         function()
     taken = {name: [] for name in candidates}
-    gc.collect()
     stop = time.perf_counter() + seconds
-    for number in range(repeats):
-        if number and time.perf_counter() > stop:
-            break
-        for name, function in candidates.items():
-            begin = time.perf_counter()
-            function()
-            taken[name].append(time.perf_counter() - begin)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        for number in range(repeats):
+            if number and time.perf_counter() > stop:
+                break
+            for name, function in candidates.items():
+                begin = time.perf_counter()
+                function()
+                taken[name].append(time.perf_counter() - begin)
+    finally:
+        if collects:
+            gc.enable()
     return {
         name: {"median": statistics.median(times), "min": min(times)}
         for name, times in taken.items()
