@@ -122,7 +122,8 @@ def draw_binomial(key: jax.Array, index: jax.Array, n: jax.Array, p: jax.Array) 
       float64[...]; -1 where `n` or `p` is out of range.
     """
     valid = (n >= 0) & (n <= MAX_USERS) & (p >= 0) & (p <= 1)
-    mirrored = p > 0.5
+    # The last bit of a half, which many splits have, may differ from machine to machine.
+    mirrored = p > 0.5 + 2.0**-44
     n = jnp.where(valid, n, 0.0)
     p = jnp.where(valid, jnp.where(mirrored, 1 - p, p), 0.0)
     x = draw_lanes(key, index, Law(n, p))
@@ -130,7 +131,7 @@ def draw_binomial(key: jax.Array, index: jax.Array, n: jax.Array, p: jax.Array) 
 
 
 class Law(NamedTuple):
-    """Binomial(n, p) for p <= 1/2, as `_rejection.Law`."""
+    """Binomial(n, p) for p <= 1/2, or a rounding above it, as `_rejection.Law`."""
 
     n: jax.Array
     p: jax.Array
