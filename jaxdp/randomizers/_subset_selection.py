@@ -27,6 +27,7 @@ MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
 _MAX_EMPTY = Fraction(1, 100)
 _FEW_LANES = 16  # of which one is read by comparing them all
+_WINDOW = 31  # rows of users, by what their sets still have to take, that are drawn at once
 
 
 @spec
@@ -379,7 +380,7 @@ class SubsetSelectionParams(SetRound):
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
-        """The tally of given users, exact in law, in k sequential steps of 3 d draws.
+        """The tally of given users, exact in law, in k sequential steps.
 
         A set is either uniform over all sets of d, or it holds the user's value *for certain*. The
         values are visited in order, and all that matters of a user is how many values its set still
@@ -387,6 +388,9 @@ class SubsetSelectionParams(SetRound):
         for certain, have not met it, and take r others besides. At each value its certain users are
         drawn from `bound` without replacement, for what a user has taken does not depend on where
         its value lies ahead; then the others take the value, each by chance.
+
+        Most users have about the same r at any step. So rows are drawn in windows, from the first
+        one that holds users to the last one, with 3 draws a row.
         """
         del inputs
         k, d = self.num_values, self.subset_size
@@ -395,31 +399,50 @@ class SubsetSelectionParams(SetRound):
         shares = jnp.stack([certain, 1 - certain, 1 / self._nonempty - jnp.ones_like(certain)])
         kinds = multinomial(jax.random.fold_in(key, 0), counts, shares)
         owners, others = kinds[:, 0], kinds[:, 1]
-        keys = jax.random.split(jax.random.fold_in(key, 1), (k, 2))
-        left = jnp.arange(d + 1, dtype=jnp.float64)
+        keys = jax.random.split(jax.random.fold_in(key, 1), k)
+        width = min(d + 1, _WINDOW)
 
-        def put(row, users):
-            return Count(*(jnp.zeros(d + 1, x.dtype).at[row].set(x) for x in (users.hi, users.lo)))
-
-        def visit(state, xs):
-            free, bound = state
-            value, owner, keys = xs
-            met = multivariate_hypergeometric(keys[0], bound, owner)
-            bound = bound - met
-            users = jax.tree.map(lambda *x: jnp.stack(x), free, bound)
+        def visit(users: jax.Array, xs: tuple[jax.Array, ...]):
+            """The users of rows after a value: float64[2, 1 + rows + width], row r at 1 + r."""
+            value, owner, key = xs
             ahead = k - value - jnp.arange(2, dtype=jnp.float64)  # but for the user's value
-            # Of `ahead` values r are still taken, so the next one with probability r / ahead.
-            chance = jnp.minimum(left[None] / jnp.maximum(ahead, 1.0)[:, None], 1.0)
-            takes = binomial(keys[1], users, chance)
-            after = (
-                users - takes + jax.tree.map(lambda x: jnp.pad(x[:, 1:], ((0, 0), (0, 1))), takes)
-            )
-            return (after[0] + met, after[1]), takes.sum() + owner
+            place = jnp.arange(users.shape[1], dtype=jnp.int32)
+            held = jnp.any(users > 0, axis=0)
+            first = jnp.min(place, initial=users.shape[1], where=held)
+            last = jnp.max(place, initial=0, where=held)
 
-        start = put(d, others.sum()), put(d - 1, owners.sum())
-        _, support = lax.scan(visit, start, (jnp.arange(k, dtype=jnp.float64), owners, keys))
+            def draw(state):
+                start, users, owner, support = state
+                rows = lax.dynamic_slice_in_dim(users, start, width, axis=1)
+                beyond = jnp.where(place >= start + width, users[1], 0.0)
+                bound = Count.from_float(jnp.append(rows[1], jnp.sum(beyond)))
+                keys = jax.random.split(jax.random.fold_in(key, start))
+                met = multivariate_hypergeometric(keys[0], bound, Count.from_float(owner)).f64()
+                met, owner = met[:-1], met[-1]
+                rows = rows - jnp.stack([jnp.zeros(width), met])
+                # Of `ahead` values r are still taken, so the next one with probability r / ahead.
+                left = (start + jnp.arange(-1, width - 1, dtype=jnp.int32)).astype(jnp.float64)
+                chance = jnp.clip(left[None] / jnp.maximum(ahead, 1.0)[:, None], 0.0, 1.0)
+                takes = binomial(keys[1], Count.from_float(rows), chance).f64()
+                stay = rows - takes + jnp.stack([met, jnp.zeros(width)])
+                users = lax.dynamic_update_slice_in_dim(users, stay, start, axis=1)
+                # Whoever takes the value is a row lower, where nobody is drawn any more.
+                lower = lax.dynamic_slice_in_dim(users, start - 1, width, axis=1) + takes
+                users = lax.dynamic_update_slice_in_dim(users, lower, start - 1, axis=1)
+                return start + width, users, owner, support + jnp.sum(takes)
+
+            state = first, users, owner, owner
+            _, users, _, support = lax.while_loop(lambda x: x[0] <= last, draw, state)
+            return users, Count.from_float(support)
+
+        start = jnp.zeros((2, 2 + d + width))
+        start = start.at[0, 1 + d].set(others.sum().f64()).at[1, d].set(owners.sum().f64())
+        steps = jnp.arange(k, dtype=jnp.float64), owners.f64(), keys
+        _, support = lax.scan(visit, start, steps)
         return {"support": support, "users": counts.sum()}
 
     def _cost(self, work: Work) -> float:
         del work
-        return self.num_values * (3e4 + 2800.0 * self.subset_size)
+        k, d = self.num_values, self.subset_size
+        rows = min(d + 1, 4 * math.sqrt(d * (1 - d / k)))  # that hold users, on average
+        return k * (2e4 + 900.0 * rows)

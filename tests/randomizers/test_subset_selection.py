@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from jaxdp.random import Count
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, _subset_selection
 from jaxdp.randomizers._exact import exp_lower
 from jaxdp.randomizers._subset_selection import SubsetSelection
 from tests import stats
@@ -142,8 +142,10 @@ def test_packed_sets_are_those_of_floyds_algorithm(rng):
 
 
 @pytest.mark.slow
-def test_sampled_tally_of_few_users_is_the_law_of_the_channel(key):
+@pytest.mark.parametrize("window", [1, 3])
+def test_sampled_tally_of_few_users_is_the_law_of_the_channel(window, key, monkeypatch):
     """Every tally of users of the values 0, 1, 1, some of them silent, in 20,000 draws."""
+    monkeypatch.setattr(_subset_selection, "_WINDOW", window)  # rows are 0, 1 and 2 values to take
     spec, draws = SubsetSelection(4, 1.5, 2), 20_000
     params, columns = spec.build(4), spec.reports()[:, 0]
     bits = (columns[:, None] >> np.arange(4, dtype=np.uint32)) & 1
@@ -188,6 +190,13 @@ def check_standard_errors(spec, counts, errors) -> None:
     stats.check_mean(squares, k, variance=2.1 * correlation)
     stats.must_fail(stats.check_mean, errors + 1.5, 0.0, variance=1.0)
     stats.must_fail(stats.check_mean, 1.15 * squares, k, variance=2.1 * correlation)
+
+
+def test_sampled_tally_in_several_windows(key, monkeypatch):
+    """Users of 19 rows, three rows at a time; some values nobody has."""
+    monkeypatch.setattr(_subset_selection, "_WINDOW", 3)
+    spec, counts = SubsetSelection(24, 0.5, 18), np.array([900, 300, 0, 0, 100, 1] * 4)
+    check_standard_errors(spec, counts, standard_errors(spec, counts, key, 300))
 
 
 @pytest.mark.slow
