@@ -92,6 +92,8 @@ def markdown(results: dict[str, Any]) -> str:
             f"{tally['median_ms']:.3f} ms a trial (fastest {tally['min_ms']:.3f}) in a batch of "
             f"{tally['trials']:,}.",
         ]
+    if "hashing" in results:
+        parts += _hashing(results["hashing"], settings["epsilon"])
     if "randomizers" in results:
         parts += _randomizers(results["randomizers"], settings["epsilon"])
     if "tallies" in results:
@@ -101,6 +103,22 @@ def markdown(results: dict[str, Any]) -> str:
     if results["aims"]:
         parts.append(_aims(results["aims"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _hashing(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
+    users = max(row.get("users", 0) for row in rows)
+    text = (
+        f"Local hashing at ε = {epsilon:g} of k = {rows[0]['num_values']} values, from the words "
+        f"to the estimate: nanoseconds a user (fastest in brackets), and from the median what "
+        f"{users:,} users take. Tallies draw all of them."
+    )
+    body = [
+        [row["name"], _cell(row), f"{row.get('users', 0):,}", duration(row["job_s"])]
+        if "job_s" in row
+        else [row["name"], _cell(row), "", ""]
+        for row in rows
+    ]
+    return [text, _table(["", "ns a user", "users", f"{users:,} users"], body)]
 
 
 def _randomizers(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
@@ -159,7 +177,7 @@ def _end_to_end(rows: list[dict[str, Any]], num_values: list[int]) -> str:
 
 def _cell(row: dict[str, Any]) -> str:
     if "error" in row:
-        return "does not import"
+        return "not there"
     return f"{row['median_ns']:,.2f} ({row['min_ns']:,.2f})"
 
 

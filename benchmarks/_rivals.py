@@ -1,4 +1,4 @@
-"""k-ary randomized response, end to end, by other means."""
+"""Frequency oracles, end to end, by other means: mostly k-ary randomized response."""
 
 import concurrent.futures
 import functools
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, LocalHashing
 from jaxdp_kernels.threefry_words import StreamKey, threefry_words
 
 BLOCK = 2**20  # users of a block on a device
@@ -142,5 +142,50 @@ def pure_ldp(spec: KRR) -> Callable[[list[int]], Any]:
     return estimate
 
 
-LOOPS = {"multi-freq-ldpy": multi_freq_ldpy, "pure-ldp": pure_ldp}
+def opendp(spec: KRR) -> Callable[[list[int]], Any]:
+    """OpenDP's randomized response for each user, as a function of the values; then counted."""
+    prelude = importlib.import_module("opendp.prelude")
+    prelude.enable_features("contrib")
+    p, q = map(float, spec.probabilities())
+    privatise = prelude.m.make_randomized_response(list(range(spec.num_values)), p)
+
+    def estimate(values):
+        reports = np.bincount([privatise(value) for value in values], minlength=spec.num_values)
+        return (reports - len(values) * q) / (p - q)
+
+    return estimate
+
+
+def multi_freq_ldpy_hashing(spec: LocalHashing) -> Callable[[list[int]], Any]:
+    """multi-freq-ldpy's local hashing."""
+    hashing = importlib.import_module("multi_freq_ldpy.pure_frequency_oracles.LH")
+
+    def estimate(values):
+        reports = [hashing.LH_Client(value, spec.num_values, spec.epsilon) for value in values]
+        return hashing.LH_Aggregator_MI(reports, spec.num_values, spec.epsilon) * len(values)
+
+    return estimate
+
+
+def pure_ldp_hashing(spec: LocalHashing) -> Callable[[list[int]], Any]:
+    """pure-ldp's local hashing."""
+    oracle = importlib.import_module("pure_ldp.frequency_oracles.local_hashing")
+
+    def index(value):
+        return value
+
+    def estimate(values):
+        options = {"use_olh": True, "index_mapper": index}
+        client = oracle.LHClient(spec.epsilon, spec.num_values, **options)
+        server = oracle.LHServer(spec.epsilon, spec.num_values, **options)
+        for value in values:
+            server.aggregate(client.privatise(value))
+        return server.estimate_all(range(spec.num_values), suppress_warnings=True)
+
+    return estimate
+
+
+LOOPS = {"multi-freq-ldpy": multi_freq_ldpy, "pure-ldp": pure_ldp, "opendp": opendp}
+HASHING_LOOPS = {"multi-freq-ldpy": multi_freq_ldpy_hashing, "pure-ldp": pure_ldp_hashing}
+"""Libraries that go user by user: from a randomizer to a function of the users' values."""
 """Libraries that go user by user: from a spec to a function of a list of values."""

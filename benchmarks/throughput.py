@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,14 +17,25 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdp
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, AffineHashing, LocalHashing
 from jaxdp_kernels import OPERATIONS
 
-from . import _randomizers, _report, _rivals, _timing
+from . import _native, _randomizers, _report, _rivals, _timing
 
 EPSILON = 1.0
 OURS = ("array", "histogram", "distribution")
-PARTS = ("krr", "randomizers", "tally", "kernels")
+BY_HAND = "C++ by hand"
+PARTS = ("krr", "hashing", "randomizers", "tally", "kernels")
+JOB = 1_139_000_000, 266
+"""Users and values of a simulation of local hashing that others gave up for its loops."""
+
+
+HASHING_AIMS = {
+    "`LocalHashing`, per_user": 40,
+    "`AffineHashing`, per_user": 6,
+    "`AffineHashing`, tally": 0.1,
+}
+"""Seconds of all users of `JOB`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +47,7 @@ class Sizes:
       num_values: the k to go through.
       repeats: timed runs of each candidate.
       loop_users: users of the libraries that go user by user.
+      hashing_users: users of local hashing, a power of two; one in 512 of the libraries.
       trials: trials of the batch of tallies of `KRR`.
       names: the randomizers to go through; None for all.
       num_bins: their k.
@@ -49,6 +61,7 @@ class Sizes:
     num_values: tuple[int, ...] = (2, 16, 256, 4096)
     repeats: int = 9
     loop_users: int = 2**16
+    hashing_users: int = 2**21
     trials: int = 1000
     names: tuple[str, ...] | None = None
     num_bins: tuple[int, ...] = (16, 128)
@@ -63,6 +76,7 @@ QUICK = Sizes(
     num_values=(2,),
     repeats=1,
     loop_users=2**8,
+    hashing_users=2**11,
     trials=2,
     names=("KRR", "Gaussian"),
     num_bins=(16,),
@@ -107,7 +121,8 @@ def measure(sizes: Sizes, parts: Sequence[str]) -> dict[str, Any]:
 
     Args:
       sizes: how much to measure.
-      parts: of `PARTS`: `KRR` by several means, every randomizer, every exact tally, the kernels.
+      parts: of `PARTS`: `KRR` and local hashing by several means, every randomizer, every exact
+        tally, the kernels.
 
     Returns:
       A dict of plain values, the JSON; a part that was left out has no entry.
@@ -128,6 +143,8 @@ def measure(sizes: Sizes, parts: Sequence[str]) -> dict[str, Any]:
     if "krr" in parts:
         results["end_to_end"] = _end_to_end(sizes)
         results["tally"] = tally(sizes.trials, min(sizes.repeats, 5))
+    if "hashing" in parts:
+        results["hashing"] = hashing(sizes.hashing_users, min(sizes.repeats, 5))
     if "randomizers" in parts:
         settings = _randomizers.settings(sizes.num_bins, sizes.dims, sizes.names)
         results["randomizers"] = _randomizers.per_user(
@@ -152,6 +169,8 @@ def _end_to_end(sizes: Sizes) -> list[dict[str, Any]]:
         values = np.random.default_rng(k).integers(0, k, sizes.users, dtype=np.int32)
         times = _timing.interleave(candidates(spec, values), sizes.repeats)
         rows += [_row(name, k, sizes.users, time) for name, time in times.items()]
+        if BY_HAND not in times:
+            rows.append({"name": BY_HAND, "num_values": k, "error": _native.missing()})
         few = values[: sizes.loop_users].tolist()
         rows += _loops(spec, few, min(sizes.repeats, 3))
     return rows
@@ -183,26 +202,65 @@ def candidates(spec: KRR, values: np.ndarray) -> dict[str, Callable[[], Any]]:
     threads = os.cpu_count() or 1
     found["NumPy"] = lambda: _rivals.numpy_krr(spec, values, 1)
     found["NumPy, a thread a core"] = lambda: _rivals.numpy_krr(spec, values, 1, threads)
+    if _native.missing() is None:
+        found[BY_HAND] = lambda: _native.krr(spec, values, 1)
     return found
 
 
 def _row(name: str, k: int, users: int, time: dict[str, float]) -> dict[str, Any]:
     nanoseconds = {f"{which}_ns": seconds / users * 1e9 for which, seconds in time.items()}
     rate = round(users / time["median"])
-    return {"name": name, "num_values": k, **nanoseconds, "users_per_second": rate}
+    row = {"name": name, "num_values": k, "users": users}
+    return {**row, **nanoseconds, "users_per_second": rate}
 
 
-def _loops(spec: KRR, values: list[int], repeats: int) -> list[dict[str, Any]]:
+def hashing(users: int, repeats: int) -> list[dict[str, Any]]:
+    """Local hashing of the values of `JOB`: some users one by one, and all of them by a tally."""
+    everyone, k = JOB
+    key = jax.random.key(3)
+    values = np.random.default_rng(k).integers(0, k, users, dtype=np.int32)
+    array = jaxdp.Population.from_values(values, num_values=k)
+    drawn = jaxdp.Population.from_distribution(np.full(k, 1 / k), num_users=everyone)
+    ours = {"LocalHashing": LocalHashing(k, EPSILON), "AffineHashing": AffineHashing(k, EPSILON)}
+
+    def run(spec, population, method):
+        return lambda: jaxdp.run(spec, population, key, method=method)
+
+    found = {f"`{name}`, per_user": run(spec, array, "per_user") for name, spec in ours.items()}
+    if _native.missing() is None:
+        found[BY_HAND] = lambda: _native.local_hashing(values, k, EPSILON, 1)
+    times = _timing.interleave(found, repeats)
+    rows = [_row(name, k, users, time) for name, time in times.items()]
+    if BY_HAND not in times:
+        rows.append({"name": BY_HAND, "num_values": k, "error": _native.missing()})
+    few = values[: max(users // 512, 2)].tolist()
+    rows += _loops(LocalHashing(k, EPSILON), few, 1, _rivals.HASHING_LOOPS)
+    at_once = {f"`AffineHashing`, {way}": way for way in ("tally", "auto")}
+    tallies = {name: run(ours["AffineHashing"], drawn, way) for name, way in at_once.items()}
+    times = _timing.interleave(tallies, repeats)
+    rows += [_row(name, k, everyone, time) for name, time in times.items()]
+    for row in rows:
+        if "median_ns" in row:
+            row["job_s"] = row["median_ns"] * everyone / 1e9
+    return rows
+
+
+def _loops(
+    spec: Any,
+    values: list[int],
+    repeats: int,
+    loops: Mapping[str, Callable[[Any], Callable[[list[int]], Any]]] = _rivals.LOOPS,
+) -> list[dict[str, Any]]:
     """The libraries that go user by user; one that does not import says why instead."""
     k, rows, runs = spec.num_values, {}, {}
-    for name, make in _rivals.LOOPS.items():
+    for name, make in loops.items():
         try:
             runs[name] = make(spec)
         except ImportError as error:
             rows[name] = {"name": name, "num_values": k, "error": f"does not import: {error}"}
     times = _timing.interleave({n: (lambda f=f: f(values)) for n, f in runs.items()}, repeats)
     rows |= {name: _row(name, k, len(values), time) for name, time in times.items()}
-    return [rows[name] for name in _rivals.LOOPS]
+    return [rows[name] for name in loops]
 
 
 def many_users(num_values: int) -> jaxdp.Population:
@@ -261,6 +319,11 @@ def aims(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     if "end_to_end" in results:
         _judge_krr(results, judge)
+    if "hashing" in results:
+        users, k = JOB
+        job = {row["name"]: row.get("job_s") for row in results["hashing"]}
+        for name, most in HASHING_AIMS.items():
+            judge(f"{name}, {users:,} users ≤ {most:g} s", k, job[name], lambda x, m=most: x <= m)
     return found
 
 
@@ -286,6 +349,10 @@ def _judge_krr(results: dict[str, Any], judge: Callable[..., None]) -> None:
         ):
             aim = f"array ≥ {factor:,} × as fast as {name}"
             judge(aim, k, against(name), lambda x, factor=factor: x >= factor)
+        if k >= 16:
+            by_hand = time.get((BY_HAND, k))
+            ratio = None if by_hand is None else array / by_hand
+            judge(f"array ≤ 1.7 × {BY_HAND}", k, ratio, lambda x: x <= 1.7)
         judge("histogram ≤ 5 ns a user", k, time["histogram", k], lambda x: x <= 5)
     one = results["tally"]
     judge("tally < 1 ms a trial", one["num_values"], one["median_ms"], lambda x: x < 1)

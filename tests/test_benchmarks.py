@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import pathlib
 import re
 import sys
@@ -11,13 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import _randomizers, _report, _rivals, _timing, draws, startup, throughput
+from benchmarks import (
+    _native,
+    _randomizers,
+    _report,
+    _rivals,
+    _timing,
+    draws,
+    startup,
+    throughput,
+)
 from jaxdp import randomizers
 from jaxdp.random import Count, words
 from jaxdp.randomizers import KRR
 from jaxdp_kernels import OPERATIONS
 from jaxdp_kernels.standard_normal import standard_normal
-from jaxdp_kernels.threefry_words import StreamKey
+from jaxdp_kernels.threefry_words import StreamKey, threefry_words
 from tests import stats
 
 USERS = 2**14
@@ -88,6 +98,49 @@ def test_the_limit_is_the_sum_of_all_words(key):
     assert np.asarray(_rivals.raw_words(key, USERS)) == expected
 
 
+@pytest.fixture
+def compiled():
+    if reason := _native.missing():
+        pytest.skip(reason)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("k", [2, 3, 256])
+@pytest.mark.parametrize("users", [1, 2048, 10_007])
+def test_counts_by_hand_are_ours(k, users, key, rng):
+    """The same words and the same remainders: the reports of jaxdp, one by one."""
+    spec, values = KRR(k, 1.0), rng.integers(0, k, users, dtype=np.int32)
+    start, whole = jnp.zeros(2, jnp.uint32), -(-users // 2048) * 2048
+    own = threefry_words(StreamKey.of(key), start, whole, 1)[:, :users]
+    reports = jax.vmap(spec.build().from_bits, in_axes=(1, 0))(own, jnp.asarray(values))
+    expected = np.bincount(np.asarray(reports), minlength=k)
+    np.testing.assert_array_equal(_native.krr_counts(spec, values, key), expected)
+    with pytest.raises(ValueError, match=r"values must be in \[0, "):
+        _native.krr_counts(spec, values + np.int32(k), key)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_local_hashing_by_hand_is_unbiased():
+    """A mean off by 5 % of the users is seen with power 0.999."""
+    values = np.repeat(np.arange(5, dtype=np.int32), [4000, 0, 1000, 3000, 2000])
+    found = np.array([_native.local_hashing(values, 5, 1.0, seed) for seed in range(100)])
+    p, q = math.e / (math.e + 3), 0.25
+    users = np.bincount(values)
+    variance = (users * p * (1 - p) + (10_000 - users) * q * (1 - q)) / (p - q) ** 2
+    stats.check_mean(found, users, variance=variance)
+    stats.must_fail(stats.check_mean, found + 500, users, variance=variance)
+
+
+def test_a_missing_compiler_is_named(monkeypatch):
+    monkeypatch.setattr(_native.shutil, "which", lambda name: None)
+    with pytest.raises(ImportError, match="no C\\+\\+ compiler"):
+        _native._library.__wrapped__()
+    monkeypatch.undo()
+    monkeypatch.setattr(_native, "SOURCE", _native.SOURCE.with_name("nothing.cpp"))
+    with pytest.raises(ImportError):
+        _native._library.__wrapped__()
+
+
 @pytest.mark.slow
 def test_throughput_runs_end_to_end(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(throughput, "OPERATIONS", OPERATIONS[-1:])
@@ -96,10 +149,14 @@ def test_throughput_runs_end_to_end(tmp_path, capsys, monkeypatch):
     results = json.loads(path.read_text())
     rows = {(row["name"], row["num_values"]) for row in results["end_to_end"]}
     names = ["raw words", *throughput.OURS, "NumPy", "jax.random, one word", *_rivals.LOOPS]
+    names.append(throughput.BY_HAND)
     assert rows >= {(name, k) for name in names for k in throughput.QUICK.num_values}
     times = [v for row in results["end_to_end"] for n, v in row.items() if n.endswith("_ns")]
     assert all(time > 0 for time in times)
     assert results["tally"]["median_ms"] > 0
+    jobs = {row["name"]: row for row in results["hashing"]}
+    assert set(jobs) >= {*throughput.HASHING_AIMS, throughput.BY_HAND, *_rivals.HASHING_LOOPS}
+    assert all("error" in row or row["job_s"] > 0 for row in jobs.values())
     each = {row["name"]: row for row in results["randomizers"]}
     assert each.keys() == {row["name"] for row in results["tallies"]} == {"KRR", "Gaussian"}
     assert each["KRR"]["limit"] == "words"
@@ -173,7 +230,7 @@ def test_a_shortfall_is_told_with_its_reason():
 
 def test_a_library_that_does_not_import_is_reported(monkeypatch):
     grr = "multi_freq_ldpy.pure_frequency_oracles.GRR"
-    for module in (grr, "pure_ldp.frequency_oracles.direct_encoding"):
+    for module in (grr, "pure_ldp.frequency_oracles.direct_encoding", "opendp.prelude"):
         monkeypatch.setitem(sys.modules, module, None)
     rows = throughput._loops(KRR(3, 1.0), [0, 1, 2], 1)
     assert [row["name"] for row in rows] == list(_rivals.LOOPS)
@@ -184,9 +241,13 @@ def test_aims_are_judged_by_the_measurements():
     names = ["raw words", "histogram", "jax.random, one word", "jax.random, uniform and randint"]
     times = dict.fromkeys([*names, "NumPy", *_rivals.LOOPS], 6.0) | {"array": 1.0}
     rows = [{"name": n, "num_values": 16, "median_ns": t} for n, t in times.items()]
-    rows[-2] = {"name": rows[-2]["name"], "num_values": 16, "error": "does not import"}
+    rows = [{"name": "pure-ldp", "num_values": 16, "error": "does not import"}, *rows]
+    rows = [row for row in rows if row["name"] != "pure-ldp" or "error" in row]
     tally = {"num_values": 8, "median_ms": 0.5}
+    jobs = dict.fromkeys(throughput.HASHING_AIMS, 5.0)
+    jobs = [{"name": name, "job_s": seconds} for name, seconds in jobs.items()]
     results = {"end_to_end": rows, "tally": tally, "settings": {"num_values": [16]}}
+    results["hashing"] = jobs
     met = {row["aim"]: (row["measured"], row["met"]) for row in throughput.aims(results)}
     assert throughput.aims({}) == []
     assert met["array ≤ 2 × raw words"] == (pytest.approx(1 / 6), True)
@@ -196,6 +257,9 @@ def test_aims_are_judged_by_the_measurements():
     assert met["array ≥ 1,000 × as fast as pure-ldp"] == (None, False)
     assert met["histogram ≤ 5 ns a user"] == (6.0, False)
     assert met["tally < 1 ms a trial"] == (0.5, True)
+    assert met["array ≤ 1.7 × C++ by hand"] == (None, False)
+    assert met["`LocalHashing`, per_user, 1,139,000,000 users ≤ 40 s"] == (5.0, True)
+    assert met["`AffineHashing`, tally, 1,139,000,000 users ≤ 0.1 s"] == (5.0, False)
 
 
 def test_users_must_be_a_power_of_two(capsys):
