@@ -49,6 +49,7 @@ hypothesis.settings.load_profile("jaxdp")
 START = time.monotonic()
 SEED = pytest.StashKey[int]()
 COUNTED = pytest.StashKey[float]()
+KEPT = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -151,26 +152,43 @@ def unchanged_jax_flags() -> Iterator[None]:
 MAX_MAPS = 40_000
 """Linux grants a process 65,530 memory maps; every compiled program takes some."""
 
+MAX_BYTES = 5 * 2**30
+"""Of a process; so that as many as there are cores fit into the memory of most machines."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Forgets compiled programs before they exhaust the process's memory maps.
+    """Forgets compiled programs before they exhaust memory, or the process's maps of it.
 
-    Between files if possible, so that the tests of a file may count on what it has compiled. Maps
-    are counted every two seconds, for it takes a hundredth of that; a test may be longer.
+    Between files if possible, so that the tests of a file may count on what it has compiled. Both
+    are looked at every two seconds, for it takes a hundredth of that; a test may be longer.
     """
     leaves_file = nextitem is None or nextitem.path != item.path
-    most = MAX_MAPS if leaves_file else MAX_MAPS + 10_000
-    if leaves_file or time.monotonic() > item.config.stash.get(COUNTED, START) + 2:
-        if _num_maps() > most:
-            jax.clear_caches()
-        item.config.stash[COUNTED] = time.monotonic()
+    if not leaves_file and time.monotonic() < item.config.stash.get(COUNTED, START) + 2:
+        return
+    slack = 1.0 if leaves_file else 1.25
+    # What is not given back is not held against the next programs.
+    most = item.config.stash.get(KEPT, 0) + MAX_BYTES
+    if _num_maps() > slack * MAX_MAPS or _num_bytes() > slack * most:
+        jax.clear_caches()
+        gc.collect()
+        item.config.stash[KEPT] = max(_num_bytes() - MAX_BYTES // 2, 0)
+    item.config.stash[COUNTED] = time.monotonic()
 
 
 def _num_maps() -> int:
     try:
         with open("/proc/self/maps", "rb") as maps:
             return sum(1 for _ in maps)
+    except OSError:  # not Linux
+        return 0
+
+
+def _num_bytes() -> int:
+    """Of memory that the process holds."""
+    try:
+        with open("/proc/self/statm", "rb") as pages:
+            return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # not Linux
         return 0
 

@@ -403,7 +403,6 @@ class SubsetSelectionParams(SetRound):
         width = min(d + 1, _WINDOW)
 
         def visit(users: jax.Array, xs: tuple[jax.Array, ...]):
-            """The users of rows after a value: float64[2, 1 + rows + width], row r at 1 + r."""
             value, owner, key = xs
             ahead = k - value - jnp.arange(2, dtype=jnp.float64)  # but for the user's value
             place = jnp.arange(users.shape[1], dtype=jnp.int32)
@@ -413,28 +412,15 @@ class SubsetSelectionParams(SetRound):
 
             def draw(state):
                 start, users, owner, support = state
-                rows = lax.dynamic_slice_in_dim(users, start, width, axis=1)
-                beyond = jnp.where(place >= start + width, users[1], 0.0)
-                bound = Count.from_float(jnp.append(rows[1], jnp.sum(beyond)))
-                keys = jax.random.split(jax.random.fold_in(key, start))
-                met = multivariate_hypergeometric(keys[0], bound, Count.from_float(owner)).f64()
-                met, owner = met[:-1], met[-1]
-                rows = rows - jnp.stack([jnp.zeros(width), met])
-                # Of `ahead` values r are still taken, so the next one with probability r / ahead.
-                left = (start + jnp.arange(-1, width - 1, dtype=jnp.int32)).astype(jnp.float64)
-                chance = jnp.clip(left[None] / jnp.maximum(ahead, 1.0)[:, None], 0.0, 1.0)
-                takes = binomial(keys[1], Count.from_float(rows), chance).f64()
-                stay = rows - takes + jnp.stack([met, jnp.zeros(width)])
-                users = lax.dynamic_update_slice_in_dim(users, stay, start, axis=1)
-                # Whoever takes the value is a row lower, where nobody is drawn any more.
-                lower = lax.dynamic_slice_in_dim(users, start - 1, width, axis=1) + takes
-                users = lax.dynamic_update_slice_in_dim(users, lower, start - 1, axis=1)
-                return start + width, users, owner, support + jnp.sum(takes)
+                step = jax.random.fold_in(key, start)
+                users, owner, taken = _take(step, users, start, width, owner, ahead)
+                return start + width, users, owner, support + taken
 
             state = first, users, owner, owner
             _, users, _, support = lax.while_loop(lambda x: x[0] <= last, draw, state)
             return users, Count.from_float(support)
 
+        # Row r is at 1 + r, and a window may end beyond the last row.
         start = jnp.zeros((2, 2 + d + width))
         start = start.at[0, 1 + d].set(others.sum().f64()).at[1, d].set(owners.sum().f64())
         steps = jnp.arange(k, dtype=jnp.float64), owners.f64(), keys
@@ -446,3 +432,43 @@ class SubsetSelectionParams(SetRound):
         k, d = self.num_values, self.subset_size
         rows = min(d + 1, 4 * math.sqrt(d * (1 - d / k)))  # that hold users, on average
         return k * (2e4 + 900.0 * rows)
+
+
+def _take(
+    key: jax.Array,
+    users: Float[Array, "2 m"],
+    start: Int32[Array, ""],
+    width: int,
+    owner: Float[Array, ""],
+    ahead: Float[Array, "2"],
+) -> tuple[Float[Array, "2 m"], Float[Array, ""], Float[Array, ""]]:
+    """Draws who takes a value, of the users in a window of rows.
+
+    Args:
+      key: of the value and the window.
+      users: free and bound ones, of r others to take at 1 + r; the rows below are drawn already.
+      start: of the window.
+      width: its rows.
+      owner: how many of the bound users from here on have the value themselves.
+      ahead: for free and for bound users, how many values are left to choose from.
+
+    Returns:
+      The users after it, the owners in later rows, and how many others have taken the value.
+    """
+    rows = lax.dynamic_slice_in_dim(users, start, width, axis=1)
+    place = jnp.arange(users.shape[1], dtype=jnp.int32)
+    later = jnp.sum(jnp.where(place >= start + width, users[1], 0.0))
+    bound, keys = Count.from_float(jnp.append(rows[1], later)), jax.random.split(key)
+    met = multivariate_hypergeometric(keys[0], bound, Count.from_float(owner)).f64()
+    met, owner = met[:-1], met[-1]
+    rows = rows - jnp.stack([jnp.zeros(width), met])
+    # Of `ahead` values r are still taken, so the next one with probability r / ahead.
+    left = (start + jnp.arange(-1, width - 1, dtype=jnp.int32)).astype(jnp.float64)
+    chance = jnp.clip(left[None] / jnp.maximum(ahead, 1.0)[:, None], 0.0, 1.0)
+    takes = binomial(keys[1], Count.from_float(rows), chance).f64()
+    stay = rows - takes + jnp.stack([met, jnp.zeros(width)])
+    users = lax.dynamic_update_slice_in_dim(users, stay, start, axis=1)
+    # Whoever takes the value is a row lower, where nobody is drawn any more.
+    lower = lax.dynamic_slice_in_dim(users, start - 1, width, axis=1) + takes
+    users = lax.dynamic_update_slice_in_dim(users, lower, start - 1, axis=1)
+    return users, owner, jnp.sum(takes)

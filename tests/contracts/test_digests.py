@@ -101,17 +101,18 @@ def test_all_members_are_stored():
     assert set(json.loads(STORED.read_text())) == names
 
 
-def check_trials(case, method) -> None:
-    """One report that differs, of one user in one trial, moves the sum by far more than 3e-8.
+FRAGILE = "three-round", "two-round-budget"
+"""Sums of floats, which differ between machines, decide what the last round of these draws."""
 
-    Rounded to float32, estimates move it by a tenth of that between machines.
-    """
+
+def check_trials(case, method) -> None:
+    """One report that differs, of one user in one trial, moves the sum by far more than 1e-10."""
     if "JAXDP_TEST_SEED" in os.environ:
         pytest.skip("the stored trials are those of the default seed")
     stored, found = _stored(TRIALS, case, method), trials(case, method)
-    if (case.name, method) == ("three-round", "tally"):
-        return  # sums of floats, which differ between machines, decide what its last round draws
-    close = 1e-4 if case.floats else 3e-8
+    if method == "tally" and case.name in FRAGILE:
+        return
+    close = 1e-4 if case.floats else 1e-10
     first = found[0, :SHOWN]
     np.testing.assert_allclose(first, stored["first"], rtol=1e-4, atol=1e-4 * np.abs(first).max())
     size = np.abs(found).sum()

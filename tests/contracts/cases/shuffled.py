@@ -9,6 +9,7 @@ CASES = (
         "shuffled-sum",
         lambda e: ShuffledSum(GiniMeanDifference(), e, 1e-6, num_users=1000, num_values=5),
         counts=(400, 0, 100, 300, 200),
+        floats=True,  # of the noise
         variant=True,
     ),
     Case(
