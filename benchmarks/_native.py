@@ -52,7 +52,7 @@ def missing() -> str | None:
     return None
 
 
-def _counted(name: str, values: np.ndarray, k: int, *numbers: int) -> np.ndarray:
+def _counted(name: str, values: np.ndarray, k: int, *numbers: int, key: jax.Array) -> np.ndarray:
     """What a function of the library counts of each of k values, int64[k]."""
     if values.size and not (values.min() >= 0 and values.max() < k):
         raise ValueError(f"values must be in [0, {k}).")
@@ -63,7 +63,7 @@ def _counted(name: str, values: np.ndarray, k: int, *numbers: int) -> np.ndarray
     function(
         values.ctypes.data_as(ctypes.c_void_p),
         ctypes.c_uint64(values.size),
-        *(ctypes.c_uint32(number) for number in (k, *numbers)),
+        *(ctypes.c_uint32(int(x)) for x in (k, *numbers, *jax.random.key_data(key))),
         counts.ctypes.data_as(ctypes.c_void_p),
     )
     return counts.astype(np.int64)
@@ -71,8 +71,8 @@ def _counted(name: str, values: np.ndarray, k: int, *numbers: int) -> np.ndarray
 
 def krr_counts(spec: KRR, values: np.ndarray, key: jax.Array) -> np.ndarray:
     """The counts of reports, int64[k]: those of `KRR` for the words of the same stream."""
-    words = map(int, jax.random.key_data(key))
-    return _counted("krr_counts", values, spec.num_values, int(spec.build().threshold), *words)
+    threshold = int(spec.build().threshold)
+    return _counted("krr_counts", values, spec.num_values, threshold, key=key)
 
 
 def krr(spec: KRR, values: np.ndarray, seed: int) -> np.ndarray:
@@ -84,8 +84,7 @@ def krr(spec: KRR, values: np.ndarray, seed: int) -> np.ndarray:
 def local_hashing(values: np.ndarray, k: int, epsilon: float, seed: int) -> np.ndarray:
     """Estimated counts by local hashing into `2**HASH_BITS` buckets, float64[k]."""
     buckets = KRR(2**HASH_BITS, epsilon)
-    words = map(int, jax.random.key_data(jax.random.key(seed)))
-    threshold = int(buckets.build().threshold)
-    support = _counted("local_hashing_support", values, k, HASH_BITS, threshold, *words)
+    threshold, key = int(buckets.build().threshold), jax.random.key(seed)
+    support = _counted("local_hashing_support", values, k, HASH_BITS, threshold, key=key)
     p, q = float(buckets.probabilities()[0]), 1 / 2**HASH_BITS
     return (support - values.size * q) / (p - q)

@@ -109,15 +109,13 @@ def _hashing(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
     users = max(row.get("users", 0) for row in rows)
     text = (
         f"Local hashing at ε = {epsilon:g} of k = {rows[0]['num_values']} values, from the words "
-        f"to the estimate: nanoseconds a user (fastest in brackets), and from the median what "
+        "to the estimate: nanoseconds a user (fastest in brackets), and from the median what "
         f"{users:,} users take. Tallies draw all of them."
     )
-    body = [
-        [row["name"], _cell(row), f"{row.get('users', 0):,}", duration(row["job_s"])]
-        if "job_s" in row
-        else [row["name"], _cell(row), "", ""]
-        for row in rows
-    ]
+    body = []
+    for row in rows:
+        job = [f"{row['users']:,}", duration(row["job_s"])] if "job_s" in row else ["", ""]
+        body.append([row["name"], _cell(row), *job])
     return [text, _table(["", "ns a user", "users", f"{users:,} users"], body)]
 
 

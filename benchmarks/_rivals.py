@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdp.randomizers import KRR, LocalHashing
+from jaxdp.randomizers import KRR
 from jaxdp_kernels.threefry_words import StreamKey, threefry_words
+
+Loop = Callable[[Any], Callable[[list[int]], Any]]
 
 BLOCK = 2**20  # users of a block on a device
 CHUNK = 2**15  # users of a NumPy chunk: its few arrays fit into a core's second-level cache
@@ -114,36 +116,43 @@ def _numpy_counts(k: int, p: float, values: np.ndarray, seed) -> np.ndarray:
     return counts
 
 
-def multi_freq_ldpy(spec: KRR) -> Callable[[list[int]], Any]:
-    """multi-freq-ldpy's client for each user and its aggregator, as a function of the values."""
-    grr = importlib.import_module("multi_freq_ldpy.pure_frequency_oracles.GRR")
+def _multi_freq_ldpy(name: str) -> Loop:
+    """multi-freq-ldpy's client for each user and its aggregator, of an oracle by its name there."""
 
-    def estimate(values):
-        reports = [grr.GRR_Client(value, spec.num_values, spec.epsilon) for value in values]
-        return grr.GRR_Aggregator_MI(reports, spec.num_values, spec.epsilon) * len(values)
+    def make(spec):
+        oracle = importlib.import_module(f"multi_freq_ldpy.pure_frequency_oracles.{name}")
+        client, server = (getattr(oracle, f"{name}_{part}") for part in ("Client", "Aggregator_MI"))
 
-    return estimate
+        def estimate(values):
+            reports = [client(value, spec.num_values, spec.epsilon) for value in values]
+            return server(reports, spec.num_values, spec.epsilon) * len(values)
 
+        return estimate
 
-def pure_ldp(spec: KRR) -> Callable[[list[int]], Any]:
-    """pure-ldp's client for each user and its server, as a function of the values."""
-    oracle = importlib.import_module("pure_ldp.frequency_oracles.direct_encoding")
-
-    def index(value):
-        return value
-
-    def estimate(values):
-        client = oracle.DEClient(spec.epsilon, spec.num_values, index)
-        server = oracle.DEServer(spec.epsilon, spec.num_values, index)
-        for value in values:
-            server.aggregate(client.privatise(value))
-        return server.estimate_all(range(spec.num_values), suppress_warnings=True)
-
-    return estimate
+    return make
 
 
-def opendp(spec: KRR) -> Callable[[list[int]], Any]:
-    """OpenDP's randomized response for each user, as a function of the values; then counted."""
+def _pure_ldp(module: str, name: str, **options: Any) -> Loop:
+    """pure-ldp's client for each user and its server, of an oracle by its names there."""
+
+    def make(spec):
+        oracle = importlib.import_module(f"pure_ldp.frequency_oracles.{module}")
+        parts = [getattr(oracle, f"{name}{part}") for part in ("Client", "Server")]
+        settings = options | {"epsilon": spec.epsilon, "d": spec.num_values}
+
+        def estimate(values):
+            client, server = (part(index_mapper=lambda value: value, **settings) for part in parts)
+            for value in values:
+                server.aggregate(client.privatise(value))
+            return server.estimate_all(range(spec.num_values), suppress_warnings=True)
+
+        return estimate
+
+    return make
+
+
+def _opendp(spec: KRR) -> Callable[[list[int]], Any]:
+    """OpenDP's randomized response for each user, whose reports are counted."""
     prelude = importlib.import_module("opendp.prelude")
     prelude.enable_features("contrib")
     p, q = map(float, spec.probabilities())
@@ -156,36 +165,15 @@ def opendp(spec: KRR) -> Callable[[list[int]], Any]:
     return estimate
 
 
-def multi_freq_ldpy_hashing(spec: LocalHashing) -> Callable[[list[int]], Any]:
-    """multi-freq-ldpy's local hashing."""
-    hashing = importlib.import_module("multi_freq_ldpy.pure_frequency_oracles.LH")
-
-    def estimate(values):
-        reports = [hashing.LH_Client(value, spec.num_values, spec.epsilon) for value in values]
-        return hashing.LH_Aggregator_MI(reports, spec.num_values, spec.epsilon) * len(values)
-
-    return estimate
-
-
-def pure_ldp_hashing(spec: LocalHashing) -> Callable[[list[int]], Any]:
-    """pure-ldp's local hashing."""
-    oracle = importlib.import_module("pure_ldp.frequency_oracles.local_hashing")
-
-    def index(value):
-        return value
-
-    def estimate(values):
-        options = {"use_olh": True, "index_mapper": index}
-        client = oracle.LHClient(spec.epsilon, spec.num_values, **options)
-        server = oracle.LHServer(spec.epsilon, spec.num_values, **options)
-        for value in values:
-            server.aggregate(client.privatise(value))
-        return server.estimate_all(range(spec.num_values), suppress_warnings=True)
-
-    return estimate
-
-
-LOOPS = {"multi-freq-ldpy": multi_freq_ldpy, "pure-ldp": pure_ldp, "opendp": opendp}
-HASHING_LOOPS = {"multi-freq-ldpy": multi_freq_ldpy_hashing, "pure-ldp": pure_ldp_hashing}
-"""Libraries that go user by user: from a randomizer to a function of the users' values."""
+LOOPS: dict[str, Loop] = {
+    "multi-freq-ldpy": _multi_freq_ldpy("GRR"),
+    "pure-ldp": _pure_ldp("direct_encoding", "DE"),
+    "opendp": _opendp,
+}
 """Libraries that go user by user: from a spec to a function of a list of values."""
+
+HASHING_LOOPS: dict[str, Loop] = {
+    "multi-freq-ldpy": _multi_freq_ldpy("LH"),
+    "pure-ldp": _pure_ldp("local_hashing", "LH", use_olh=True),
+}
+"""The same for local hashing."""

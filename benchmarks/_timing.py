@@ -23,6 +23,7 @@ PACKAGES = (
     "numpy",
     "numba",
     "multi-freq-ldpy",
+    "opendp",
     "pure-ldp",
 )
 

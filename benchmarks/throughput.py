@@ -6,6 +6,7 @@ takes some minutes; `--only` measures a part and writes no file unless told wher
 
 import argparse
 import dataclasses
+import functools
 import importlib
 import os
 import pathlib
@@ -28,7 +29,6 @@ BY_HAND = "C++ by hand"
 PARTS = ("krr", "hashing", "randomizers", "tally", "kernels")
 JOB = 1_139_000_000, 266
 """Users and values of a simulation of local hashing that others gave up for its loops."""
-
 
 HASHING_AIMS = {
     "`LocalHashing`, per_user": 40,
@@ -167,10 +167,8 @@ def _end_to_end(sizes: Sizes) -> list[dict[str, Any]]:
     for k in sizes.num_values:
         spec = KRR(num_values=k, epsilon=EPSILON)
         values = np.random.default_rng(k).integers(0, k, sizes.users, dtype=np.int32)
-        times = _timing.interleave(candidates(spec, values), sizes.repeats)
-        rows += [_row(name, k, sizes.users, time) for name, time in times.items()]
-        if BY_HAND not in times:
-            rows.append({"name": BY_HAND, "num_values": k, "error": _native.missing()})
+        by_hand = functools.partial(_native.krr, spec, values, 1)
+        rows += _timed(candidates(spec, values), by_hand, k, sizes.users, sizes.repeats)
         few = values[: sizes.loop_users].tolist()
         rows += _loops(spec, few, min(sizes.repeats, 3))
     return rows
@@ -202,16 +200,29 @@ def candidates(spec: KRR, values: np.ndarray) -> dict[str, Callable[[], Any]]:
     threads = os.cpu_count() or 1
     found["NumPy"] = lambda: _rivals.numpy_krr(spec, values, 1)
     found["NumPy, a thread a core"] = lambda: _rivals.numpy_krr(spec, values, 1, threads)
-    if _native.missing() is None:
-        found[BY_HAND] = lambda: _native.krr(spec, values, 1)
     return found
+
+
+def _timed(
+    ours: dict[str, Callable[[], Any]],
+    by_hand: Callable[[], Any],
+    k: int,
+    users: int,
+    repeats: int,
+) -> list[dict[str, Any]]:
+    """Rows of what is timed in turn with the C++, which says why where it is missing."""
+    reason = _native.missing()
+    found = ours if reason else ours | {BY_HAND: by_hand}
+    times = _timing.interleave(found, repeats)
+    rows = [_row(name, k, users, time) for name, time in times.items()]
+    return [*rows, {"name": BY_HAND, "num_values": k, "error": reason}] if reason else rows
 
 
 def _row(name: str, k: int, users: int, time: dict[str, float]) -> dict[str, Any]:
     nanoseconds = {f"{which}_ns": seconds / users * 1e9 for which, seconds in time.items()}
     rate = round(users / time["median"])
-    row = {"name": name, "num_values": k, "users": users}
-    return {**row, **nanoseconds, "users_per_second": rate}
+    row: dict[str, Any] = {"name": name, "num_values": k, "users": users}
+    return row | nanoseconds | {"users_per_second": rate}
 
 
 def hashing(users: int, repeats: int) -> list[dict[str, Any]]:
@@ -227,12 +238,8 @@ def hashing(users: int, repeats: int) -> list[dict[str, Any]]:
         return lambda: jaxdp.run(spec, population, key, method=method)
 
     found = {f"`{name}`, per_user": run(spec, array, "per_user") for name, spec in ours.items()}
-    if _native.missing() is None:
-        found[BY_HAND] = lambda: _native.local_hashing(values, k, EPSILON, 1)
-    times = _timing.interleave(found, repeats)
-    rows = [_row(name, k, users, time) for name, time in times.items()]
-    if BY_HAND not in times:
-        rows.append({"name": BY_HAND, "num_values": k, "error": _native.missing()})
+    by_hand = functools.partial(_native.local_hashing, values, k, EPSILON, 1)
+    rows = _timed(found, by_hand, k, users, repeats)
     few = values[: max(users // 512, 2)].tolist()
     rows += _loops(LocalHashing(k, EPSILON), few, 1, _rivals.HASHING_LOOPS)
     at_once = {f"`AffineHashing`, {way}": way for way in ("tally", "auto")}
@@ -249,7 +256,7 @@ def _loops(
     spec: Any,
     values: list[int],
     repeats: int,
-    loops: Mapping[str, Callable[[Any], Callable[[list[int]], Any]]] = _rivals.LOOPS,
+    loops: Mapping[str, _rivals.Loop] = _rivals.LOOPS,
 ) -> list[dict[str, Any]]:
     """The libraries that go user by user; one that does not import says why instead."""
     k, rows, runs = spec.num_values, {}, {}
