@@ -430,6 +430,15 @@ class Round(Params[T]):
             population.require_reals(value.shape)
 
     @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """The least and the largest value of each entry of a report, by which it is sent.
+
+        Two pytrees of integers, or of arrays of them, of the report's structure and shapes. None,
+        the default, where reports serve simulation only.
+        """
+        return None
+
+    @property
     def lazy_words(self) -> bool:
         """Whether a user reads so few of its words that they are made one at a time; static."""
         return False
@@ -549,6 +558,11 @@ class Through(Round[T]):
     def num_bins(self) -> int | None:
         """The bins of the inner round."""
         return self.inner.num_bins
+
+    @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """Those of the inner round, unless `from_bits` is another."""
+        return self.inner.report_limits
 
     @property
     def lazy_words(self) -> bool:

@@ -233,6 +233,11 @@ class BinaryResponseParams(MeanRound):
         return 1
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The grid's: reports are private bit by bit."""
+        return self.grid_limits
+
+    @property
     def largest_report(self) -> int:
         """Reports are -1 or 1."""
         return 1

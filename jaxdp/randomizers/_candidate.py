@@ -377,6 +377,11 @@ class CandidateResponseParams(TiltedNormalRound):
         return GRID
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """A seed of 32 bits, and the number of a candidate."""
+        return np.zeros(2, np.int64), np.array([2**32 - 1, self.num_candidates - 1])
+
+    @property
     def largest_report(self) -> int:
         """8 standard deviations."""
         return _REACH * GRID

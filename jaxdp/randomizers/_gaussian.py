@@ -413,6 +413,11 @@ class GaussianParams(MeanRound):
         return -(-self.dim // 2)
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The grid's: reports are private bit by bit."""
+        return self.grid_limits
+
+    @property
     def largest_report(self) -> int:
         """The reach of the noise, and of an input."""
         return self.reach

@@ -476,6 +476,11 @@ class LaplaceParams(MeanRound):
             _check_norms(population, most)
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The grid's: reports are private bit by bit."""
+        return self.grid_limits
+
+    @property
     def largest_report(self) -> int:
         """J, the highest level."""
         return self.num_levels

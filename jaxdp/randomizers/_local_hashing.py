@@ -182,6 +182,11 @@ class LocalHashingParams(SupportRound):
         return 4
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Three coefficients of 32 bits, and a bucket."""
+        return np.zeros(4, np.int64), np.array([2**32 - 1] * 3 + [self.response.num_values - 1])
+
+    @property
     def _width(self) -> int:
         """Field elements of each bucket but the last."""
         return 2**self.response.word_bits // self.response.num_values

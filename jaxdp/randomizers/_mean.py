@@ -223,6 +223,12 @@ class MeanRound(Round[dict[str, Count]]):
         """The largest absolute value of an entry of a report; static."""
 
     @property
+    def grid_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """`report_limits` of reports that are private bit by bit."""
+        most = np.full(self.value_shape, self.largest_report, np.int64)
+        return -most, most
+
+    @property
     def value_shape(self) -> tuple[int, ...]:
         """The shape of a user's value, and of what is summed of a report."""
         return ()

@@ -34,6 +34,11 @@ class CountedRound(Round[Count]):
     def num_reports(self) -> int:
         """Number of distinct reports; static."""
 
+    @property
+    def report_limits(self) -> tuple[int, int]:
+        """From 0 on."""
+        return 0, self.num_reports - 1
+
     def tally(self, reports: jax.Array, mask: jax.Array | None = None, /) -> Count:
         """The number of each report.
 

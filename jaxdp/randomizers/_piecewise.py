@@ -321,6 +321,11 @@ class PiecewiseParams(MeanRound):
         return 3
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The grid's: reports are private bit by bit."""
+        return self.grid_limits
+
+    @property
     def largest_report(self) -> int:
         """4 J: the window has at most as many cells as the rest."""
         return 4 * self.num_levels

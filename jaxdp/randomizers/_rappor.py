@@ -23,7 +23,7 @@ from ..random import Count, binomial, count_bits, everyone, multinomial
 from ._bit_planes import NoisyBits, num_lanes, num_packed
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits, values_of
-from ._support import LinearOracle
+from ._support import LinearOracle, packed_limits
 
 MAX_VALUES = 2**11
 MAX_HASHES = 8
@@ -473,6 +473,13 @@ class RapporParams(Round[dict[str, Count]]):
     def num_words(self) -> int:
         """One word for the cohort, and those of the permanent and of all reported bits."""
         return self._bits.num_words
+
+    @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The cohort, and B bits in each round."""
+        low, high = packed_limits(self.num_bits)
+        low, high = (np.tile(x, self.num_rounds) for x in (low, high))
+        return np.append(0, low), np.append(self._num_cohorts - 1, high)
 
     @property
     def kernels(self) -> Kernels[dict[str, Count]]:

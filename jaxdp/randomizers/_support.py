@@ -258,6 +258,11 @@ class SetRound(SupportRound):
     A value v is in a set where bit `v % 32` of entry `v // 32` is 1.
     """
 
+    @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """A bit for each value."""
+        return packed_limits(self.num_values)
+
     def tally(
         self, reports: UInt32[Array, "n W"], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Count]:
@@ -267,6 +272,12 @@ class SetRound(SupportRound):
             "support": count_bits(reports, self.num_values, mask),
             "users": Count.of(users),
         }
+
+
+def packed_limits(num_bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each word that bits are packed into."""
+    bits = np.minimum(num_bits - 32 * np.arange(-(-num_bits // 32)), 32)
+    return np.zeros(len(bits), np.int64), 2**bits - 1
 
 
 def table_noise(params: DrawnCountsRound, num_values: int) -> TableNoise:

@@ -1,0 +1,139 @@
+"""Reports as bytes: the bits that their entries need and no more."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CHUNK = 2**22  # bits that are written or read at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How the entries of a report lie in its bytes.
+
+    Entry after entry, from the lowest bit of the first byte on, an entry is its distance from its
+    least value in as many bits as the largest distance has. The bits that are left of the last byte
+    are 0.
+
+    Attributes:
+      leaves: of the arrays that a report consists of, each (dtype, shape).
+      low: of all entries, one array after the other, their least values.
+      high: their largest values.
+    """
+
+    leaves: tuple[tuple[str, tuple[int, ...]], ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @functools.cached_property
+    def bits(self) -> NDArray[np.int64]:
+        """Of each entry."""
+        return np.array(
+            [(most - least).bit_length() for least, most in zip(self.low, self.high, strict=True)]
+        )
+
+    @property
+    def num_bits(self) -> int:
+        """Of a report."""
+        return int(self.bits.sum())
+
+    @property
+    def num_bytes(self) -> int:
+        """Of a report."""
+        return -(-self.num_bits // 8)
+
+    @functools.cached_property
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Of each bit of a report, which entry has it, and which bit of the entry it is."""
+        entry = np.repeat(np.arange(len(self.bits)), self.bits)
+        first = np.cumsum(self.bits) - self.bits
+        return entry, (np.arange(self.num_bits) - first[entry]).astype(np.uint64)
+
+    def encode(self, reports: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+        """The bytes of n reports.
+
+        Args:
+          reports: arrays [n, ...], as `leaves` has them.
+
+        Returns:
+          uint8[n, num_bytes].
+        """
+        n = len(reports[0])
+        flat = np.concatenate([np.asarray(x, np.int64).reshape(n, -1) for x in reports], axis=1)
+        distance = (flat - np.array(self.low)).astype(np.uint64)
+        entry, bit = self._places
+        out = np.empty((n, self.num_bytes), np.uint8)
+        rows = max(_CHUNK // max(self.num_bits, 1), 1)
+        for begin in range(0, n, rows):
+            part = distance[begin : begin + rows, entry] >> bit & np.uint64(1)
+            out[begin : begin + rows] = np.packbits(part.astype(np.uint8), 1, bitorder="little")
+        return out
+
+    def decode(self, data: NDArray[np.uint8]) -> tuple[list[NDArray[Any]], NDArray[np.bool_]]:
+        """The reports in bytes, and which of them are reports at all.
+
+        Args:
+          data: uint8[n, num_bytes].
+
+        Returns:
+          Arrays [n, ...], as `leaves` has them, and bool[n]: whether every entry is in its range
+          and what is left of the last byte is 0. The others hold any values in the range.
+        """
+        n = len(data)
+        _, bit = self._places
+        distance = np.zeros((n, len(self.bits)), np.uint64)
+        rest = np.zeros(n, bool)
+        used = np.flatnonzero(self.bits)
+        starts = (np.cumsum(self.bits) - self.bits)[used]
+        rows = max(_CHUNK // max(self.num_bits, 1), 1)
+        for begin in range(0, n, rows) if len(used) else ():
+            every = np.unpackbits(data[begin : begin + rows], axis=1, bitorder="little")
+            rest[begin : begin + rows] = every[:, self.num_bits :].any(axis=1)
+            part = every[:, : self.num_bits].astype(np.uint64) << bit
+            distance[begin : begin + rows, used] = np.add.reduceat(part, starts, axis=1)
+        most = np.array([b - a for a, b in zip(self.low, self.high, strict=True)], np.uint64)
+        good = (distance <= most).all(axis=1) & ~rest
+        flat = np.minimum(distance, most).astype(np.int64) + np.array(self.low)
+        found, first = [], 0
+        for dtype, shape in self.leaves:
+            size = int(np.prod(shape, dtype=np.int64))
+            part = flat[:, first : first + size].astype(dtype)
+            found.append(part.reshape(n, *shape))
+            first += size
+        return found, good
+
+    def to_json(self) -> dict[str, Any]:
+        """Of plain values."""
+        leaves = [[dtype, list(shape)] for dtype, shape in self.leaves]
+        return {"leaves": leaves, "low": _runs(self.low), "high": _runs(self.high)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Layout":
+        """Of what `to_json` returns; raises ValueError where it contradicts itself."""
+        leaves = tuple((str(dtype), tuple(map(int, shape))) for dtype, shape in data["leaves"])
+        low, high = (_spread(data[name]) for name in ("low", "high"))
+        size = sum(int(np.prod(shape, dtype=np.int64)) for _, shape in leaves)
+        if not len(low) == len(high) == size:
+            raise ValueError(f"a report has {size} entries, but {len(low)} and {len(high)} limits.")
+        if any(a > b for a, b in zip(low, high, strict=True)):
+            raise ValueError("a report's entry has a least value above its largest.")
+        return cls(leaves, low, high)
+
+
+def _runs(values: Sequence[int]) -> list[list[int]]:
+    """Values as [value, how many in a row]."""
+    found: list[list[int]] = []
+    for value in values:
+        if found and found[-1][0] == value:
+            found[-1][1] += 1
+        else:
+            found.append([int(value), 1])
+    return found
+
+
+def _spread(runs: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    return tuple(int(value) for value, number in runs for _ in range(number))
