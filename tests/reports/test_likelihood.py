@@ -1,0 +1,259 @@
+"""Maximum likelihood and EM: against closed forms and other solvers, and the bound on the gap."""
+
+import cvxpy as cp
+import jax
+import numpy as np
+import pytest
+
+from jaxdp.random import Count
+from jaxdp.randomizers import (
+    KRR,
+    AffineHashing,
+    DiscreteLaplace,
+    FiniteChannel,
+    HadamardBit,
+    HadamardResponse,
+    ProjectiveGeometryResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from jaxdp.reports import _likelihood, expectation_maximization, maximum_likelihood
+from tests import stats
+
+VALUES, REPORTS = 6, 9
+
+
+@pytest.fixture
+def table(rng):
+    """A channel without structure, float64[VALUES, REPORTS]."""
+    return rng.dirichlet(np.full(REPORTS, 2.0), VALUES)
+
+
+@pytest.fixture
+def tallies(rng, table):
+    """Of 20, 2,000 and 10^9 users, some values of which nobody has."""
+    law = np.array([0.6, 0.3, 0.1, 0, 0, 0]) @ table
+    return np.stack([rng.multinomial(n, law) for n in (20, 2000, 10**9)])
+
+
+def log_likelihood(table, counts, probabilities):
+    law = np.asarray(probabilities, np.float64) @ table
+    return np.sum(np.where(counts > 0, counts * np.log(law), 0.0), axis=-1)
+
+
+def by_another_solver(table, counts):
+    """The most likely distribution, by an interior point method for exponential cones."""
+    point = cp.Variable(len(table), nonneg=True)
+    seen = counts > 0
+    terms = cp.multiply(counts[seen] / counts.sum(), cp.log(table.T[seen] @ point))
+    problem = cp.Problem(cp.Maximize(cp.sum(terms)), [cp.sum(point) == 1])
+    problem.solve(solver="CLARABEL")
+    found = np.maximum(point.value, 0)
+    return found / found.sum()
+
+
+def test_no_other_distribution_is_more_likely(table, tallies):
+    with jax.enable_x64(True):
+        fits = jax.tree.map(np.asarray, maximum_likelihood(table, tallies, tolerance=1e-3))
+    assert np.all(fits.converged)
+    assert np.all(fits.gap <= 1e-3)
+    assert np.all(fits.iterations <= 25)
+    np.testing.assert_allclose(fits.probabilities.sum(axis=1), 1, atol=1e-12)
+    assert (fits.probabilities >= 0).all()
+    ours = log_likelihood(table, tallies, fits.probabilities)
+    np.testing.assert_allclose(fits.log_likelihood, ours, rtol=1e-13)
+    for counts, reached, gap in zip(tallies, ours, fits.gap, strict=True):
+        best = log_likelihood(table, counts, by_another_solver(table, counts))
+        # The other one is feasible, so it may not be above the bound; rounding is a share of n.
+        assert best - reached <= gap + 1e-14 * counts.sum()
+
+
+def test_the_most_likely_counts_of_randomized_response(rng):
+    """Pr[v] = q + (p - q) p_v: what is above a level, the level such that the sum is 1."""
+    spec = KRR(7, 1.0)
+    p, q = (float(x) for x in spec.probabilities())
+    counts = rng.multinomial(3000, np.array([0.5, 0.3, 0.2, 0, 0, 0, 0]) * (p - q) + q)
+    ordered, offset = np.sort(counts)[::-1], q / (p - q)
+    for size in range(7, 0, -1):  # n_v / scale - offset for the `size` most frequent reports
+        scale = ordered[:size].sum() / (1 + size * offset)
+        if ordered[size - 1] / scale > offset:
+            break
+    with jax.enable_x64(True):
+        fit = maximum_likelihood(spec, counts, tolerance=1e-9)
+    expected = np.maximum(counts / scale - offset, 0)
+    np.testing.assert_allclose(fit.probabilities, expected, atol=1e-7)
+
+
+def test_expectation_maximization_by_definition(table, tallies):
+    """Each step, its likelihood, which never falls, and the bound on what is missing."""
+    for smooth in (False, True):
+        point, last = np.full(VALUES, 1 / VALUES), -np.inf
+        counts = tallies[1]
+        best = log_likelihood(table, counts, by_another_solver(table, counts))
+        kernel = (2 * np.eye(VALUES) + np.eye(VALUES, k=1) + np.eye(VALUES, k=-1)) / 4
+        kernel[[0, -1], [0, -1]] = 3 / 4
+        for steps in range(1, 12):
+            point = point * (table @ (counts / counts.sum() / (point @ table)))
+            point = kernel @ point if smooth else point
+            with jax.enable_x64(True):
+                fit = expectation_maximization(
+                    table, counts, smooth=smooth, tolerance=0, max_iterations=steps
+                )
+            assert int(fit.iterations) == steps
+            assert not fit.converged
+            np.testing.assert_allclose(fit.probabilities, point, rtol=1e-12)
+            reached = float(fit.log_likelihood)
+            np.testing.assert_allclose(reached, log_likelihood(table, counts, point), rtol=1e-14)
+            assert best - reached <= float(fit.gap) + 1e-9
+            assert smooth or reached >= last
+            last = reached
+
+
+def test_expectation_maximization_tends_to_the_maximum(table, tallies):
+    with jax.enable_x64(True):
+        fit = maximum_likelihood(table, tallies[1], tolerance=1e-6)
+        steps = expectation_maximization(table, tallies[1], tolerance=1e-12, max_iterations=10**6)
+    assert steps.converged
+    np.testing.assert_allclose(steps.log_likelihood, fit.log_likelihood, atol=1e-3)
+    assert float(fit.log_likelihood) <= float(steps.log_likelihood + steps.gap)
+
+
+COUNTED = [
+    KRR(5, 1.0),
+    HadamardResponse(5, 3.0),
+    HadamardBit(5, 1.0),
+    ProjectiveGeometryResponse(5, 1.0),
+    AffineHashing(5, 1.0),
+    DiscreteLaplace(0, 4, 1.0),
+    FiniteChannel([[3, 1, 2, 2], [1, 3, 2, 2], [2, 2, 3, 1]]),
+]
+
+
+@pytest.mark.parametrize("spec", COUNTED, ids=lambda spec: type(spec).__name__)
+def test_randomizers_have_the_channel_they_say(spec, rng):
+    exact = np.array(spec.channel(), np.float64)
+    with jax.enable_x64(True):
+        table = np.asarray(_likelihood._table(spec.build()))
+    np.testing.assert_allclose(table, exact, rtol=1e-12, atol=1e-15)
+
+
+def test_specs_params_and_tables_are_taken(rng):
+    spec = KRR(5, 1.0)
+    counts = rng.multinomial(900, [0.3, 0.25, 0.2, 0.15, 0.1])
+    fits = [
+        expectation_maximization(spec, counts),
+        expectation_maximization(spec.build(), Count.of(counts)),
+        expectation_maximization(np.array(spec.channel(), np.float64), counts),
+    ]
+    for fit in fits[1:]:
+        np.testing.assert_allclose(fit.probabilities, fits[0].probabilities, atol=1e-6)
+
+
+@pytest.mark.parametrize("fitted", [maximum_likelihood, expectation_maximization])
+def test_batches_loops_and_transformations_agree(fitted, table, tallies, monkeypatch):
+    loop = [fitted(table, row) for row in tallies]
+    mapped = jax.vmap(lambda row: fitted(table, row))(tallies.astype(np.int32))
+    program = jax.jit(lambda rows: fitted(table, rows))(tallies[:, None].astype(np.int32))
+    assert program.probabilities.shape == (3, 1, VALUES)
+    assert program.gap.shape == program.converged.shape == (3, 1)
+    program = jax.tree.map(lambda x: x[:, 0], program)
+    for i, alone in enumerate(loop):
+        for batched in (mapped, program):
+            assert batched.probabilities.dtype == np.float32
+            np.testing.assert_allclose(
+                batched.probabilities[i], alone.probabilities, rtol=1e-5, atol=1e-7
+            )
+            np.testing.assert_allclose(batched.log_likelihood[i], alone.log_likelihood, rtol=1e-6)
+            assert batched.converged[i] == alone.converged
+    # A few at a time, where memory does not hold all.
+    monkeypatch.setattr(_likelihood, "_NUMBERS", 2)
+    few = fitted(table, np.concatenate([tallies, tallies, tallies[:1]]))
+    np.testing.assert_allclose(few.probabilities[3:6], mapped.probabilities, rtol=1e-5, atol=1e-7)
+
+
+def test_precision_of_the_caller(table, tallies):
+    with jax.enable_x64(True):
+        wide = maximum_likelihood(table, tallies)
+    narrow = maximum_likelihood(table, tallies)
+    assert wide.probabilities.dtype == np.float64
+    np.testing.assert_array_equal(narrow.probabilities, wide.probabilities.astype(np.float32))
+    np.testing.assert_array_equal(narrow.iterations, wide.iterations)
+
+
+def test_without_reports_all_values_are_alike(table):
+    for fit in (
+        maximum_likelihood(table, np.zeros(REPORTS)),
+        expectation_maximization(table, np.zeros(REPORTS)),
+    ):
+        np.testing.assert_allclose(fit.probabilities, 1 / VALUES, rtol=1e-6)
+        assert fit.converged
+        assert fit.gap == 0
+
+
+def test_channels_with_zeros_and_of_low_rank():
+    """Reports that tell values apart for certain, and values that no report tells apart."""
+    certain = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]])
+    with jax.enable_x64(True):
+        fit = maximum_likelihood(certain, [40, 30, 10], tolerance=1e-6)
+    assert fit.converged
+    np.testing.assert_allclose(fit.probabilities[1], 1 / 4, atol=1e-6)
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("fitted", [maximum_likelihood, expectation_maximization])
+def test_lowers_for_accelerators(fitted, platform):
+    params = KRR(4, 1.0).build()
+    shape = jax.ShapeDtypeStruct((3, 4), np.int32)
+    program = jax.jit(jax.vmap(lambda tally: fitted(params, tally)))
+    assert jax.export.export(program, platforms=[platform])(shape).mlir_module_serialized
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: maximum_likelihood(UnaryEncoding(4, 1.0), [1, 2]), "norm_sub"),
+        (lambda: maximum_likelihood(SubsetSelection(4, 1.0).build(), [1, 2]), "norm_sub"),
+        (lambda: maximum_likelihood(KRR(4, 1.0), [1, 2]), r"tally must have shape \[\.\.\., 4\]"),
+        (lambda: maximum_likelihood(KRR(4, 1.0), 3), r"tally must have shape \[\.\.\., 4\]"),
+        (lambda: maximum_likelihood(KRR(2, 1.0), [-1, 2]), "tally must be finite and >= 0"),
+        (lambda: maximum_likelihood(KRR(2, 1.0), [np.nan, 2]), "tally must be finite and >= 0"),
+        (lambda: maximum_likelihood(KRR(2**14, 1.0), [1, 2]), r"at most 2\*\*26"),
+        (lambda: maximum_likelihood([[0.5, 0.6], [0.5, 0.4]], [1, 2]), "pass the transpose"),
+        (lambda: maximum_likelihood([0.5, 0.5], [1, 2]), r"probabilities \[k, r\]"),
+        (lambda: maximum_likelihood([[1.0, 0.0], [1.0, 0.0]], [1, 2]), "counts report 1"),
+        (lambda: maximum_likelihood(KRR(2, 1.0), [1, 2], tolerance=-1.0), "tolerance must"),
+        (lambda: maximum_likelihood(KRR(2, 1.0), [1, 2], max_iterations=0), "max_iterations"),
+        (lambda: expectation_maximization(UnaryEncoding(4, 1.0), [1, 2]), "norm_sub"),
+        (lambda: expectation_maximization(KRR(2, 1.0), [1, 2], tolerance=np.nan), "tolerance"),
+    ],
+)
+def test_bad_arguments_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_arguments_of_the_wrong_kind_are_refused():
+    with pytest.raises(TypeError, match="smooth"):
+        expectation_maximization(KRR(2, 1.0), [1, 2], smooth="yes")  # pyright: ignore
+    with pytest.raises(TypeError, match="tally must be an array of real numbers"):
+        maximum_likelihood(KRR(2, 1.0), ["a", "b"])
+
+
+def test_smoothing_pays_where_neighbours_look_alike(rng):
+    """The squared error of smoothed EM is the smaller one, in at least half of all trials."""
+    spec, trials = DiscreteLaplace(0, 31, 2.0), 40
+    law = np.exp(-0.5 * ((np.arange(32) - 12) / 6) ** 2)
+    law /= law.sum()
+    reports = law @ np.array(spec.channel(), np.float64)
+    tallies = rng.multinomial(20_000, reports / reports.sum(), trials)
+    likely = maximum_likelihood(spec, tallies)
+    smooth = expectation_maximization(spec, tallies, smooth=True)
+    assert np.all(likely.converged)
+    assert np.all(smooth.converged)
+    errors = [
+        np.square(np.asarray(fit.probabilities) - law).sum(axis=1) for fit in (likely, smooth)
+    ]
+    stats.check_proportion(np.sum(errors[1] > errors[0]), trials, 0.5, at_most=True)
+    stats.must_fail(
+        stats.check_proportion, np.sum(errors[0] > errors[1]), trials, 0.5, at_most=True
+    )
