@@ -1,5 +1,7 @@
 """Maximum likelihood and EM: against closed forms and other solvers, and the bound on the gap."""
 
+import threading
+
 import cvxpy as cp
 import jax
 import numpy as np
@@ -257,3 +259,22 @@ def test_smoothing_pays_where_neighbours_look_alike(rng):
     stats.must_fail(
         stats.check_proportion, np.sum(errors[0] > errors[1]), trials, 0.5, at_most=True
     )
+
+
+def test_two_threads_do_not_wait_for_each_other(rng):
+    """Batched LAPACK in two programs at once never returned (jaxlib 0.10.2, two cores)."""
+    table = rng.dirichlet(np.full(256, 2.0), 256)
+    tallies = rng.multinomial(5000, table.mean(axis=0), 8)
+
+    def work():
+        for _ in range(3):
+            fit = maximum_likelihood(table, tallies, tolerance=0, max_iterations=2)
+            jax.block_until_ready(fit)
+
+    # A failure must not hinder the interpreter from ending.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads)
