@@ -62,8 +62,8 @@ def maximum_likelihood(
     It maximises the concave `L(p) = sum_y N_y ln (sum_v p_v Pr[y | v])` over distributions p, N_y
     being the number of reports y: what `expectation_maximization` tends to, and where it arrives
     after thousands of steps. Here a primal-dual interior point method takes 5 to 20 steps, each of
-    O(k**2 (k + r)) operations, and stops at a proven distance: with
-    `g_v = sum_y N_y Pr[y | v] / Pr[y] / n` no distribution has a log-likelihood above
+    O(k**2 (k + r)) operations (60 ms on a core for k = r = 1,000), and stops at a proven distance:
+    with `g_v = sum_y N_y Pr[y | v] / Pr[y] / n` no distribution has a log-likelihood above
     `L(p) + n ln max_v g_v`.
 
     Formal guarantees:
@@ -84,7 +84,7 @@ def maximum_likelihood(
       no reports                       the uniform distribution
       several most likely ones         one of them, near the analytic centre of all
       values of probability 0          small positive numbers, whose sum the tolerance limits
-      a NaN in the tally, inside jit   NaN
+      a NaN in the tally, inside jit   `gap` is NaN, `converged` False
       more users than about 1e12       rounding may be above the tolerance: `converged` is False
       ===============================  ======================================================
 
@@ -153,7 +153,7 @@ def expectation_maximization(
     Edge cases:
       ===============================  ======================================================
       no reports                       the uniform distribution
-      a NaN in the tally, inside jit   NaN
+      a NaN in the tally, inside jit   NaN, `converged` False
       ===============================  ======================================================
 
     Args:

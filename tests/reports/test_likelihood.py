@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+import jaxdp
 from jaxdp.random import Count
 from jaxdp.randomizers import (
     KRR,
@@ -171,6 +172,24 @@ def test_batches_loops_and_transformations_agree(fitted, table, tallies, monkeyp
     monkeypatch.setattr(_likelihood, "_NUMBERS", 2)
     few = fitted(table, np.concatenate([tallies, tallies, tallies[:1]]))
     np.testing.assert_allclose(few.probabilities[3:6], mapped.probabilities, rtol=1e-5, atol=1e-7)
+
+
+def test_params_and_counts_are_arguments_of_a_program():
+    specs = [DiscreteLaplace(0, 4, epsilon) for epsilon in (0.5, 1.0)]
+    counts = np.array([60, 25, 15, 10, 3], np.int32)
+    grid = jax.jit(jax.vmap(expectation_maximization, in_axes=(0, None)))
+    fits = grid(jaxdp.stack(specs), Count.of(counts))
+    for i, spec in enumerate(specs):
+        alone = expectation_maximization(spec, counts)
+        np.testing.assert_allclose(fits.probabilities[i], alone.probabilities, rtol=1e-5)
+
+
+def test_not_a_number_does_not_converge(table):
+    tally = np.full(REPORTS, np.nan)
+    for fitted in (maximum_likelihood, expectation_maximization):
+        fit = jax.jit(lambda x, fitted=fitted: fitted(table, x))(tally)
+        assert np.isnan(fit.gap)
+        assert not fit.converged
 
 
 def test_precision_of_the_caller(table, tallies):
