@@ -6,7 +6,7 @@ its results do. jaxdp leaves that to the compiler, as on axes of type Auto.
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar, cast
 
 import jax
@@ -26,8 +26,8 @@ def on_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with _auto_context():
-            moved = [_moved(arg) for arg in args]
-            return function(*moved, **{name: _moved(arg) for name, arg in kwargs.items()})  # pyright: ignore[reportCallIssue]
+            placed = [moved(arg) for arg in args]
+            return function(*placed, **{name: moved(arg) for name, arg in kwargs.items()})  # pyright: ignore[reportCallIssue]
 
     return wrapped
 
@@ -41,9 +41,11 @@ def _auto_context() -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext()
 
 
-def _moved(argument: Tree) -> Tree:
-    # Lists are of numbers, and may be long.
-    plain = isinstance(argument, list | tuple | dict)
+@functools.singledispatch
+def moved(argument: Tree) -> Tree:
+    """An argument on Auto axes; a class whose objects are more than pytrees registers its way."""
+    # Lists and columns are of numbers or labels, and may be long.
+    plain = isinstance(argument, Iterable) and not isinstance(argument, jax.Array)
     return argument if plain else jax.tree.map(_on_auto_axes, argument)
 
 

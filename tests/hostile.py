@@ -329,10 +329,19 @@ _PACKAGES = (
     *("accounting", "audit", "bounds", "central", "engine", "factorization", "learning", "linear"),
     *("pairwise", "projections", "random", "randomizers", "trusted", "workloads"),
 )
-_POPULATION: dict[str, dict[str, Any]] = {
-    "from_values": {"x": [0, 1, 2], "num_values": 3},
-    "from_histogram": {"counts": [3, 4, 5], "values": [0.5, 1.0, 2.0]},
-    "from_distribution": {"p": [0.25, 0.75], "num_users": 10, "values": [1, 2]},
+_POPULATION: dict[str, list[dict[str, Any]]] = {
+    "from_values": [
+        {"x": [0, 1, 2], "num_values": 3, "labels": None},
+        {"x": ["a", "b", None], "labels": ["a", "b"], "missing": "c"},
+    ],
+    "from_histogram": [
+        {"counts": [3, 4, 5], "values": [0.5, 1.0, 2.0], "labels": None},
+        {"counts": {"a": 3, None: 2}, "labels": ["a", "b"], "missing": "c"},
+    ],
+    "from_distribution": [
+        {"p": [0.25, 0.75], "num_users": 10, "values": [1, 2]},
+        {"p": {"a": 0.5, None: 0.5}, "num_users": 10, "labels": ["a", "b"], "missing": "c"},
+    ],
 }
 _METHODS: dict[str, dict[str, Any]] = {
     "at": {"users": [0, 1]},
@@ -412,10 +421,10 @@ def subjects() -> dict[str, Subject]:
                 good[parameter.name] = parameter.default
         found[name] = Subject(name, _asked(thing) if inspect.isclass(thing) else thing, good)
     people = jaxdp.Population.from_histogram([3, 4, 5])
-    for name, good in _POPULATION.items():
-        found[f"Population.{name}"] = Subject(
-            f"Population.{name}", getattr(jaxdp.Population, name), good
-        )
+    for name, calls in _POPULATION.items():
+        for number, good in enumerate(calls):
+            label = f"Population.{name}" + (" by label" if number else "")
+            found[label] = Subject(label, getattr(jaxdp.Population, name), good)
     for name, good in _METHODS.items():
         found[f"Population.{name}"] = Subject(f"Population.{name}", getattr(people, name), good)
     for name, good in _OPERATORS.items():

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,8 @@ from ._source import Reader, Source, Span
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Derived(Source):
+    noun: ClassVar[str]  # what it is, for people
+
     base: Source
     key: jax.Array
 
@@ -62,6 +64,14 @@ class _Derived(Source):
     @property
     def inputs(self) -> Tree:
         return self.base.inputs
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return f"{self.noun} {self.base.kind}"
+
+    @property
+    def held(self) -> Tree:
+        return self.base.held
 
 
 class _Assigned(_Derived):
@@ -132,6 +142,8 @@ class GroupSource(_Assigned):
       group: int32[], which group this is.
     """
 
+    noun = "group of"
+
     weights: Count
     group: jax.Array
 
@@ -158,6 +170,8 @@ class GroupSource(_Assigned):
 class ShuffledSource(_Derived):
     """The users of another source in a pseudorandom order."""
 
+    noun = "shuffled"
+
     def at(self, users: Count) -> Tree:
         return self.base.at(permute(stream(self.key, Stream.ORDER), users, self.base.size))
 
@@ -172,6 +186,8 @@ class PairSource(_Derived):
 
     A value is the tuple of both users' values. Of an odd number of users one stays alone.
     """
+
+    noun = "pairs of"
 
     @property
     def size(self) -> Count:  # pyright: ignore[reportIncompatibleVariableOverride]

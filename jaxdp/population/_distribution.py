@@ -47,6 +47,7 @@ class DistributionSource(Source):
 
     is_random = True
     whole = True
+    kind = "distribution"
 
     @classmethod
     def make(cls, probabilities: np.ndarray, num_users: int, values: Tree) -> "DistributionSource":

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 
 from jaxdp_kernels import register_dataclass
 
-from .._meshes import on_auto_axes
+from .._meshes import moved, on_auto_axes
 from .._spec import (
     MAX_USERS,
     Tree,
-    as_array,
     as_float32,
     as_float64,
     as_int32,
@@ -32,6 +31,19 @@ from .._x64 import one_program
 from ..random import Count
 from ._derived import GroupSource, PairSource, ShuffledSource
 from ._distribution import DistributionSource, _integer_weights
+from ._labels import (
+    LABEL_KINDS,
+    Labels,
+    as_numbers,
+    checked_labels,
+    coded,
+    described,
+    is_categorical,
+    labelled,
+    only_numbers,
+    pairs_of,
+    surely_labels,
+)
 from ._source import ArraySource, HistogramSource, Source, bin_values, check_users
 
 T = TypeVar("T")
@@ -48,37 +60,87 @@ class Population:
 
     A value is an int32 bin in [0, num_values), a float32 number or vector, or a pytree of these.
 
+    Bins may have labels, which trials carry along. Labels are no part of the pytree: programs are
+    not compiled anew for others, and a population that has passed through a transformation, such as
+    jit or `jax.tree.map`, has none.
+
     Attributes:
       source: where the values come from; an implementation detail.
+      labels: what the bins stand for, in their order: a tuple of hashable objects, or None.
     """
 
     source: Source
+    labels: Labels | None = dataclasses.field(default=None, metadata={"outside": True})
+
+    def __repr__(self) -> str:
+        """One line; of arrays nothing is read but the number of users."""
+        leaves, kind = jax.tree.leaves(self.source), self.source.kind
+        if not all(isinstance(x, jax.Array | np.ndarray | jax.ShapeDtypeStruct) for x in leaves):
+            return f"Population({kind})"  # of what `jax.tree.map` puts in place of arrays
+        return f"Population({_users(self.source)}, {_values(self)}, {kind})"
 
     @classmethod
     @on_auto_axes
-    def from_values(cls, x: ArrayLike, num_values: int | None = None) -> "Population":
+    def from_values(
+        cls,
+        x: ArrayLike | Iterable[Hashable],
+        num_values: int | None = None,
+        *,
+        labels: Iterable[Hashable] | None = None,
+        missing: Hashable = None,
+    ) -> "Population":
         """Users given one by one.
+
+        ================================  ========================================================
+        x                                 values
+        ================================  ========================================================
+        integers, and `num_values`        bins, which `labels` may name
+        floats                            real numbers, or vectors
+        texts, flags, other hashables     bins: those of `labels`, or of the values that occur
+        Categorical, Arrow's dictionary   bins: its categories in their order, unused ones included
+        anything, and `labels`            bins: the place of each value among the labels
+        ================================  ========================================================
+
+        Lists and arrays may hold them, and a Series, an Index, or a column of a DataFrame or of
+        Arrow. Of labels that are found in x, `jaxdp.population.labels_and_codes` says the order.
 
         Args:
           x: int[n] in [0, num_values), or float[n] or float[n, d] (kept as float32); may be sharded
-            over devices. Traced arrays are accepted inside jit and not checked there.
-          num_values: k, the number of bins; required for integers, absent for floats.
+            over devices. Traced arrays are accepted inside jit and not checked there. Or n labels.
+          num_values: k, the number of bins; required for integers, absent for all else.
+          labels: what the bins stand for, all different. Without `num_values`, x holds such labels.
+          missing: the label under which missing values (None, NaN, NaT, `pandas.NA`) are counted,
+            as a category of their own, the last one. None to refuse them.
 
         Returns:
           A population of n users.
 
         Raises:
-          ValueError: x is empty, of the wrong rank, out of range, or not finite.
-          TypeError: x is neither of integers nor of floats.
+          ValueError: x is empty, of the wrong rank, out of range, not finite, or not among the
+            labels; or values are missing.
+          TypeError: x is neither of integers, nor of floats, nor of what can be labels.
 
         Example:
           >>> import jaxdp
           >>> jaxdp.Population.from_values([0, 2, 2, 1], num_values=3).counts().numpy().tolist()
           [1, 1, 2]
+          >>> jaxdp.Population.from_values(["tea", "coffee", None, "tea"], missing="no answer")
+          Population(4 users, 3 bins 'coffee', 'tea', 'no answer', array)
         """
-        x = x if isinstance(x, jax.Array) else as_array("x", x)
+        if num_values is None:
+            if labels is not None or missing is not None or surely_labels(x):
+                return cls._from_labels(x, labels, missing)
+        elif missing is not None:
+            raise ValueError("missing is for values that are labels; leave num_values out.")
+        elif surely_labels(x):
+            raise TypeError(
+                "x must be of integers when num_values is given, got labels; leave num_values out."
+            )
+        given, x = x, x if isinstance(x, jax.Array) else as_numbers("x", x)
         if x.ndim == 0 or x.shape[0] == 0:
             raise ValueError(f"x must hold at least one user, got shape {x.shape}.")
+        if num_values is None and x.dtype.kind in LABEL_KINDS:
+            return cls._from_labels(given, labels, missing)
         # Rows are addressed by int32.
         if x.shape[0] >= 2**31:
             raise ValueError(
@@ -90,7 +152,8 @@ class Population:
         if jnp.issubdtype(x.dtype, jnp.integer):
             if num_values is None:
                 raise ValueError(
-                    "num_values is required for integer values; for real numbers give floats."
+                    "num_values is required for integer values; for real numbers give floats, and "
+                    "for categories their labels, such as labels=sorted(set(x))."
                 )
             num_values = check_int("num_values", num_values, low=1, high=2**30)
             if x.ndim != 1:
@@ -118,39 +181,79 @@ class Population:
                 raise ValueError("x must be finite in float32, got NaN or inf; drop those rows.")
         else:
             raise TypeError(f"x must be of integers or floats, got dtype {x.dtype}.")
-        return cls(ArraySource(values, Count.of(np.int64(x.shape[0])), num_values))
+        named = None if labels is None else checked_labels(labels, num_values, "x")
+        return cls(ArraySource(values, Count.of(np.int64(x.shape[0])), num_values), named)
+
+    @classmethod
+    def _from_labels(
+        cls, x: Any, labels: Iterable[Hashable] | None, missing: Hashable
+    ) -> "Population":
+        found, codes = coded("x", x, labels, missing)
+        if codes.size == 0:
+            raise ValueError("x must hold at least one user, got none.")
+        if labels is None and not is_categorical(x) and only_numbers(found, missing):
+            raise TypeError(
+                "x must be of integers or floats, or of labels, got numbers of no such dtype, or "
+                "with missing ones; convert them to float, or list the categories as labels."
+            )
+        source = ArraySource(jnp.asarray(codes), Count.of(np.int64(codes.size)), len(found))
+        return cls(source, found)
 
     @classmethod
     @on_auto_axes
-    def from_histogram(cls, counts: ArrayLike, values: Tree = None) -> "Population":
+    def from_histogram(
+        cls,
+        counts: ArrayLike | Mapping[Any, Any],
+        values: Tree = None,
+        *,
+        labels: Iterable[Hashable] | None = None,
+        missing: Hashable = None,
+    ) -> "Population":
         """Users given by how many have each value.
 
         Users are ordered by bin. No memory is used per user: 10**12 users are as good as ten.
 
         Args:
-          counts: whole numbers of any shape and of sum 1 to 2**53; bins are numbered row by row.
-          values: what the bins stand for: an array or a list, or a pytree of arrays, with
-            `counts.size` rows. None means that a user's value is its bin.
+          counts: whole numbers of any shape and of sum 1 to 2**53; bins are numbered row by row. Or
+            by label: a dict, a Counter, a Series such as `value_counts()`, or a DataFrame such as
+            `pandas.crosstab`, whose labels are pairs.
+          values: what a user's value is in each bin: an array or a list, or a pytree of arrays,
+            with as many rows as there are bins. None means that a user's value is its bin.
+          labels: what the bins are called, all different. Of counts by label: which bins there are,
+            in which order; 0 users have a label that is not counted.
+          missing: what a missing label of the counts (None, NaN) is called; it becomes the last.
+            None to refuse it.
 
         Returns:
           A population of `counts.sum()` users.
 
         Raises:
-          ValueError: counts are negative, fractional, not finite, all zero or too many; or values
-            do not fit them.
+          ValueError: counts are negative, fractional, not finite, all zero or too many; their
+            labels are missing, equal, or not among those given; or values do not fit them.
           TypeError: counts are not numbers.
 
         Example:
           >>> import jaxdp
           >>> jaxdp.Population.from_histogram([10**12, 3]).num_users
           1000000000003
+          >>> jaxdp.Population.from_histogram({"tea": 700, "coffee": 300}).labels
+          ('tea', 'coffee')
         """
-        flat = check_counts(counts).ravel()
-        return cls(HistogramSource.make(flat, bin_values(values, flat.size, "counts")))
+        named, array = labelled("counts", counts, labels, missing, check_counts)
+        flat = array.ravel()
+        return cls(HistogramSource.make(flat, bin_values(values, flat.size, "counts")), named)
 
     @classmethod
     @on_auto_axes
-    def from_distribution(cls, p: ArrayLike, num_users: int, values: Tree = None) -> "Population":
+    def from_distribution(
+        cls,
+        p: ArrayLike | Mapping[Any, Any],
+        num_users: int,
+        values: Tree = None,
+        *,
+        labels: Iterable[Hashable] | None = None,
+        missing: Hashable = None,
+    ) -> "Population":
         """Users drawn independently from a distribution, anew in every trial.
 
         The simulated error is then the error about the distribution, sampling included.
@@ -158,24 +261,28 @@ class Population:
         Args:
           p: probabilities of any shape, bins numbered row by row. They must sum to 1 within 1e-6,
             and are realised as multiples of 2**-62; `probabilities` tells them. Of 2**-32 where
-            users are so few that this changes the law of all their values by at most 1e-6.
+            users are so few that this changes the law of all their values by at most 1e-6. Or by
+            label, as in `from_histogram`: a dict, or a Series, `value_counts(normalize=True)`.
           num_users: how many users, 1 to 2**53.
           values: as in `from_histogram`.
+          labels: as in `from_histogram`.
+          missing: as in `from_histogram`.
 
         Returns:
           A population of `num_users` users.
 
         Raises:
-          ValueError: p is negative, not finite, or does not sum to 1; num_users is out of range; or
-            values do not fit p.
-          TypeError: num_users is not an integer.
+          ValueError: p is negative, not finite, or does not sum to 1; its labels are missing, equal
+            or not among those given; num_users is out of range; or values do not fit p.
+          TypeError: p is not of numbers, or num_users is not an integer.
 
         Example:
           >>> import jaxdp
           >>> jaxdp.Population.from_distribution([0.25, 0.75], num_users=10**9).probabilities()
           array([0.25, 0.75])
         """
-        flat = as_float64("p", p).ravel()
+        named, array = labelled("p", p, labels, missing, lambda x: as_float64("p", x))
+        flat = array.ravel()
         if flat.size == 0 or not np.all(np.isfinite(flat)) or np.any(flat < 0):
             raise ValueError("p must be a non-empty array of finite probabilities >= 0.")
         if abs(flat.sum() - 1) > 1e-6:
@@ -184,7 +291,8 @@ class Population:
                 "for numbers of users."
             )
         num_users = check_int("num_users", num_users, low=1, high=MAX_USERS)
-        return cls(DistributionSource.make(flat, num_users, bin_values(values, flat.size, "p")))
+        source = DistributionSource.make(flat, num_users, bin_values(values, flat.size, "p"))
+        return cls(source, named)
 
     @property
     def num_users(self) -> int:
@@ -221,7 +329,7 @@ class Population:
 
     def bind(self, key: jax.Array) -> "Population":
         """This population with its random values fixed by a trial's key."""
-        return Population(self.source.bind(check_key(key)))
+        return self._of(self.source.bind(check_key(key)))
 
     @on_auto_axes
     def at(self, users: Count | ArrayLike) -> Tree:
@@ -296,7 +404,7 @@ class Population:
                 f"weights must be at least 2**-32, or a group would be empty, got {share.min():g}."
             )
         return tuple(
-            Population(GroupSource(self.source, key, Count.of(realised), jnp.asarray(g, jnp.int32)))
+            self._of(GroupSource(self.source, key, Count.of(realised), jnp.asarray(g, jnp.int32)))
             for g in range(share.size)
         )
 
@@ -310,12 +418,13 @@ class Population:
           ValueError: this is a group of a split, whose indices are those of everyone.
         """
         self._require_everyone("shuffle")
-        return Population(ShuffledSource(self.source, check_key(key)))
+        return self._of(ShuffledSource(self.source, check_key(key)))
 
     def pairs(self, key: jax.Array) -> "Population":
         """Random pairs of users, as the users of a new population of half the size.
 
         A value is the tuple of the two users' values; `counts` is the k x k table of pairs, flat.
+        So labels are tuples of two; none where there would be more than 2**16.
         Of an odd number of users one, chosen at random, is left out.
 
         Args:
@@ -327,7 +436,11 @@ class Population:
         self._require_everyone("pairs")
         if not is_traced(self.size) and self.num_users < 2:
             raise ValueError("pairs needs at least 2 users, got 1.")
-        return Population(PairSource(self.source, check_key(key)))
+        return Population(PairSource(self.source, check_key(key)), pairs_of(self.labels))
+
+    def _of(self, source: Source) -> "Population":
+        """These users, of equal bins, as another source has them."""
+        return dataclasses.replace(self, source=source)
 
     def _require_everyone(self, name: str) -> None:
         if isinstance(self.source, GroupSource):
@@ -390,6 +503,38 @@ class Population:
                 f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
                 f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
             )
+
+
+@moved.register
+def _(population: Population) -> Population:
+    # As a mere pytree it would lose its labels.
+    return dataclasses.replace(population, source=moved(population.source))
+
+
+def _users(source: Source) -> str:
+    """How many users there are, for people."""
+    arrays = [x for x in jax.tree.leaves(source) if isinstance(x, jax.Array)]
+    readable = [is_traced(x) or (x.is_fully_addressable and not x.is_deleted()) for x in arrays]
+    if not arrays or not all(readable):
+        return "users"
+    with jax.ensure_compile_time_eval():  # users that a trace closes over
+        size = source.size
+        if is_traced(size):
+            return "a traced number of users"
+        return "users" if size.ndim else f"{int(size):,} user{'' if int(size) == 1 else 's'}"
+
+
+def _values(population: Population) -> str:
+    """What a value is, for people."""
+    held = population.source.held
+    if held is None:
+        number = population.num_values
+        labels = "" if population.labels is None else f" {described(population.labels)}"
+        return f"{number:,} bin{'' if number == 1 else 's'}{labels}"
+    shapes = ", ".join(
+        f"{x.dtype}{list(x.shape[1:]) if x.ndim > 1 else ''}" for x in jax.tree.leaves(held)
+    )
+    return f"{shapes} values"
 
 
 @one_program

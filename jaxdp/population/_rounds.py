@@ -35,6 +35,7 @@ class RoundSource(_Assigned):
     """
 
     MAX_ROUNDS: ClassVar[int] = 2**16
+    noun = "round of"
 
     round: jax.Array | np.ndarray
     num_rounds: int = dataclasses.field(metadata={"static": True})

@@ -99,8 +99,14 @@ class Source(abc.ABC):
     num_values: int | None = None  # the number of bins, static; None when values are not bins
     most: int | None = None  # at least `size`, static; None where programs serve any number
     is_random: bool = False
+    kind: str = "source"  # where the values come from, in a word or two for people
     given: ClassVar[bool] = False  # whether each user's value is known before a trial
     whole: ClassVar[bool] = False  # whether all indices surely belong to it; see `members`
+
+    @property
+    def held(self) -> Tree:
+        """Arrays of whose rows values are made, as they are stored; None where values are bins."""
+        return self.inputs
 
     def bounded(self) -> "Source":
         """This source with `most` next above its `size`, where that is concrete."""
@@ -201,6 +207,7 @@ class ArraySource(Source):
     num_values: int | None = dataclasses.field(default=None, metadata={"static": True})
     given = True
     whole = True
+    kind = "array"
 
     def at(self, users: Count) -> Tree:
         index = users.lo.astype(jnp.int32)
@@ -291,6 +298,7 @@ class HistogramSource(Source):
     most: int | None = dataclasses.field(default=None, metadata={"static": True})
     given = True
     whole = True
+    kind = "histogram"
 
     @classmethod
     def make(cls, counts: np.ndarray, values: Tree) -> "HistogramSource":

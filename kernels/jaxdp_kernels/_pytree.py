@@ -20,7 +20,8 @@ def register_dataclass(cls: C) -> C:
 
     Args:
       cls: a dataclass. Fields with `metadata={"static": True}` are part of the structure, and must
-        be hashable; all others are children.
+        be hashable. Those with `metadata={"outside": True}` are no part of the pytree: what a
+        transformation returns has their defaults. All others are children.
 
     Returns:
       The class.
@@ -40,7 +41,11 @@ def register_dataclass(cls: C) -> C:
       >>> jax.tree.map(lambda x: 2 * x, Feet(1.0))
       Feet(number=2.0)
     """
-    fields = [field for field in dataclasses.fields(cls) if field.init]
+    fields = [
+        field
+        for field in dataclasses.fields(cls)
+        if field.init and not field.metadata.get("outside", False)
+    ]
     static = tuple(field.name for field in fields if field.metadata.get("static", False))
     data = tuple(field.name for field in fields if field.name not in static)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in data)
