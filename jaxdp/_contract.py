@@ -257,6 +257,14 @@ class Described(abc.ABC):
     def build(self) -> Any:
         """The params."""
 
+    @property
+    def answers_bins(self) -> bool:
+        """Whether entry v of the estimate is the number, or the share, of the users in bin v.
+
+        The labels of a population's bins are then those of the entries; see `Trials.labels`.
+        """
+        return False
+
     def check_population(self, population: Population) -> None:
         """Raises ValueError where the users' values do not fit."""
         del population

@@ -114,6 +114,11 @@ class LinearProtocol(Spec[P_co]):
         return np.array_equal(self.answers(probe), probe)
 
     @property
+    def answers_bins(self) -> bool:
+        """Whether the answers are the histogram itself."""
+        return self.is_histogram
+
+    @property
     def counts_all_users(self) -> bool:
         """Whether the estimate is of all users, rather than of those who do not drop out."""
         return True

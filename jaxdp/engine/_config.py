@@ -172,7 +172,7 @@ def bounded(population: Population, config: Config) -> Population:
     """The population as programs take it: on accelerators with a bound on the number of users."""
     if config.platform == "cpu" or config.method == "tally":
         return population
-    return Population(population.source.bounded())
+    return dataclasses.replace(population, source=population.source.bounded())
 
 
 def for_trials(

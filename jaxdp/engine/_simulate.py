@@ -205,7 +205,8 @@ def simulate(
       progress: whether to show a progress bar over trials; needs `jaxdp[sweep]`.
 
     Returns:
-      The `Trials`.
+      The `Trials`; with the labels of the population, if it has any, where the entries of the
+      estimate of a spec are of its bins.
 
     Raises:
       ValueError: the population does not fit the protocol, or an option is out of range.
@@ -248,7 +249,9 @@ def simulate(
     if targets is None:
         targets = find_truth(protocol, population, truth, want, counts)
     estimates = np.asarray(estimates, np.float64)
-    return Trials(estimates, targets, config.method, population.num_users)
+    named = population.labels is not None and protocol.answers_bins
+    labels = population.labels if named else None
+    return Trials(estimates, targets, config.method, population.num_users, labels)
 
 
 def stack(specs) -> Any:

@@ -2,8 +2,12 @@
 
 import dataclasses
 import math
+from collections.abc import Hashable
 
 import numpy as np
+
+_SHOWN = 6  # entries of a summary
+_WIDEST = 32  # letters of a label in it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -16,6 +20,8 @@ class Trials:
         None where it is not known.
       method: "per_user" or "tally", the path that made the estimates.
       num_users: the number of users in a trial.
+      labels: what the entries of an estimate are of, where they are of bins that have labels; else
+        None.
 
     Example:
       >>> import jax, jaxdp
@@ -30,6 +36,7 @@ class Trials:
     truth: np.ndarray | None
     method: str
     num_users: int
+    labels: tuple[Hashable, ...] | None = None
 
     @property
     def num_trials(self) -> int:
@@ -103,23 +110,30 @@ class Trials:
         return np.quantile(self.estimates, levels, axis=0)
 
     def summary(self) -> str:
-        """A few lines of text: trials, mean, and, where the truth is known, bias and error."""
-        lines = [
-            f"{self.num_trials} trials of {self.num_users} users, method {self.method}",
-            f"mean      {_show(self.mean)}",
-        ]
+        """A few lines of text: trials, mean, and, where the truth is known, bias and error.
+
+        Where entries have labels, a table with a line for each of the first ones.
+        """
+        columns = {"mean": [self.mean]}
         if self.truth is not None:
             truth = self.truth if self.truth.ndim < self.estimates.ndim else self.truth.mean(axis=0)
-            lines += [
-                f"truth     {_show(truth)}",
-                f"bias      {_show(self.bias)}  +- {_show(self.bias_stderr)}",
-                f"mse       {_show(self.mse)}  +- {_show(self.mse_stderr)}",
-                f"rmse      {_show(self.rmse)}",
-            ]
-        return "\n".join(lines)
+            columns |= {
+                "truth": [truth],
+                "bias": [self.bias, self.bias_stderr],
+                "mse": [self.mse, self.mse_stderr],
+                "rmse": [self.rmse],
+            }
+        head = f"{self.num_trials} trials of {self.num_users} users, method {self.method}"
+        if self.labels is not None:
+            return "\n".join([head, *_table(self.labels, columns)])
+        lines = [f"{name:10}{'  +- '.join(map(_show, of))}" for name, of in columns.items()]
+        return "\n".join([head, *lines])
 
     def to_dict(self) -> dict:
-        """Plain numbers and lists: counts, mean, quantiles, and errors where the truth is known."""
+        """Plain values: counts, mean, quantiles, and errors where the truth is known.
+
+        Labels are among them where there are any, as texts unless they are numbers.
+        """
         levels = (0.05, 0.25, 0.5, 0.75, 0.95)
         out = {
             "method": self.method,
@@ -132,6 +146,9 @@ class Trials:
                 for level, row in zip(levels, self.quantiles(levels), strict=True)
             },
         }
+        if self.labels is not None:
+            plain = (str, int, float)
+            out |= {"labels": [x if isinstance(x, plain) else str(x) for x in self.labels]}
         if self.truth is not None:
             names = ("bias", "bias_stderr", "mse", "mse_stderr", "rmse")
             out |= {"truth": self.truth.tolist()}
@@ -147,5 +164,23 @@ def _standard_error(samples: np.ndarray) -> np.ndarray:
 
 def _show(value: np.ndarray) -> str:
     flat = np.atleast_1d(value).ravel()
-    shown = ", ".join(f"{x:.6g}" for x in flat[:6])
-    return shown + (f", ... ({flat.size} values)" if flat.size > 6 else "")
+    shown = ", ".join(f"{x:.6g}" for x in flat[:_SHOWN])
+    return shown + (f", ... ({flat.size} values)" if flat.size > _SHOWN else "")
+
+
+def _table(labels: tuple[Hashable, ...], columns: dict[str, list[np.ndarray]]) -> list[str]:
+    """Lines with the first labels and their numbers, in columns."""
+    shown = [" ".join(str(label).split()) for label in labels[:_SHOWN]]
+    cells = [["", *(x if len(x) <= _WIDEST else f"{x[: _WIDEST - 3]}..." for x in shown)]]
+    for name, of in columns.items():
+        numbers = [" +- ".join(f"{value[i]:.6g}" for value in of) for i in range(len(shown))]
+        cells.append([name, *numbers])
+    widths = [max(map(len, column)) for column in cells]
+    lines = [
+        "  ".join(
+            f"{cell:{'>' if place else '<'}{width}}"
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in zip(*cells, strict=True)
+    ]
+    return lines + ([f"... ({len(labels)} bins)"] if len(labels) > _SHOWN else [])

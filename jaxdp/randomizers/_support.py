@@ -33,6 +33,11 @@ class FrequencyOracle(BinRandomizer[P_co]):
 
     __slots__ = ()
 
+    @property
+    def answers_bins(self) -> bool:
+        """True: entry v of the estimate is the number of users with value v."""
+        return True
+
     @abc.abstractmethod
     def covariance(self, value: int) -> np.ndarray:
         """The exact covariance of the estimate from one user, float64[k, k].

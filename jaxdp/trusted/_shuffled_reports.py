@@ -176,6 +176,11 @@ class ShuffledReports(Spec[Params[Any]]):
         """The largest mean squared error of the protocol over all data sets of a size."""
         return self.protocol.worst_case_variance(num_users)
 
+    @property
+    def answers_bins(self) -> bool:
+        """Whether the protocol's estimate is of the users in each bin."""
+        return self.protocol.answers_bins
+
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray | None:
         """The target of the protocol."""
         return self.protocol.truth(counts, inputs)
