@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from .._checked import Checked
-from .._spec import FrozenArray, check_choice, check_counts, check_int, spec_to_json
+from .._spec import FrozenArray, check_choice, check_int, spec_to_json
 from ..engine import simulate
-from ..population import Population
+from ..population import Population, labels_and_counts
 from ._sources import versions
 
 FORMAT = 1
@@ -73,12 +73,14 @@ class HistogramData(Checked):
     """Users given by a histogram; the JSON-able twin of `Population.from_histogram`.
 
     Args:
-      counts: whole numbers of any shape; bins are numbered row by row.
-      values: what the bins stand for, float32 or int32 with `counts.size` rows; None for the bins
-        themselves.
+      counts: whole numbers of any shape, bins being numbered row by row; or by label, as a dict, a
+        Counter or `value_counts()`.
+      values: what a user's value is in each bin, float32 or int32; None for the bins themselves.
+      labels: texts or numbers, as in `Population.from_histogram`. Rows of estimates of the bins
+        have them.
 
     Raises:
-      ValueError, TypeError: as `Population.from_histogram`.
+      ValueError, TypeError: as `Population.from_histogram`; or a label is no text and no number.
 
     Example:
       >>> from jaxdp.sweep import HistogramData
@@ -88,9 +90,16 @@ class HistogramData(Checked):
 
     counts: Any  # a FrozenArray, once constructed
     values: Any = None
+    labels: Any = None
 
     def validate(self) -> None:
-        self.settle(counts=FrozenArray(check_counts(self.counts)))
+        labels, counts = labels_and_counts(self.counts, self.labels)
+        if wrong := [x for x in labels or () if not isinstance(x, Label)]:
+            raise TypeError(
+                f"labels must be texts or numbers, to be stored, got {wrong[0]!r}; give others as "
+                "texts."
+            )
+        self.settle(counts=FrozenArray(counts), labels=labels)
         if self.values is not None:
             self.settle(values=FrozenArray(self.values))
             self.population()  # checks them; not without need, since it starts jax's backend
@@ -98,7 +107,7 @@ class HistogramData(Checked):
     def population(self) -> Population:
         """The users."""
         values = None if self.values is None else self.values.values
-        return Population.from_histogram(self.counts.values, values)
+        return Population.from_histogram(self.counts.values, values, labels=self.labels)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +178,8 @@ class Simulation(Checked):
         """Runs the trials, over all devices of this process: a row for each number of the estimate.
 
         Returns:
-          Rows with the labels, `entry` (the index in the flattened estimate), `target`, `truth`,
+          Rows with the labels, `entry` (the index in the flattened estimate) and, where entries are
+          of bins that have labels, `entry_label`, as a text; `target`, `truth`,
           `mean`, `bias`, `bias_stderr`, `mse`, `mse_stderr`, `rmse`, `predicted_rmse` (from
           `protocol.variance`), `bound_rmse`, quantiles `q05` to `q95`, `num_trials`, `num_users`,
           `method`, and `estimates`, one of every trial.
@@ -209,6 +219,7 @@ class Simulation(Checked):
         return [
             dict(self.labels)
             | {"entry": entry}
+            | ({} if trials.labels is None else {"entry_label": str(trials.labels[entry])})
             | same
             | {name: float(value[entry]) for name, value in columns.items()}
             | {"estimates": estimates[:, entry].tolist()}

@@ -61,6 +61,8 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
     else:
         titles = {n: t for n, t in TITLES.items() if any(row.get(n, 0) is not None for row in rows)}
         if any(row["entry"] for row in rows):
+            if all(row.get("entry_label") is not None for row in rows):
+                rows = [row | {"entry": row["entry_label"]} for row in rows]
             labels = [*labels, "entry"]
         same = {name: {row[name] for row in rows} for name in ("num_users", "num_trials", "method")}
         print(
@@ -87,7 +89,7 @@ def print_results(results: "pa.Table", labels: list[str]) -> None:
         )
         before = row
     # Wider than any terminal: a long line that wraps can be read, numbers cut off cannot.
-    rich.console.Console(width=200, highlight=False).print(table)
+    rich.console.Console(width=200, highlight=False, markup=False).print(table)
     if "deviation" in titles:
         print("in s.e.: how far the RMSE is from the predicted one, in standard errors")
 

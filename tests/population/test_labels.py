@@ -160,6 +160,7 @@ def test_what_is_missing_can_be_a_category():
         (ValueError, "counts must not be empty", lambda: Population.from_histogram({})),
         (ValueError, "counts must be >= 0", lambda: Population.from_histogram({"a": -1})),
         (TypeError, "counts must be", lambda: Population.from_histogram({"a": "b"})),
+        (ValueError, "one number for each", lambda: Population.from_histogram({"a": [1, 2]})),
         (ValueError, "p must sum to 1", lambda: Population.from_distribution({"a": 0.5}, 10)),
     ],
 )
