@@ -159,3 +159,17 @@ def test_dataclasses_are_pytrees():
     assert jax.tree.unflatten(jax.tree.structure(Coin(7)), []) == Coin(7)
     ((path, leaf),), _ = jax.tree.flatten_with_path(Halves(None, 5))
     assert (jax.tree_util.keystr(path), leaf) == (".right", 5)
+
+
+def test_fields_outside_of_a_pytree_have_their_defaults_after_it():
+    @register_dataclass
+    @dataclasses.dataclass(frozen=True)
+    class Named:
+        number: Any
+        name: str | None = dataclasses.field(default=None, metadata={"outside": True})
+
+    one, other = Named(1, "one"), Named(2, "two")
+    assert jax.tree.leaves(one) == [1]
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    assert jax.tree.map(lambda x: x + 1, one) == Named(2)
+    assert dataclasses.replace(one, number=3) == Named(3, "one")

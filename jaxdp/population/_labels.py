@@ -209,7 +209,8 @@ def as_numbers(name: str, x: Any) -> np.ndarray:
     elif _column_of_arrow(x) is not None:
         _refuse_missing(name, np.asarray(x.is_null()))
     array = as_array(name, x)
-    if array.dtype.kind == "f" and array.ndim:
+    # The least of numbers among which is a NaN is NaN, and quickly found.
+    if array.dtype.kind == "f" and array.ndim and array.size and np.isnan(array.min()):
         rows = array.reshape(len(array), array[:1].size)
         _refuse_missing(name, np.any(np.isnan(rows), axis=1))
     return array

@@ -452,6 +452,7 @@ def test_cells_of_sweeps_have_labels():
 
 
 def test_tables_of_sweeps_show_labels(arrow, capsys):
+    pytest.importorskip("rich")
     from jaxdp.sweep._report import print_results
 
     data = HistogramData({"no": 60, "[yes]": 30, 7: 10})
