@@ -1,7 +1,9 @@
 """What runs on a user's device: a value in, bytes out. Nothing here imports jax."""
 
+import decimal
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,11 +22,53 @@ HEADER_BYTES = 1 + FINGERPRINT_BYTES
 """Of a report: the version, and the fingerprint of the collection."""
 
 
+def canonical(data: Any) -> str:
+    """The one text of plain values that RFC 8785 allows, which languages other than Python write.
+
+    Numbers are doubles there, 1.0 the same as 1, and `JSON.stringify` of JavaScript has their form.
+
+    Raises:
+      ValueError: a number is not finite, or an integer that a double cannot hold.
+    """
+    if isinstance(data, Mapping):
+        # The keys of a collection are ASCII, of which all orders agree.
+        parts = (f"{canonical(key)}:{canonical(data[key])}" for key in sorted(data))
+        return "{" + ",".join(parts) + "}"
+    if isinstance(data, list | tuple):
+        return "[" + ",".join(map(canonical, data)) + "]"
+    if isinstance(data, int | float) and not isinstance(data, bool):
+        return _number(data)
+    return json.dumps(data, ensure_ascii=False)
+
+
+def _number(x: int | float) -> str:
+    """The shortest digits that lead back to a double, as JavaScript writes them."""
+    if not (math.isfinite(x) and float(x) == x):
+        raise ValueError(f"a number of a collection must be a finite double, got {x}.")
+    sign, digits, exponent = decimal.Decimal(repr(float(x))).normalize().as_tuple()
+    text, point = "".join(map(str, digits)), len(digits) + int(exponent)
+    if not x:
+        return "0"
+    if len(text) <= point <= 21:
+        text = text.ljust(point, "0")
+    elif 0 < point <= 21:
+        text = f"{text[:point]}.{text[point:]}"
+    elif -6 < point <= 0:
+        text = f"0.{'0' * -point}{text}"
+    else:
+        fraction = f".{text[1:]}" if text[1:] else ""
+        text = f"{text[0]}{fraction}e{point - 1:+d}"
+    return "-" * sign + text
+
+
 def fingerprint_of(document: Mapping[str, Any]) -> bytes:
-    """The first eight bytes of the SHA-256 of a document, its own fingerprint left out."""
+    """The first eight bytes of the SHA-256 of a document, its own fingerprint left out.
+
+    What is hashed is the canonical text in UTF-8, so that a document which other programs have read
+    and written again is the same.
+    """
     rest = {name: part for name, part in document.items() if name != "fingerprint"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).digest()[:FINGERPRINT_BYTES]
+    return hashlib.sha256(canonical(rest).encode()).digest()[:FINGERPRINT_BYTES]
 
 
 def parsed(document: str | Mapping[str, Any]) -> Mapping[str, Any]:
