@@ -176,8 +176,14 @@ def _shift(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return _elementwise(shifted)
 
 
+def _right(x: Array, by: Array) -> Array:
+    """As of a number without sign; NumPy would repeat the sign of an int32."""
+    return (x.view(np.uint32) >> by.view(np.uint32)).view(x.dtype)
+
+
 def _right_arithmetic(x: Array, by: Array) -> Array:
-    return x >> np.minimum(by.astype(np.uint32), 31).astype(x.dtype)
+    shifted = x.view(np.int32) >> np.minimum(by.view(np.uint32), 31).astype(np.int32)
+    return shifted.view(x.dtype)
 
 
 def _quotient(x: Array, y: Array) -> Array:
@@ -344,7 +350,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
         }.items()
     },
     "shift_left": _shift(np.left_shift),
-    "shift_right": _shift(np.right_shift),
+    "shift_right": _shift(_right),
     "cast": _cast,
     "bits": _bits,
     "slice": _slice,
