@@ -191,13 +191,15 @@ def _quotient(x: Array, y: Array) -> Array:
         return x / y
     safe = np.where(y == 0, 1, y).astype(x.dtype)
     quotient = x // safe
-    # Towards zero, where NumPy rounds down.
-    return quotient + ((x % safe != 0) & ((x < 0) != (safe < 0)))
+    # Towards zero, where NumPy rounds down; by 0 all bits are 1.
+    quotient = quotient + ((x % safe != 0) & ((x < 0) != (safe < 0)))
+    return np.where(y == 0, ~np.zeros_like(x), quotient)
 
 
 def _remainder(x: Array, y: Array) -> Array:
-    safe = np.where(y == 0, 1, y).astype(x.dtype)
-    return np.fmod(x, safe)
+    if x.dtype.kind == "f":
+        return np.fmod(x, y)
+    return np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y).astype(x.dtype)))
 
 
 def _cast(x: Array, *, kind: Kind) -> Array:
