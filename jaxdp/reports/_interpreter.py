@@ -205,7 +205,9 @@ def _remainder(x: Array, y: Array) -> Array:
 def _cast(x: Array, *, kind: Kind) -> Array:
     target = DTYPES[kind.dtype]
     if target.kind in "iu" and x.dtype.kind == "f":
-        return np.trunc(x).astype(np.int64).astype(target)
+        limits = np.iinfo(target)
+        whole = np.clip(np.trunc(x.astype(np.float64)), limits.min, limits.max)
+        return np.nan_to_num(whole, nan=0.0).astype(target)
     return x != 0 if target.kind == "b" else x.astype(target)
 
 
