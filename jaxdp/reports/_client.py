@@ -168,9 +168,13 @@ class Client:
                     f"value must be numbers of shape {kind.shape}, got {value!r} of shape "
                     f"{array.shape}."
                 )
-            if not np.all(np.isfinite(array)):
-                raise ValueError(f"value must be finite, got {value!r}; leave such users out.")
-            found.append(array.astype(DTYPES[kind.dtype]))
+            with np.errstate(all="ignore"):  # what overflows is refused
+                leaf = array.astype(DTYPES[kind.dtype])
+            if not (np.all(np.isfinite(array)) and np.all(np.isfinite(leaf))):
+                raise ValueError(
+                    f"value must be finite in {kind.dtype}, got {value!r}; leave such users out."
+                )
+            found.append(leaf)
         return found
 
     def _bin(self, value: Any) -> int:
