@@ -3,7 +3,8 @@
 import io
 from typing import TYPE_CHECKING
 
-from ._store import Store, write_atomically
+from .._files import write_atomically
+from ._store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

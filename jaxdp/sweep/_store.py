@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .._files import write_atomically
 from ._cell import Cell, Row, cell_json, fingerprint, fingerprint_of_json
 
 if TYPE_CHECKING:  # an extra, so imported where it is used: `import jaxdp.sweep` works without
@@ -29,30 +30,6 @@ except ImportError:  # not on Windows, where two runs at once in one directory g
 
 MANIFEST = "experiment.json"
 CELL_KEY, DIGEST_KEY = b"jaxdp.cell", b"jaxdp.digest"
-
-
-def write_atomically(path: pathlib.Path, content: bytes) -> None:
-    """Writes a file so that at every moment, even of a power cut, it is whole or not there.
-
-    The temporary file lies beside it under a fixed name, so a second attempt after a kill leaves
-    nothing behind; one that cannot be written, on a full disk, is removed.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the new name, too, must reach the disk
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 @dataclasses.dataclass(frozen=True)
