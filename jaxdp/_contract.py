@@ -306,6 +306,11 @@ class Spec(Described, Checked, Generic[P_co]):
     def build(self, word_bits: int = 32) -> P_co:
         """The params, made on the host; words of 8 bits make a twin that can be enumerated."""
 
+    @property
+    def built(self) -> P_co:
+        """The params, built once."""
+        return cast(Any, _built(self))
+
     @abc.abstractmethod
     def exact_epsilon(self) -> float:
         """The realised privacy parameter, rounded up; at most what was asked for."""
@@ -313,6 +318,21 @@ class Spec(Described, Checked, Generic[P_co]):
     def exact_delta(self) -> float:
         """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure."""
         return 0.0
+
+    def reported_variance(self, outcome: Any, num_users: int) -> np.ndarray | None:
+        """The variance of an unbiased estimate as far as its own reports tell it.
+
+        Where reports cannot tell it, a bound on it. None, the default, where neither is known.
+
+        Args:
+          outcome: of a trial or of real reports, what `estimate` of the params takes.
+          num_users: how many reported.
+
+        Returns:
+          float64 of the shape of the estimate.
+        """
+        del outcome, num_users
+        return None
 
 
 class Params(Described, Generic[O]):
@@ -447,6 +467,15 @@ class Round(Params[T]):
         return None
 
     @property
+    def extreme_reports(self) -> Tree | None:
+        """Some reports, [r, ...], among which each entry of the estimate has its extremes.
+
+        That is the estimate from one report alone: at its least, and at its largest, over all
+        reports within `report_limits`. None, the default, where they are not known.
+        """
+        return None
+
+    @property
     def lazy_words(self) -> bool:
         """Whether a user reads so few of its words that they are made one at a time; static."""
         return False
@@ -539,8 +568,9 @@ class Through(Round[T]):
     """Base of rounds in which users do what an inner round says; `estimate` is its own.
 
     A subclass has the field `inner`, or returns the inner round from a property of that name. One
-    that makes other reports (`from_bits`, `value`) defines `law`, `kernels` and `draft` as well:
-    those of the inner round would be wrong for it. A TypeError says so where the class is made.
+    that makes other reports (`from_bits`, `value`) defines `law`, `kernels`, `draft` and
+    `report_limits` as well: those of the inner round would be wrong for it. A TypeError says so
+    where the class is made.
     """
 
     inner: Any  # Round[T]: a field or a property of the subclass
@@ -549,12 +579,12 @@ class Through(Round[T]):
         super().__init_subclass__(**options)
         own = cls.__mro__[: cls.__mro__.index(Through)]  # this one itself has all of them
         said = {name for base in own for name in vars(base)}
-        absent = {"law", "kernels", "draft"} - said
+        absent = {"law", "kernels", "draft", "report_limits"} - said
         if said & {"from_bits", "value"} and absent:
             raise TypeError(
                 f"{cls.__name__} must define {', '.join(sorted(absent))}: its reports are not "
-                "those of its inner round, whose laws would be wrong for it; return None, or "
-                "Kernels()."
+                "those of its inner round, whose laws and limits would be wrong for it; return "
+                "None, or Kernels()."
             )
 
     @property
@@ -569,7 +599,7 @@ class Through(Round[T]):
 
     @property
     def report_limits(self) -> tuple[Tree, Tree] | None:
-        """Those of the inner round, unless `from_bits` is another."""
+        """Those of the inner round."""
         return self.inner.report_limits
 
     @property
@@ -638,7 +668,7 @@ def round_of(given: object) -> Round[Any] | None:
 def params_of(given: object) -> Params[Any] | None:
     """The params of a spec, built once, or params themselves; None of anything else."""
     # Specs are hashable and kept; params hold arrays, which no cache could find again.
-    built = _built(given) if isinstance(given, Spec) else given
+    built = given.built if isinstance(given, Spec) else given
     return built if isinstance(built, Params) else None
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ._checks import By, Instance
 from ._contract import Params, Round, Spec, Tree
+from ._plausible import explaining_counts, plausible_counts
 from ._spec import FrozenArray, as_array, check_counts, check_int, check_probabilities, frozen
 from .population import Population
 from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
@@ -162,6 +163,19 @@ class LinearProtocol(Spec[P_co]):
     def total_variance(self, counts: ArrayLike) -> float:
         """The mean squared error summed over the answers, for given users."""
         return float(self.variance(counts).sum())
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, " m"] | None:
+        """The mean squared errors of users whose answers are nearest to the estimated ones.
+
+        None where the workload is too large for such users to be searched.
+        """
+        answers = np.asarray(self.built.estimate(outcome))
+        if self.is_histogram:
+            return self.variance(plausible_counts(answers, num_users))
+        if self.num_values > _MOST_LISTED:
+            return None
+        counts = explaining_counts(answers, self.matrix(), num_users)
+        return None if counts is None else self.variance(counts)
 
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
         """The target: the answers `W h` for the normalised histogram of the users."""

@@ -103,7 +103,7 @@ def test_a_field_may_not_hide_a_property():
 
 def test_other_reports_need_laws_of_their_own():
     """A `Through` that changes what is reported would inherit a wrong tally law in silence."""
-    with pytest.raises(TypeError, match="must define draft, kernels, law"):
+    with pytest.raises(TypeError, match="must define draft, kernels, law, report_limits"):
 
         @params
         class _Half(Through[Count]):
@@ -130,6 +130,10 @@ def test_other_reports_need_laws_of_their_own():
         @property
         def kernels(self):
             return Kernels()
+
+        @property
+        def report_limits(self):
+            return None
 
         def from_bits(self, words, value, /):
             return 1 - value

@@ -53,6 +53,11 @@ class EncodedRound(Through[T]):
         return self.inner.from_bits(words, self.encode(value))
 
     @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """Those of the inner round, of whose kind the reports are."""
+        return self.inner.report_limits
+
+    @property
     def summed(self) -> Summed[T] | None:
         """What the inner round says of its tally, of encoded values."""
         summed = self.inner.summed

@@ -380,6 +380,17 @@ class HierarchicalParams(BinRound[Tree]):
             numbered = jnp.where(chosen == i, first + report, numbered)
         return numbered
 
+    @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """The number of a report of any level, or the level and a report of each."""
+        if self.sizes is not None:
+            return 0, sum(self.sizes) - 1
+        limits = [level.report_limits for level in self.levels]
+        if None in limits:
+            return None
+        low, high = zip(*limits, strict=True)  # pyright: ignore[reportArgumentType]
+        return (0, low), (len(limits) - 1, high)
+
     def _firsts(self) -> list[int]:
         """The number of the first report of each level."""
         return [0, *itertools.accumulate(self.sizes or ())][:-1]

@@ -118,6 +118,11 @@ class HistogramParams(Through[Tree]):
 
     inner: Round[Tree]
 
+    @property
+    def extreme_reports(self) -> Tree | None:
+        """The oracle's, for a share grows with its count."""
+        return self.inner.extreme_reports
+
     def raw(self, outcome: Tree) -> Float[Array, " k"]:
         """The estimate: nothing is done to it afterwards."""
         return self.estimate(outcome)

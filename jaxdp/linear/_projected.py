@@ -94,6 +94,10 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
     def check_population(self, population: Population) -> None:
         self.protocol.check_population(population)
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> None:
+        """None: the estimate is biased, so that no interval is centred at it."""
+        del outcome, num_users
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
         """A proven bound on the mean squared error of each answer for given users.
 

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -193,6 +194,11 @@ class BinaryResponse(MeanRandomizer):
         bias = np.sum(counts * (mean - inputs)) / counts.sum()
         return np.asarray(np.sum(counts * spread) / counts.sum() ** 2 + bias**2)
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
+        """`(B**2 - mean**2) / n`: for users who all hold the mean, of whom it is largest."""
+        mean = np.clip(self.built.estimate(outcome), -self.bound, self.bound)
+        return self.variance([num_users], [float(mean)])
+
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of the estimated mean: B**2 / n; exact, attained at x = 0."""
         return self.magnitude**2 / check_int("num_users", num_users, low=1)
@@ -217,6 +223,8 @@ class BinaryResponseParams(MeanRound):
       word_bits: words are uniform on [0, 2**word_bits); static, 32 but for enumerable twins.
     """
 
+    bit_private: ClassVar[bool] = True
+
     scale: Float32[Array | np.ndarray, ""]
     limit: Int32[Array | np.ndarray, ""]
     unit: Float[Array | np.ndarray, ""]
@@ -231,11 +239,6 @@ class BinaryResponseParams(MeanRound):
     def num_words(self) -> int:
         """One word per user."""
         return 1
-
-    @property
-    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The grid's: reports are private bit by bit."""
-        return self.grid_limits
 
     @property
     def largest_report(self) -> int:

@@ -157,6 +157,11 @@ class DiscreteLaplace(BinRandomizer):
         counts = check_bins(counts, self.num_values).astype(np.float64)
         return np.asarray(np.sum(counts * self.report_variances()) / counts.sum() ** 2)
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
+        """The largest variance of the mean: reports do not tell how the users' integers spread."""
+        del outcome
+        return np.asarray(self.worst_case_variance(num_users))
+
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of the mean over all data sets of `num_users`; exact."""
         n = check_int("num_users", num_users, low=1)

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -391,6 +392,8 @@ class GaussianParams(MeanRound):
       reach: the largest report, static.
     """
 
+    bit_private: ClassVar[bool] = True
+
     noise: NormalNoise
     scale: Float32[Array | np.ndarray, ""]
     radius: Float32[Array | np.ndarray, ""]
@@ -411,11 +414,6 @@ class GaussianParams(MeanRound):
     @property
     def _dither_words(self) -> int:
         return -(-self.dim // 2)
-
-    @property
-    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The grid's: reports are private bit by bit."""
-        return self.grid_limits
 
     @property
     def largest_report(self) -> int:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -447,6 +448,8 @@ class LaplaceParams(MeanRound):
       dim: None for numbers; static.
     """
 
+    bit_private: ClassVar[bool] = True
+
     noise: NoiseTable
     scale: Float32[Array | np.ndarray, ""]
     unit: Float[Array | np.ndarray, ""]
@@ -474,11 +477,6 @@ class LaplaceParams(MeanRound):
             super().check_size(population, most)
         else:
             _check_norms(population, most)
-
-    @property
-    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The grid's: reports are private bit by bit."""
-        return self.grid_limits
 
     @property
     def largest_report(self) -> int:

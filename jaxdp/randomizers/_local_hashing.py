@@ -187,6 +187,11 @@ class LocalHashingParams(SupportRound):
         return np.zeros(4, np.int64), np.array([2**32 - 1] * 3 + [self.response.num_values - 1])
 
     @property
+    def extreme_reports(self) -> np.ndarray:
+        """The hash that is 0 everywhere, with its bucket, which all values support, and another."""
+        return np.array([[0, 0, 0, 0], [0, 0, 0, 1]], np.uint32)
+
+    @property
     def _width(self) -> int:
         """Field elements of each bucket but the last."""
         return 2**self.response.word_bits // self.response.num_values

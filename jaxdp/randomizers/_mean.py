@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -136,6 +136,11 @@ class MeanRandomizer(Randomizer[P_co]):
         """One user, and its value."""
         return np.ones(1, np.int64), value[None]
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
+        """The largest variance of an entry of the mean: reports do not tell the users' squares."""
+        del outcome
+        return np.full(self.value_shape, self.worst_case_variance(num_users))
+
     @abc.abstractmethod
     def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises ValueError unless finite values, `float64[..., *value_shape]`, are in the range.
@@ -213,9 +218,13 @@ class MeanRound(Round[dict[str, Count]]):
     """Base of params whose reports are integers, in units of one size, and are added.
 
     A subclass has the leaf `unit`, what 1 in a report stands for.
+
+    Attributes:
+      bit_private: whether a report is private bit by bit, and any point of its grid.
     """
 
     unit: Float[Array | np.ndarray, ""]
+    bit_private: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -223,10 +232,20 @@ class MeanRound(Round[dict[str, Count]]):
         """The largest absolute value of an entry of a report; static."""
 
     @property
-    def grid_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """`report_limits` of reports that are private bit by bit."""
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """The grid's; None where reports are rounded from floats, and serve simulation only."""
+        ends = self._corners()
+        return (ends[0], ends[1]) if self.bit_private else None
+
+    @property
+    def extreme_reports(self) -> Tree | None:
+        """The two corners of the grid; None where not all of the grid is reported."""
+        return self._corners().astype(np.int32) if self.bit_private else None
+
+    def _corners(self) -> np.ndarray:
+        """The least and the largest value of every entry of a report."""
         most = np.full(self.value_shape, self.largest_report, np.int64)
-        return -most, most
+        return np.stack([-most, most])
 
     @property
     def value_shape(self) -> tuple[int, ...]:

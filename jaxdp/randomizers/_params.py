@@ -5,6 +5,7 @@ from typing import ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxdp_kernels.randomize_and_tally import Counted
 
@@ -13,6 +14,9 @@ from .._x64 import compiled_in_float64
 from ..random import Count, histogram, multinomial
 
 T = TypeVar("T")
+
+MOST_LISTED = 2**16
+"""Reports that are listed one by one."""
 
 
 class BinRound(Round[T]):
@@ -38,6 +42,13 @@ class CountedRound(Round[Count]):
     def report_limits(self) -> tuple[int, int]:
         """From 0 on."""
         return 0, self.num_reports - 1
+
+    @property
+    def extreme_reports(self) -> np.ndarray | None:
+        """All of them; None where they are too many."""
+        if self.num_reports > MOST_LISTED:
+            return None
+        return np.arange(self.num_reports, dtype=np.int32)
 
     def tally(self, reports: jax.Array, mask: jax.Array | None = None, /) -> Count:
         """The number of each report.

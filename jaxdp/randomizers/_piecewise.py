@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -304,6 +304,8 @@ class PiecewiseParams(MeanRound):
       num_levels: J, static.
     """
 
+    bit_private: ClassVar[bool] = True
+
     noise: NoiseTable
     cells: Int32[Array | np.ndarray, ""]
     scale: Float32[Array | np.ndarray, ""]
@@ -319,11 +321,6 @@ class PiecewiseParams(MeanRound):
     def num_words(self) -> int:
         """One for the place, one for rounding, and one for a tie."""
         return 3
-
-    @property
-    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The grid's: reports are private bit by bit."""
-        return self.grid_limits
 
     @property
     def largest_report(self) -> int:

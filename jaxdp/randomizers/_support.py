@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, UInt32
 from numpy.typing import ArrayLike
 
 from .._contract import Round, Tree
+from .._plausible import plausible_counts
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, count_bits, everyone
@@ -57,6 +58,11 @@ class FrequencyOracle(BinRandomizer[P_co]):
         """The expected counts of independent users, float64[k]."""
         del inputs
         return check_law(probabilities, self.num_values) * num_users
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
+        """The variances of the estimated counts, at the nearest counts that are possible."""
+        estimate = np.asarray(self.built.estimate(outcome))
+        return self.variance(plausible_counts(estimate, num_users))
 
     def noise(self) -> CountNoise:
         """The moments of the noise of one user's estimate, for linear and quadratic forms."""
@@ -267,6 +273,11 @@ class SetRound(SupportRound):
     def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """A bit for each value."""
         return packed_limits(self.num_values)
+
+    @property
+    def extreme_reports(self) -> np.ndarray:
+        """No value, and all of them: a count depends on its own bit alone."""
+        return np.stack(packed_limits(self.num_values)).astype(np.uint32)
 
     def tally(
         self, reports: UInt32[Array, "n W"], mask: Bool[Array, " n"] | None = None, /

@@ -108,6 +108,17 @@ class VectorRandomizer(MeanRandomizer[P_co]):
         squares = counts @ np.square(inputs)
         return across * self.radius**2 / n + (along - across - 1) * squares / n**2
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
+        """A bound on the variance of each entry, from the estimated mean.
+
+        The variance is `a + b q` over n for the mean square q of the entry, which is at least the
+        square of its mean, and at most the squared radius.
+        """
+        constant, slope = self.covariance_form()
+        squares = np.square(np.clip(self.built.estimate(outcome), -self.radius, self.radius))
+        squares = squares if slope < 0 else np.full(self.dim, self.radius**2)
+        return (constant + slope * squares) / num_users
+
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of an entry of the estimated mean over all data sets; exact."""
         n = check_int("num_users", num_users, low=1)

@@ -168,6 +168,56 @@ def drafts_are_reports(subject: Subject) -> None:
         assert sure[~touched].mean() > 0.999, f"sure of {sure[~touched].mean():.4f} of the reports"
 
 
+@check("protocol", lambda s: s.round is not None and s.round.report_limits is not None)
+def reports_are_within_their_limits(subject: Subject) -> None:
+    """Every entry of a report is at least its least value, and at most its largest.
+
+    In 2**12 reports of each value, of random words and of words that are all 0 or all ones.
+    """
+    params = given(subject.round)
+    key = subject.stream("reports_are_within_their_limits")
+    rng = np.random.default_rng(jax.random.bits(key, (4,), jnp.uint32).tolist())
+    words = rng.integers(2**32, size=(2**12, params.num_words), dtype=np.uint32)
+    words[0], words[1] = 0, 2**params.word_bits - 1
+    report = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
+    least, largest = given(params.report_limits)
+    for value in subject.rows:
+        reports = report(jnp.asarray(words), jax.tree.map(jnp.asarray, value))
+        # Limits are plain numbers where all entries share them.
+        assert jax.tree.structure(reports) == jax.tree.structure(least)
+        assert jax.tree.structure(reports) == jax.tree.structure(largest)
+        leaves = map(jax.tree.leaves, (reports, least, largest))
+        for leaf, low, high in zip(*leaves, strict=True):
+            entries = np.asarray(leaf).astype(np.int64)
+            assert np.all(entries >= low), f"a report is below its limits: {entries.min()} < {low}"
+            assert np.all(entries <= high), f"a report is above: {entries.max()} > {high}"
+
+
+@check("protocol", lambda s: s.round is not None and s.round.extreme_reports is not None)
+def extreme_reports_are_extreme(subject: Subject) -> None:
+    """No report moves an entry of the estimate further than one of `extreme_reports` does.
+
+    Of 2**10 reports of each value, estimated one by one.
+    """
+    params, key = given(subject.round), subject.stream("extreme_reports_are_extreme")
+    rng = np.random.default_rng(jax.random.bits(key, (4,), jnp.uint32).tolist())
+    words = rng.integers(2**32, size=(2**10, params.num_words), dtype=np.uint32)
+    report = jax.jit(jax.vmap(params.from_bits, in_axes=(0, None)))
+    tally = jax.jit(jax.vmap(lambda one: params.tally(jax.tree.map(lambda x: x[None], one))))
+    estimate = jax.jit(jax.vmap(params.estimate))
+
+    def alone(reports: Tree) -> np.ndarray:
+        return np.asarray(estimate(tally(reports)), np.float64)
+
+    ends = alone(jax.tree.map(jnp.asarray, params.extreme_reports))
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    slack = 1e-9 * np.maximum(abs(low), abs(high))
+    for value in subject.rows:
+        found = alone(report(jnp.asarray(words), jax.tree.map(jnp.asarray, value)))
+        assert np.all(found >= low - slack), f"an entry is {found.min()}, below {low}"
+        assert np.all(found <= high + slack), f"an entry is {found.max()}, above {high}"
+
+
 def _tie_words(params: Round[Any]) -> np.ndarray:
     """Words at the thresholds of all alias tables in the params, and one step beside; uint32[m]."""
     found = [np.zeros(0, np.uint32)]

@@ -156,6 +156,12 @@ FAULTS = {
         altered(BINARY, {"decode": times(binary.decode, 1.01)}), NUMBERS
     ),
     "drafts_are_reports": subject(altered(LAPLACE, {"draft": property(sure_at_ties)}), NUMBERS),
+    "reports_are_within_their_limits": subject(
+        altered(KRR3, {"report_limits": property(lambda self: (0, 1))})
+    ),
+    "extreme_reports_are_extreme": subject(
+        altered(KRR3, {"extreme_reports": property(lambda self: np.zeros(1, np.int32))})
+    ),
     "hostile_values_are_moved_into_the_domain": subject(altered(KRR3, {"from_bits": raw_values})),
     "bad_fields_are_refused": subject(Unchecked(3, 1.0)),
     "traced_epsilon_is_refused": subject(Unchecked(3, 1.0)),

@@ -280,6 +280,11 @@ class LookupRound(Through[dict[str, Count]]):
         return jax.ShapeDtypeStruct((), jnp.int32)
 
     @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """Those of the inner round, of whose kind the reports are."""
+        return self.inner.report_limits
+
+    @property
     def draft(self) -> None:
         """None: that of the inner round takes numbers."""
         return None

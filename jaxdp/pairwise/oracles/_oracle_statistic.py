@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 from numpy.typing import ArrayLike
 
 from ..._contract import Kernels, Round, TallyLaw, Through, Tree, field, params, spec, static
+from ..._plausible import plausible_counts
 from ..._queries import ORACLE, num_counted_reports, users_of
 from ..._spec import check_counts, check_int, check_probabilities
 from ..._x64 import as_float64, compiled_in_float64, dot
@@ -184,6 +185,11 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
 
         return self._mean_squared_error(np.array(means), n, truth, spread)
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""]:
+        """The mean squared error for the users nearest to the estimated ones."""
+        counts = np.asarray(self.built.users(outcome))
+        return self.variance(plausible_counts(counts, num_users))
+
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> Float[np.ndarray, ""]:
@@ -347,10 +353,14 @@ class OracleStatisticParams(Through[Tree]):
         """The oracle's tally."""
         return tally
 
+    def users(self, outcome: Tree) -> Float[Array, " k"]:
+        """The estimated numbers of users with each value."""
+        return self.inner.estimate(self._counts(outcome))
+
     @compiled_in_float64
     def u_statistics(self, tally: Tree) -> Float[Array, " m"]:
         """Unbiased estimates of the averages that the statistic is a function of."""
-        users = self.inner.estimate(self._counts(tally))
+        users = self.users(tally)
         n = users_of(self._counts(tally))
         matrices, linear, constant = as_float64(self.matrices, self.linear, self.constant)
         total = dot(dot(matrices, users), users) - self._correction(tally, users)

@@ -27,6 +27,7 @@ from ..._contract import (
     spec,
     static,
 )
+from ..._plausible import plausible_counts
 from ..._spec import FrozenArray, check_choice, check_counts, check_int, is_traced
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
@@ -250,6 +251,16 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
             means, int(users.counts.sum()), truth, lambda w, d: variance(w, d, users, *chances)
         )
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
+        """The mean squared error for the users nearest to the estimated ones.
+
+        None with a grid: where in its cell a value lies, and so the bias, no report tells.
+        """
+        if self.grid is not None:
+            return None
+        counts = np.asarray(self.built.inner.estimate(outcome))
+        return self.variance(plausible_counts(counts, num_users))
+
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> Float[np.ndarray, ""]:
@@ -403,6 +414,11 @@ class QuantizedRRParams(Through[Count]):
         super().check_population(population)
         if self.points and not is_traced(self):
             check_limits(population, np.asarray(self.limits))
+
+    @property
+    def report_limits(self) -> tuple[Tree, Tree]:
+        """A symbol."""
+        return self.inner.report_limits
 
     @property
     def draft(self) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..._checks import Choice, Epsilon, Integer, Optional
 from ..._contract import TallyLaw, Tree, Work, field, params, spec, static
+from ..._plausible import explaining_counts
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...linear import EmbeddedRound
@@ -283,6 +284,13 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
         num_pairs(int(masses.sum()), self.form)
         pairs = zip(_statistics(self), truths, strict=True)
         return self._each([s.mean_squared_error(masses, t) for s, t in pairs])
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray | None:
+        """The mean squared error for users whose vectors have the mean nearest to the reports'."""
+        mean = np.asarray(self.built.inner.estimate(outcome))
+        vectors = self.embedding().vectors.astype(np.float64)
+        counts = explaining_counts(mean, vectors.T, num_users)
+        return None if counts is None else self.variance(counts)
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..._checks import Choice, Epsilon, Integer, Optional, Real
 from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec, static
 from ..._given_factors import check_product, given_factors
+from ..._plausible import explaining_counts
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities
 from ..._x64 import as_float64, compiled_in_float64
 from ...factorization import (
@@ -237,6 +238,14 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
         num_pairs(int(masses.sum()), self.form)
         return _statistic(self).mean_squared_error(masses, truth)
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray | None:
+        """The mean squared error for users whose vectors have the means nearest to the reports'."""
+        inner, embedding = self.built.inner, self.embedding()
+        means = [np.asarray(inner.estimate(outcome[side])) for side in ("left", "right")]
+        vectors = np.hstack([embedding.left, embedding.right]).astype(np.float64)
+        counts = explaining_counts(np.concatenate(means), vectors.T, num_users)
+        return None if counts is None else self.variance(counts)
+
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> np.ndarray:
@@ -437,6 +446,12 @@ class TwoReportParams(Round[dict[str, Any]]):
     def user_cost(self, work: Work) -> float:
         """Twice the cost of a user of the randomizer."""
         return 2 * self.inner.user_cost(work)
+
+    @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """Those of the randomizer, twice."""
+        limits = self.inner.report_limits
+        return None if limits is None else jax.tree.map(lambda x: np.stack([x, x]), limits)
 
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, "2 ..."]:
         """One user's two reports, independent of each other."""
