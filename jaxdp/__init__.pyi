@@ -14,6 +14,7 @@ from . import population as population
 from . import projections as projections
 from . import random as random
 from . import randomizers as randomizers
+from . import reports as reports
 from . import sweep as sweep
 from . import testing as testing
 from . import trusted as trusted

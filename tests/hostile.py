@@ -281,6 +281,12 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "factorization.gamma2_approx": {"max_steps": 50},
     "factorization.gamma2_rank": {"num_steps": 20},
     "factorization.projected_gradient": {"num_steps": 20, "num_reweights": 1},
+    "reports.Attacked": {"protocol": KRR(3, 1.0), "report": 1, "num_malicious": 10},
+    "reports.Collection": {"spec": KRR(3, 1.0)},
+    "reports.influence": {"protocol": KRR(3, 1.0), "num_malicious": 10, "num_users": 100},
+    "reports.base_cut": {"stderr": 1.0},
+    "reports.maximum_likelihood": {"channel": np.eye(3) / 2 + 1 / 6, "tally": [3, 4, 5]},
+    "reports.expectation_maximization": {"channel": np.eye(3) / 2 + 1 / 6, "tally": [3, 4, 5]},
     "projections.psd": {"x": _SYMMETRIC},
     "projections.spectraplex": {"x": _SYMMETRIC},
     "projections.correlation": {"x": _SYMMETRIC},
@@ -305,7 +311,7 @@ _RESULTS = re.compile(
     r"(Release|Outcome|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|Distributions|Certificate|Encoding|AnswerRound|Trials|Count|AliasTable"
     r"|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
-    r"|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"
+    r"|Added|Answer|Fit|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"
 )
 _INTERNAL = {
     # decorators and parts of randomizers: programs are written with them, no data is given to them
@@ -327,7 +333,7 @@ _INTERNAL = {
 }
 _PACKAGES = (
     *("accounting", "audit", "bounds", "central", "engine", "factorization", "learning", "linear"),
-    *("pairwise", "projections", "random", "randomizers", "trusted", "workloads"),
+    *("pairwise", "projections", "random", "randomizers", "reports", "trusted", "workloads"),
 )
 _POPULATION: dict[str, list[dict[str, Any]]] = {
     "from_values": [

@@ -244,7 +244,13 @@ class Layout {
 // ---- Programs.
 
 // Numbers that are stored in them wrap at 32 bits, or are rounded to the nearest float.
-const ARRAYS = { bool: Uint8Array, int32: Int32Array, uint32: Uint32Array, float32: Float32Array };
+const ARRAYS = {
+  bool: Uint8Array,
+  uint8: Uint8Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  float32: Float32Array,
+};
 
 /** How a report is made of words and a value; exported for tests. */
 export class Program {
@@ -309,6 +315,7 @@ function decoded([dtype, shape, text]) {
   const view = new DataView(bytes.buffer);
   const read = {
     bool: (i) => view.getUint8(i),
+    uint8: (i) => view.getUint8(i),
     int32: (i) => view.getInt32(4 * i, true),
     uint32: (i) => view.getUint32(4 * i, true),
     float32: (i) => view.getFloat32(4 * i, true),

@@ -18,6 +18,8 @@ VERSION = 1
 """Of the document of a collection, and of its reports."""
 
 FINGERPRINT_BYTES = 8
+_WORDS = 2**20  # of users whose reports are made at a time
+
 HEADER_BYTES = 1 + FINGERPRINT_BYTES
 """Of a report: the version, and the fingerprint of the collection."""
 
@@ -124,7 +126,8 @@ class Client:
 
     def __repr__(self) -> str:
         purpose = f" {self.purpose!r}" if self.purpose else ""
-        return f"<Client{purpose}: epsilon = {self.epsilon:.6g}, {self._layout.num_bits} bits a report>"
+        bits = self._layout.num_bits
+        return f"<Client{purpose}: epsilon = {self.epsilon:.6g}, {bits} bits a report>"
 
     def report(self, value: str | ArrayLike) -> bytes:
         """One report of a value.
@@ -136,10 +139,34 @@ class Client:
         Raises:
           ValueError: the value is no label, no bin, not finite, or of another shape.
         """
-        kind = self._program.inputs[0]
-        words = np.frombuffer(os.urandom(4 * kind.shape[0]), "<u4").astype(np.uint32)
+        words = np.frombuffer(os.urandom(4 * self._program.inputs[0].shape[0]), "<u4")
         leaves = [leaf[None] for leaf in self._leaves(value)]
-        return self._header + self.payloads(words[None], *leaves)[0].tobytes()
+        return self._header + self.payloads(words[None].astype(np.uint32), *leaves)[0].tobytes()
+
+    def reports(self, values: Sequence[Any] | NDArray[Any]) -> NDArray[np.uint8]:
+        """Reports of many users, for whoever speaks for them; see `report`.
+
+        Args:
+          values: a sequence of labels or bins, or an array [n, ...] of numbers.
+
+        Returns:
+          uint8[n, bytes], a report in each row.
+        """
+        if self._bins is not None:
+            leaves = [self._coded(values)]
+        else:
+            each = [self._leaves(value) for value in values]
+            leaves = [np.stack(column) for column in zip(*each, strict=True)]
+        n, width = len(leaves[0]), self._program.inputs[0].shape[0]
+        out = np.empty((n, len(self._header) + self._layout.num_bytes), np.uint8)
+        out[:, : len(self._header)] = np.frombuffer(self._header, np.uint8)
+        rows = max(_WORDS // max(width, 1), 1)
+        for begin in range(0, n, rows):
+            part = [leaf[begin : begin + rows] for leaf in leaves]
+            words = np.frombuffer(os.urandom(4 * width * len(part[0])), "<u4").astype(np.uint32)
+            payloads = self.payloads(words.reshape(-1, width), *part)
+            out[begin : begin + rows, len(self._header) :] = payloads
+        return out
 
     def payloads(self, words: NDArray[np.uint32], *leaves: NDArray[Any]) -> NDArray[np.uint8]:
         """What follows the header in reports of given words: for tests of clients.
@@ -176,6 +203,32 @@ class Client:
                 )
             found.append(leaf)
         return found
+
+    def _coded(self, values: Sequence[Any] | NDArray[Any]) -> NDArray[np.int32]:
+        """The bins of many users."""
+        assert self._bins is not None
+        # An array made of a list would turn what is missing into text.
+        array = np.asarray(values)
+        each: list[Any] = array.tolist() if isinstance(values, np.ndarray) else list(values)
+        if array.ndim != 1:
+            raise ValueError(f"values must be a sequence of labels or bins, got {array.ndim} axes.")
+        if self.labels is not None:
+            place = {label: i for i, label in enumerate(self.labels)}
+            known = f"the labels {self.labels}"
+            codes = np.array([place.get(value, -1) for value in each], np.int64)
+        elif array.dtype.kind in "iu":
+            known = f"integers in [0, {self._bins})"
+            codes = np.where((array >= 0) & (array < self._bins), array, -1)
+        else:
+            known = f"integers in [0, {self._bins})"
+            codes = np.full(len(each), -1)
+        bad = np.flatnonzero(codes < 0)
+        if bad.size:
+            raise ValueError(
+                f"values must be {known}, got {each[bad[0]]!r} at {bad[0]}, and {bad.size - 1} "
+                "others; leave such users out."
+            )
+        return codes.astype(np.int32)
 
     def _bin(self, value: Any) -> int:
         assert self._bins is not None

@@ -1,31 +1,19 @@
 """What is collected: by which randomizer, of which values, and what a report looks like."""
 
 import dataclasses
+import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from .._contract import Round, Spec, Tree, round_of
+from .._contract import Round, Spec, params_of, round_of
 from .._spec import spec_from_json, spec_to_json
 from ._client import HEADER_BYTES, VERSION, fingerprint_of, parsed
 from ._lowering import lower
 from ._wire import Layout
-
-
-@dataclasses.dataclass(frozen=True)
-class Decoded:
-    """Reports out of bytes.
-
-    Attributes:
-      reports: a pytree of arrays [n, ...], what `params.tally` takes.
-      refused: how many were left out, by the reason: "version", "fingerprint", "length", "range".
-    """
-
-    reports: Tree
-    refused: dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,55 +41,71 @@ class Collection:
     purpose: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.spec, Spec):
+            raise TypeError(
+                "spec must be the spec of a randomizer, or of a protocol of one round, got "
+                f"{type(self.spec).__name__}."
+            )
+        if not isinstance(self.purpose, str):
+            raise TypeError(f"purpose must be a text, got {type(self.purpose).__name__}.")
         params, name = self.params, type(self.spec).__name__
         if self.labels is not None:
-            object.__setattr__(self, "labels", tuple(map(str, self.labels)))
+            object.__setattr__(self, "labels", _texts(self.labels))
             if params.num_bins != len(self.labels) or len(set(self.labels)) != len(self.labels):
                 raise ValueError(
-                    f"labels must be {params.num_bins} different texts, one for each bin of {name}, "
-                    f"got {self.labels}."
+                    f"labels must be {params.num_bins} different texts, one for each bin of "
+                    f"{name}, got {self.labels}."
                 )
         if params.report_limits is None:
             raise ValueError(
-                f"spec must have reports to send; those of {name} serve simulation only, for they are "
-                "rounded from floats. Take CandidateResponse for vectors, or Gaussian."
+                f"spec must have reports to send; those of {name} serve simulation only: they are "
+                "rounded from floats, or no wire format is known. Take CandidateResponse or "
+                "Gaussian for vectors."
             )
+
+    def __repr__(self) -> str:
+        purpose = f" {self.purpose!r}" if self.purpose else ""
+        return f"<Collection{purpose} by {self.spec!r}>"
 
     @property
     def params(self) -> Round[Any]:
         """The built params: `params.tally` adds decoded reports, `params.estimate` answers."""
-        params = round_of(self.spec.build())
+        params = round_of(params_of(self.spec))
         if params is None:
             raise ValueError(
-                f"spec must be of one round, got {type(self.spec).__name__}, in which users are asked "
-                "again; collect its rounds one by one."
+                f"spec must be of one round, got {type(self.spec).__name__}, in which users are "
+                "asked again; collect its rounds one by one."
             )
         return params
 
     @property
+    def epsilon(self) -> float:
+        """The realised privacy parameter of one report."""
+        return float(self.spec.exact_epsilon())
+
+    @functools.cached_property
     def layout(self) -> Layout:
-        """How a report lies in its bytes."""
+        """How a report lies in its bytes, after the header."""
         params = self.params
         assert params.report_limits is not None
-        low, high = params.report_limits
         words = jax.ShapeDtypeStruct((params.num_words,), np.uint32)
-        shapes = jax.tree.leaves(jax.eval_shape(params.from_bits, words, params.value))
-        limits = []
-        for limit in (low, high):
-            leaves = [
-                np.broadcast_to(x, s.shape)
-                for x, s in zip(jax.tree.leaves(limit), shapes, strict=True)
-            ]
-            limits.append(tuple(int(x) for leaf in leaves for x in leaf.ravel()))
-        return Layout(tuple((str(s.dtype), tuple(s.shape)) for s in shapes), *limits)
+        leaves = jax.tree.leaves(jax.eval_shape(params.from_bits, words, params.value))
+        low, high = (_entries(limit, leaves) for limit in params.report_limits)
+        return Layout(tuple((str(s.dtype), tuple(s.shape)) for s in leaves), low, high)
 
+    @property
+    def report_bytes(self) -> int:
+        """The length of a report, its header included."""
+        return HEADER_BYTES + self.layout.num_bytes
+
+    @functools.cached_property
     def document(self) -> dict[str, Any]:
         """All that a client or a server must know, of plain values."""
         params = self.params
         document = {
             "jaxdp_collection": VERSION,
             "purpose": self.purpose,
-            "epsilon": float(self.spec.exact_epsilon()),
+            "epsilon": self.epsilon,
             "bins": params.num_bins,
             "labels": None if self.labels is None else list(self.labels),
             "spec": spec_to_json(self.spec),
@@ -110,35 +114,48 @@ class Collection:
         }
         return document | {"fingerprint": fingerprint_of(document).hex()}
 
+    @property
+    def fingerprint(self) -> bytes:
+        """Eight bytes that every report begins with, after its version."""
+        return bytes.fromhex(self.document["fingerprint"])
+
+    @functools.cached_property
+    def header(self) -> np.ndarray:
+        """What every report begins with, uint8[9]."""
+        return np.frombuffer(bytes([VERSION]) + self.fingerprint, np.uint8)
+
     def to_json(self) -> str:
         """The document as text."""
-        return json.dumps(self.document(), sort_keys=True)
+        return json.dumps(self.document, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Collection":
-        """Of the document as text; a ValueError says what is wrong with it."""
+        """Of the document as text, which it keeps; a ValueError says what is wrong with it."""
         held = parsed(text)
         labels = None if held["labels"] is None else tuple(held["labels"])
-        return cls(spec_from_json(held["spec"]), labels, held["purpose"])
+        made = cls(spec_from_json(held["spec"]), labels, held["purpose"])
+        if made.layout != Layout.from_json(held["report"]):
+            raise ValueError(
+                f"the collection's reports by {made.spec!r} are not those of this version of "
+                "jaxdp; read them with the version that it was made with."
+            )
+        # Another version of jax may write another program of the same randomizer. What clients
+        # have is this one, and its fingerprint is in their reports.
+        made.__dict__["document"] = dict(held)
+        return made
 
-    def decode(self, data: Iterable[bytes]) -> Decoded:
-        """The reports in some bytes, one after the other; what is none is counted and left out."""
-        layout, fingerprint = self.layout, bytes.fromhex(self.document()["fingerprint"])
-        refused = dict.fromkeys(("version", "fingerprint", "length", "range"), 0)
-        kept = []
-        for report in data:
-            if report[:1] != bytes([VERSION]):
-                refused["version"] += 1
-            elif report[1:HEADER_BYTES] != fingerprint:
-                refused["fingerprint"] += 1
-            elif len(report) != HEADER_BYTES + layout.num_bytes:
-                refused["length"] += 1
-            else:
-                kept.append(report[HEADER_BYTES:])
-        rows = np.frombuffer(b"".join(kept), np.uint8).reshape(len(kept), layout.num_bytes)
-        leaves, good = layout.decode(rows)
-        refused["range"] = int(np.sum(~good))
-        words = jax.ShapeDtypeStruct((self.params.num_words,), np.uint32)
-        shapes = jax.eval_shape(self.params.from_bits, words, self.params.value)
-        structure = jax.tree.structure(shapes)
-        return Decoded(jax.tree.unflatten(structure, [leaf[good] for leaf in leaves]), refused)
+
+def _texts(labels: Any) -> tuple[str, ...]:
+    wrong = f"labels must be a sequence of texts, got {labels!r}."
+    if isinstance(labels, str):
+        raise TypeError(wrong)
+    try:
+        return tuple(map(str, labels))
+    except TypeError:
+        raise TypeError(wrong) from None
+
+
+def _entries(limit: Any, leaves: Sequence[jax.ShapeDtypeStruct]) -> tuple[int, ...]:
+    """The limit of every entry of a report, one after the other."""
+    each = zip(jax.tree.leaves(limit), leaves, strict=True)
+    return tuple(int(x) for limit, leaf in each for x in np.broadcast_to(limit, leaf.shape).ravel())

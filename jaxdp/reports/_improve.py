@@ -63,7 +63,8 @@ def norm_sub(counts: ArrayLike, num_users: ArrayLike) -> Float[Array, "*batch k"
       squares.
     """
     checked = _checked_counts(counts)
-    return simplex(checked, _checked_numbers("num_users", num_users, checked, positive=True))
+    users = _checked_numbers("num_users", num_users, checked, checked.shape[:-1], positive=True)
+    return simplex(checked, users)
 
 
 def base_cut(
@@ -110,7 +111,7 @@ def base_cut(
       `norm_sub`, section 4: Base-Cut.
     """
     checked = _checked_counts(counts)
-    deviation = _checked_numbers("stderr", stderr, checked, positive=False)
+    deviation = _checked_numbers("stderr", stderr, checked, checked.shape, positive=False)
     num_values = checked.shape[-1]
     share = check_real("alpha", alpha, low=0.0, high=float(num_values)) / num_values
     # z(1 - x) = -z(x), of which the right side keeps its digits for a small x.
@@ -144,15 +145,30 @@ def _all_finite(array: jax.Array) -> Bool[Array, ""]:
 
 
 def _checked_numbers(
-    name: str, value: ArrayLike, counts: jax.Array, *, positive: bool
+    name: str, value: ArrayLike, counts: jax.Array, shape: tuple[int, ...], *, positive: bool
 ) -> Float[Array, "..."]:
-    """Numbers of the dtype of the counts, or raises unless they are finite and > 0, or >= 0."""
-    if isinstance(value, Tracer):
-        return value.astype(counts.dtype)
-    given = as_array(name, value)
+    """Numbers of the dtype of the counts, or raises unless they are finite and > 0, or >= 0.
+
+    And unless they broadcast to a shape.
+    """
+    given = value if isinstance(value, Tracer) else as_array(name, value)
+    if given.ndim > len(shape) or any(
+        a not in (1, b) for a, b in zip(given.shape[::-1], shape[::-1], strict=False)
+    ):
+        raise ValueError(
+            f"{name} must be a number, or an array that broadcasts to {shape}, got shape "
+            f"{given.shape}."
+        )
+    if isinstance(given, Tracer):
+        return given.astype(counts.dtype)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be of real numbers, got {value!r}.")
-    if not np.all(((given > 0) if positive else (given >= 0)) & (given < np.inf)):
-        allowed = "finite and > 0" if positive else "finite and >= 0"
-        raise ValueError(f"{name} must be {allowed}, got {value!r}.")
+    # As far as the projection adds up such numbers without an overflow, or rounding them to 0.
+    limits = jnp.finfo(counts.dtype)
+    low, high = (float(limits.tiny) if positive else 0.0), float(limits.max) / 2**20
+    if not np.all((given >= low) & (given <= high)):
+        raise ValueError(
+            f"{name} must be {'> 0' if positive else '>= 0'} and at most {high:.3g} in "
+            f"{counts.dtype}, got {value!r}."
+        )
     return jnp.asarray(given.astype(counts.dtype))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DTYPES = {name: np.dtype(name) for name in ("bool", "int32", "uint32", "float32")}
+DTYPES = {name: np.dtype(name) for name in ("bool", "uint8", "int32", "uint32", "float32")}
 """What a value may be made of."""
 
 Array = NDArray[Any]
@@ -297,6 +297,9 @@ def _loop(
     n = max(map(len, operands))
     every = [np.broadcast_to(x, (n, *x.shape[1:])) for x in operands]
     held, values, rows = every[:constants], every[constants:][:state], every[constants + state :]
+    if n == 1 and not state:  # steps of one user are as good as users of one step
+        held = [np.broadcast_to(x, (steps, *x.shape[1:])) for x in held]
+        return tuple(row[None] for row in body(*held, *(x[0] for x in rows)))
     made = []
     for step in range(steps):
         values = list(body(*held, *values, *(x[:, step] for x in rows)))
@@ -319,7 +322,7 @@ def _part(values: tuple[Array, ...], *, kind: Kind, number: int) -> Array:
     return values[number]
 
 
-OPERATIONS: dict[str, Callable[..., Array]] = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     **{
         name: _elementwise(function)
         for name, function in {

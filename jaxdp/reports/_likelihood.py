@@ -26,6 +26,7 @@ Channel = Spec[Any] | Params[Any] | ArrayLike
 
 _SLACK = 1e-6  # of the sums of a table's rows
 _MOST_ENTRIES = 2**26  # of a table, and of its Newton matrix
+_MOST_USERS = 2.0**63  # of a report
 _NUMBERS = 2**24  # of the Newton matrices that are held at a time
 _TO_THE_BOUNDARY = 0.995  # the part of the way that a step goes at most
 
@@ -224,8 +225,9 @@ def _checked(channel: Channel, tally: Count | ArrayLike) -> tuple[Any, Any]:
         )
     if not is_traced(counts):
         numbers = counts.numpy() if isinstance(counts, Count) else np.asarray(counts)
-        if not np.all((numbers >= 0) & (numbers < np.inf)):
-            raise ValueError("tally must be finite and >= 0, got a negative number, NaN or inf.")
+        if not np.all((numbers >= 0) & (numbers < _MOST_USERS)):
+            worst = numbers.max() if np.all(numbers >= 0) else "a negative number, or NaN"
+            raise ValueError(f"tally must be of numbers from 0 to 2**63, got {worst}.")
         if given is None and not is_traced(held):
             impossible = ~np.any(np.asarray(held) > 0, axis=0) & np.any(
                 numbers.reshape(-1, num_reports) > 0, axis=0

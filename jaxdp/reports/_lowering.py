@@ -105,7 +105,8 @@ def _walk(
 
     def place(atom: Any) -> tuple[str, int]:
         if isinstance(atom, core.Literal):
-            return "constant", _held(constants, np.asarray(atom.val, atom.aval.dtype))
+            aval: Any = atom.aval
+            return "constant", _held(constants, np.asarray(atom.val, aval.dtype))
         return places[atom]
 
     def write(operation: str, kind: Kind, operands: list[Any], **options: Any) -> tuple[str, int]:
@@ -126,6 +127,10 @@ def _walk(
             found = operands
         elif name in ("scan", "sort"):
             found = _several(eqn, operands, write)
+        elif name in ("le_to", "lt_to"):
+            kind = _kind(eqn.outvars[0].aval)
+            shift, mask = (("constant", _held(constants, np.int32(x))) for x in (31, 2**31 - 1))
+            found = [write(name[:2], kind, _in_total_order(eqn, operands, shift, mask, write))]
         elif name == "stack":
             kind, axis = _kind(eqn.outvars[0].aval), eqn.params["axis"]
             shape = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :])
@@ -160,6 +165,21 @@ def _several(eqn: Any, operands: list[Any], write: Callable[..., Any]) -> list[A
         body, steps = _program(given["jaxpr"]), given["length"]
         whole = write("loop", kinds[0], operands, body=body, steps=steps, **options)
     return [write("part", kind, [whole], number=i) for i, kind in enumerate(kinds)]
+
+
+def _in_total_order(
+    eqn: Any, operands: list[Any], shift: Any, mask: Any, write: Callable[..., Any]
+) -> list[Any]:
+    """Integers in the order of floats, -0.0 before 0.0: their bits, those below 0 turned round."""
+    turned = []
+    for x, variable in zip(operands, eqn.invars, strict=True):
+        if str(variable.aval.dtype) != "float32":
+            return operands
+        kind = Kind("int32", tuple(variable.aval.shape))
+        bits = write("bits", kind, [x])
+        sign = write("shift_right_arithmetic", kind, [bits, shift])
+        turned.append(write("xor", kind, [bits, write("and", kind, [sign, mask])]))
+    return turned
 
 
 def _translated(eqn: Any, operands: list[Any], kind: Kind) -> tuple[str, list[Any], dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_CHUNK = 2**22  # bits that are written or read at a time
+_CHUNK = 2**22  # bits that are written at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +47,15 @@ class Layout:
         return -(-self.num_bits // 8)
 
     @functools.cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The first bit of each entry."""
+        return np.cumsum(self.bits) - self.bits
+
+    @functools.cached_property
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Of each bit of a report, which entry has it, and which bit of the entry it is."""
         entry = np.repeat(np.arange(len(self.bits)), self.bits)
-        first = np.cumsum(self.bits) - self.bits
-        return entry, (np.arange(self.num_bits) - first[entry]).astype(np.uint64)
+        return entry, (np.arange(self.num_bits) - self.starts[entry]).astype(np.uint64)
 
     def encode(self, reports: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
         """The bytes of n reports.
@@ -72,39 +76,6 @@ class Layout:
             part = distance[begin : begin + rows, entry] >> bit & np.uint64(1)
             out[begin : begin + rows] = np.packbits(part.astype(np.uint8), 1, bitorder="little")
         return out
-
-    def decode(self, data: NDArray[np.uint8]) -> tuple[list[NDArray[Any]], NDArray[np.bool_]]:
-        """The reports in bytes, and which of them are reports at all.
-
-        Args:
-          data: uint8[n, num_bytes].
-
-        Returns:
-          Arrays [n, ...], as `leaves` has them, and bool[n]: whether every entry is in its range
-          and what is left of the last byte is 0. The others hold any values in the range.
-        """
-        n = len(data)
-        _, bit = self._places
-        distance = np.zeros((n, len(self.bits)), np.uint64)
-        rest = np.zeros(n, bool)
-        used = np.flatnonzero(self.bits)
-        starts = (np.cumsum(self.bits) - self.bits)[used]
-        rows = max(_CHUNK // max(self.num_bits, 1), 1)
-        for begin in range(0, n, rows) if len(used) else ():
-            every = np.unpackbits(data[begin : begin + rows], axis=1, bitorder="little")
-            rest[begin : begin + rows] = every[:, self.num_bits :].any(axis=1)
-            part = every[:, : self.num_bits].astype(np.uint64) << bit
-            distance[begin : begin + rows, used] = np.add.reduceat(part, starts, axis=1)
-        most = np.array([b - a for a, b in zip(self.low, self.high, strict=True)], np.uint64)
-        good = (distance <= most).all(axis=1) & ~rest
-        flat = np.minimum(distance, most).astype(np.int64) + np.array(self.low)
-        found, first = [], 0
-        for dtype, shape in self.leaves:
-            size = int(np.prod(shape, dtype=np.int64))
-            part = flat[:, first : first + size].astype(dtype)
-            found.append(part.reshape(n, *shape))
-            first += size
-        return found, good
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from jaxdp.randomizers import KRR
-from jaxdp.reports import Client, Collection
+from jaxdp.reports import Aggregate, Client, Collection
 from jaxdp.reports._client import canonical, fingerprint_of
 
 # RFC 8785, appendix B, and where the two forms of a number part.
@@ -49,7 +49,7 @@ def test_numbers_that_other_languages_cannot_hold_are_refused(number):
 
 
 def test_the_fingerprint_is_of_the_canonical_text():
-    document = Collection(KRR(3, 1e-7), labels=("a", "b", "ü😀"), purpose="é").document()
+    document = Collection(KRR(3, 1e-7), labels=("a", "b", "ü😀"), purpose="é").document
     text = canonical({name: part for name, part in document.items() if name != "fingerprint"})
     assert '"epsilon":1e-7' in text
     assert fingerprint_of(document) == hashlib.sha256(text.encode()).digest()[:8]
@@ -65,6 +65,29 @@ def test_a_document_that_javascript_wrote_again_is_the_same():
 
 
 def test_a_changed_document_is_refused():
-    document = Collection(KRR(3, 1.0)).document()
+    document = Collection(KRR(3, 1.0)).document
     with pytest.raises(ValueError, match="fingerprint"):
         Client(document | {"epsilon": 0.5})
+
+
+def test_a_collection_keeps_the_document_that_it_was_read_from():
+    """Another version of jax may write another program; reports bear the fingerprint of theirs."""
+    document = dict(Collection(KRR(5, 1.0)).document)
+    program = dict(document["program"])
+    one = ["add", "int32", [], [program["outputs"][0]] * 2, {}]
+    program["code"] = [*program["code"], one]  # an instruction whose result nothing uses
+    document["program"] = program
+    document["fingerprint"] = fingerprint_of(document).hex()
+    collection = Collection.from_json(json.dumps(document))
+    assert collection.fingerprint.hex() == document["fingerprint"]
+    assert collection.fingerprint != Collection(KRR(5, 1.0)).fingerprint
+    aggregate = Aggregate(collection)
+    assert aggregate.add(Client(collection.to_json()).report(2)).accepted == 1
+
+
+def test_a_document_of_other_reports_is_refused():
+    document = dict(Collection(KRR(5, 1.0)).document)
+    document["report"] = Collection(KRR(6, 1.0)).document["report"]
+    document["fingerprint"] = fingerprint_of(document).hex()
+    with pytest.raises(ValueError, match="are not those of this version of jaxdp"):
+        Collection.from_json(json.dumps(document))

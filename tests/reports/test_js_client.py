@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from jaxdp.randomizers import KRR, UnaryEncoding
-from jaxdp.reports import Client, Collection
+from jaxdp.reports import Aggregate, Client, Collection
 from jaxdp.reports._client import HEADER_BYTES
 from tests import stats
 from tests.reports.test_operations import MEMBERS, expected, lowered
@@ -97,19 +97,22 @@ def test_a_changed_report_is_seen(node, programs, tmp_path):
     assert found.returncode == 1
 
 
-def reports_by(node: str, collection: Collection, count: int, value, path: pathlib.Path):
+def reports_by(
+    node: str, collection: Collection, count: int, value, path: pathlib.Path
+) -> list[bytes]:
     path.write_text(collection.to_json(), encoding="utf-8")
     found = ran(node, "report.js", path, count, json.dumps(value))
     assert found.stderr == ""
-    return collection.decode(map(bytes.fromhex, found.stdout.split()))
+    return list(map(bytes.fromhex, found.stdout.split()))
 
 
 def test_reports_of_node_have_the_law_of_the_randomizer(node, tmp_path):
     spec = KRR(5, 1.0)
     labels = ("a", "b", "c", "ü", "😀")
-    decoded = reports_by(node, Collection(spec, labels), 4000, "ü", tmp_path / "document.json")
-    assert not any(decoded.refused.values())
-    counts = np.bincount(decoded.reports, minlength=5)
+    aggregate = Aggregate(Collection(spec, labels))
+    sent = reports_by(node, aggregate.collection, 4000, "ü", tmp_path / "document.json")
+    assert aggregate.add(sent).refused == {}
+    counts = aggregate.tally.numpy()
     law = [float(p) for p in spec.channel()[3]]
     stats.check_multinomial(counts, law)
     with pytest.raises(AssertionError):
@@ -119,9 +122,9 @@ def test_reports_of_node_have_the_law_of_the_randomizer(node, tmp_path):
 def test_more_words_than_a_platform_gives_at_once(node, tmp_path):
     """2^17 bits take 512 KiB of randomness, and browsers and Node give 64 KiB at a time."""
     spec = UnaryEncoding(2**17, 1.0)
-    decoded = reports_by(node, Collection(spec), 1, 5, tmp_path / "document.json")
-    (words,) = decoded.reports
-    bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(16, -1)[1:]
+    (sent,) = reports_by(node, Collection(spec), 1, 5, tmp_path / "document.json")
+    payload = np.frombuffer(sent, np.uint8)[HEADER_BYTES:]
+    bits = np.unpackbits(payload, bitorder="little").reshape(16, -1)[1:]
     stats.check_proportion(bits.sum(1), bits.shape[1], 1 / (1 + np.e), cells=len(bits))
 
 

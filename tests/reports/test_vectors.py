@@ -82,7 +82,7 @@ def encoded(document: dict[str, Any], payloads: np.ndarray) -> list[str]:
 def vectors_of(case: Case) -> dict[str, Any]:
     """What is stored of a randomizer."""
     collection = collection_of(case)
-    document = collection.document()
+    document = collection.document
     words, values = words_of(case, NUM_REPORTS), values_of(case, NUM_REPORTS)
     shown = [collection.labels[v] for v in values] if collection.labels else values.tolist()
     payloads = collection.layout.encode(reports_of(collection, words, values))
@@ -142,7 +142,7 @@ def differing(case: Case, num_users: int, epsilon: float = 1.0) -> int:
     """How many users' reports are others under jax and in the program of some epsilon."""
     collection = collection_of(case)
     words, values = words_of(case, num_users), values_of(case, num_users)
-    program = Program.from_json(Collection(case.make(epsilon)).document()["program"])
+    program = Program.from_json(Collection(case.make(epsilon)).document["program"])
     made = program(words, values.astype(collection.params.value.dtype))
     found = np.zeros(num_users, bool)
     for expected, leaf in zip(reports_of(collection, words, values), made, strict=True):
