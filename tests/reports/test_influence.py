@@ -1,0 +1,106 @@
+"""What malicious users can do is known exactly, and simulations show it."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.linear import HistogramQuery
+from jaxdp.pairwise import GiniDiversity, OracleStatistic, TwoRound
+from jaxdp.random import merge
+from jaxdp.randomizers import (
+    KRR,
+    BinaryResponse,
+    Gaussian,
+    HadamardResponse,
+    Laplace,
+    PrivUnit,
+    UnaryEncoding,
+)
+from jaxdp.reports import Aggregate, Attacked, Collection, influence
+from tests.reports.made import bins, drawn, sent
+from tests.stats import check_mean, must_fail
+
+
+def test_reports_of_malicious_users_move_counts_so_far():
+    spec = KRR(5, 1.0)
+    collection = Collection(spec)
+    honest = sent(collection, drawn(collection, bins(collection, 900)))
+    before = Aggregate(collection)
+    before.add(honest)
+    low, high = influence(spec, 100, 1000)
+    moved = []
+    for report in range(5):
+        after = Aggregate(collection)
+        after.add(honest)
+        after.add(sent(collection, np.full(100, report, np.int32)))
+        moved.append(after.estimate().values - before.estimate().values)
+    np.testing.assert_allclose(low, np.min(moved, axis=0), atol=1e-6)
+    np.testing.assert_allclose(high, np.max(moved, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda oracle: oracle, HistogramQuery])
+def test_of_bits_the_extremes_are_those_of_all_reports(wrap):
+    spec = wrap(UnaryEncoding(4, 1.0))
+    params = spec.built
+    every = np.arange(16, dtype=np.uint32)[:, None]
+    one = jax.vmap(lambda report: params.tally(report[None]))(jnp.asarray(every))
+    alone = np.asarray(jax.vmap(params.estimate)(one))
+    low, high = influence(spec, 1, 1)
+    np.testing.assert_allclose(low, alone.min(axis=0))
+    np.testing.assert_allclose(high, alone.max(axis=0))
+
+
+def test_means_move_by_the_share_of_malicious_users():
+    spec = BinaryResponse(1.0, bound=3.0)
+    low, high = influence(spec, 10, 1000)
+    np.testing.assert_allclose([low, high], [-0.01 * spec.magnitude, 0.01 * spec.magnitude])
+    low, high = influence(Laplace(1.0, dim=2), 0, 7)
+    np.testing.assert_array_equal([low, high], np.zeros((2, 2)))
+
+
+def test_what_is_not_known_is_refused():
+    statistic = OracleStatistic(GiniDiversity(), HadamardResponse(4, 1.0))
+    for protocol in (statistic, PrivUnit(3, 1.0), TwoRound(np.eye(3), 1.0)):
+        with pytest.raises(ValueError, match="protocol must be of one round with known extreme"):
+            influence(protocol, 1, 2)
+    with pytest.raises(TypeError, match="protocol must be a spec"):
+        influence(KRR(3, 1.0).build(), 1, 2)
+    with pytest.raises(ValueError, match="num_malicious must be"):
+        influence(KRR(3, 1.0), 3, 2)
+    with pytest.raises(ValueError, match="num_users must be smaller"):
+        influence(Gaussian(2, 1.0, 1e-6), 2**52, 2**53)
+
+
+@pytest.mark.parametrize("method", ["per_user", "tally"])
+def test_a_simulated_attack_moves_the_mean_so_far(method):
+    counts = np.array([3000, 2000, 1000])
+    spec, malicious = KRR(3, 1.0), 300
+    attacked = Attacked(spec, 2, malicious)
+    population = jaxdp.Population.from_histogram(counts)
+    key = jax.random.key(3)
+    trials = jaxdp.simulate(attacked, population, key, num_trials=400, method=method)
+    one = np.asarray(spec.built.estimate(spec.built.tally(jnp.array([2]))))
+    variance = attacked.protocol.variance(counts)
+    check_mean(trials.errors - malicious * one, 0.0, variance=variance)
+    must_fail(check_mean, trials.errors, 0.0, variance=variance)
+    honest = jaxdp.simulate(spec, population, key, num_trials=400, method=method)
+    shift = np.broadcast_to(malicious * one, trials.estimates.shape)
+    np.testing.assert_allclose(trials.estimates - honest.estimates, shift, atol=1e-6)
+
+
+def test_a_report_is_one_of_the_protocol():
+    for protocol, report in itertools.chain(
+        ((KRR(3, 1.0), r) for r in (3, -1, (0, 1))),
+        ((UnaryEncoding(40, 1.0), r) for r in (0, (0, 256), (0, 0, 0))),
+    ):
+        with pytest.raises(ValueError, match="report must"):
+            Attacked(protocol, report, 5)
+    attacked = Attacked(UnaryEncoding(40, 1.0), (7, 255), 5)
+    params = attacked.built
+    assert merge(params.planted, params.planted)["users"].numpy() == 10
+    with pytest.raises(ValueError, match="protocol must be of one round with reports to send"):
+        Attacked(PrivUnit(3, 1.0), (0, 0, 0), 5)
