@@ -379,7 +379,8 @@ def main() -> None:
         for mutant, stage in zip(sound, passed, strict=False):
             if stage != 0:
                 pool.shutdown(wait=False, cancel_futures=True)
-                raise SystemExit(f"tests nearest to {mutant.path} fail, or hang, without a fault")
+                said = "hang" if stage is None else f"fail in stage {stage}"
+                raise SystemExit(f"tests nearest to {mutant.path} {said} without a fault")
         for number, (mutant, stage) in enumerate(zip(chosen, found, strict=True), 1):
             survivors += [mutant] if stage == 0 else []
             said = "survives" if stage == 0 else f"killed by {stage}" if stage else "hangs"
