@@ -22,6 +22,7 @@ import os
 import pathlib
 import queue
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -96,11 +97,15 @@ SAME = {
     "return _block_tally(round, key, at, values, jnp.zeros(16, bool), Plan(16, None, False))": (
         "only shapes are asked for"
     ),
+    "rows = 8 if users >= 128 else 1  # up to 128 users are added in a byte": (
+        "how many users are added in a byte, which holds fifteen rows of them"
+    ),
     "sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]": (
         "2 for 1: jax clamps an index beyond the end"
     ),
 }
 """Lines where a fault may change nothing that users see, and why: the longest tests are spared."""
+_MEMORY = 2**33  # bytes that the tests of one fault may take
 SOUND = (ROOT / "jaxdp/randomizers/_krr.py", ROOT / "jaxdp/engine/_stream.py")
 """Files whose nearest tests must pass on a copy without a fault."""
 CONTRACTS = sorted((ROOT / "tests/contracts").glob("test_*.py"))
@@ -295,6 +300,7 @@ def run_tests(root: str, tests: Tests, cache: str) -> None:
         del sys.modules[name]  # imported with this function
     os.environ |= {"PYTHONPATH": os.pathsep.join(roots), "JAXDP_TEST_CACHE": cache}
     os.chdir(root)
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))  # a fault may ask for all of it
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     import pytest
