@@ -37,10 +37,9 @@ def lower(params: Round[Any], name: str) -> Program:
         return jax.tree.leaves(params.from_bits(words, value))
 
     leaves, structure = jax.tree.flatten(params.value)
-    with jax.enable_x64(False):
-        traced = jax.make_jaxpr(report)(words, *leaves)
     try:
-        return _program(traced)
+        with jax.enable_x64(False):
+            return _program(jax.make_jaxpr(report)(words, *leaves))
     except NotImplementedError as error:
         raise ValueError(
             f"{name} cannot be run without jax: it computes {error}. Take a randomizer of "
@@ -117,6 +116,8 @@ def _walk(
         operands = [place(atom) for atom in eqn.invars]
         name = eqn.primitive.name
         inner = next((eqn.params[k] for k in _INLINED if k in eqn.params), None)
+        if name == "call_hi_primitive":  # of jax from 0.12 on, such as searchsorted
+            inner = jax.make_jaxpr(eqn.params["_prim"].expand)(*(x.aval for x in eqn.invars))
         if inner is not None and name != "scan":
             held = [("constant", _held(constants, value)) for value in inner.consts]
             found = _walk(inner.jaxpr, held, operands, constants, steps)
@@ -131,6 +132,8 @@ def _walk(
             kind = _kind(eqn.outvars[0].aval)
             shift, mask = (("constant", _held(constants, np.int32(x))) for x in (31, 2**31 - 1))
             found = [write(name[:2], kind, _in_total_order(eqn, operands, shift, mask, write))]
+        elif name == "unstack":
+            found = _unstacked(eqn, operands[0], write)
         elif name == "stack":
             kind, axis = _kind(eqn.outvars[0].aval), eqn.params["axis"]
             shape = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :])
@@ -161,10 +164,28 @@ def _several(eqn: Any, operands: list[Any], write: Callable[..., Any]) -> list[A
     else:
         if given["reverse"]:
             raise NotImplementedError("a loop from the last row on")
-        options = {"constants": given["num_consts"], "state": given["num_carry"]}
+        if "num_consts" in given:
+            constants, state = given["num_consts"], given["num_carry"]
+        else:  # jax from 0.12 on
+            constants, state = map(len, given["ft_in"].unpack()[:2])
+        options = {"constants": constants, "state": state}
         body, steps = _program(given["jaxpr"]), given["length"]
         whole = write("loop", kinds[0], operands, body=body, steps=steps, **options)
     return [write("part", kind, [whole], number=i) for i, kind in enumerate(kinds)]
+
+
+def _unstacked(eqn: Any, operand: Any, write: Callable[..., Any]) -> list[Any]:
+    """The slices of an array along an axis, without it."""
+    shape, axis = tuple(eqn.invars[0].aval.shape), eqn.params["axis"]
+    kind = _kind(eqn.outvars[0].aval)
+    whole = Kind(kind.dtype, (*shape[:axis], 1, *shape[axis + 1 :]))
+    found = []
+    for place in range(shape[axis]):
+        start, stop = [0] * len(shape), list(shape)
+        start[axis], stop[axis] = place, place + 1
+        options = {"start": start, "stop": stop, "step": [1] * len(shape)}
+        found.append(write("reshape", kind, [write("slice", whole, [operand], **options)]))
+    return found
 
 
 def _in_total_order(
