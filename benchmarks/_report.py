@@ -1,5 +1,6 @@
 """Results as JSON, and the tables made of them."""
 
+import argparse
 import datetime
 import json
 import pathlib
@@ -28,6 +29,26 @@ def save(results: dict[str, Any], path: pathlib.Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(results))
+
+
+def choose_sections(
+    text: str | None,
+    sections: Mapping[str, Callable[[], Rows]],
+    folder: pathlib.Path,
+    usual: Iterable[str] | None = None,
+) -> None:
+    """The command of a script of sections: runs one by `--only`, or the usual ones.
+
+    Args:
+      text: the script's docstring.
+      sections: as of `run_sections`.
+      folder: as of `run_sections`.
+      usual: the names of those that run without `--only`; None for all.
+    """
+    parser = argparse.ArgumentParser(description=(text or "").splitlines()[0])
+    parser.add_argument("--only", choices=list(sections), help="one section")
+    only = parser.parse_args().only
+    run_sections(sections, [only] if only else list(usual or sections), folder)
 
 
 def run_sections(

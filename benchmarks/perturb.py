@@ -8,7 +8,6 @@ Prints Markdown tables and writes them, with the machine and the versions, to
 benchmarks/results/perturb/. Sections that are not run keep their last results. "conic" needs cvxpy.
 """
 
-import argparse
 import time
 import warnings
 from typing import Any
@@ -24,7 +23,7 @@ from jaxdp.central import CosineSet, MomentSet
 from jaxdp.central._parities import marginals_sensitivity, parities_sensitivity
 from jaxdp.linear import FactorizedQueries, GramQueries, MarginalQueries
 
-from ._report import RESULTS, Rows, run_sections
+from ._report import RESULTS, Rows, choose_sections
 from ._timing import timed
 
 FOLDER = RESULTS / "perturb"
@@ -243,11 +242,8 @@ def _ours(
 
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=list(SECTIONS), help="one section")
-    chosen = parser.parse_args().only
     usual = [name for name in SECTIONS if name != "largest"]
-    run_sections(SECTIONS, [chosen] if chosen else usual, FOLDER)
+    choose_sections(__doc__, SECTIONS, FOLDER, usual)
 
 
 if __name__ == "__main__":

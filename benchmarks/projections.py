@@ -8,7 +8,6 @@ benchmarks/results/projections/. Sections that are not run keep their last resul
 its rows; without it our own numbers are still printed.
 """
 
-import argparse
 import time
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from jaxdp import projections
 
-from ._report import RESULTS, Rows, run_sections
+from ._report import RESULTS, Rows, choose_sections
 from ._timing import interleave, timed
 
 FOLDER = RESULTS / "projections"
@@ -171,10 +170,7 @@ SECTIONS = {"polytope": polytope, "correlation": correlation, "simplex": simplex
 
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=list(SECTIONS), help="one section")
-    options = parser.parse_args()
-    run_sections(SECTIONS, [options.only] if options.only else SECTIONS, FOLDER)
+    choose_sections(__doc__, SECTIONS, FOLDER)
 
 
 if __name__ == "__main__":

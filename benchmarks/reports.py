@@ -8,7 +8,6 @@ benchmarks/results/reports/. Sections that are not run keep their last results. 
 not installed has no number.
 """
 
-import argparse
 import importlib
 import pathlib
 import statistics
@@ -39,7 +38,7 @@ from jaxdp.randomizers import (
 )
 from jaxdp.reports import Aggregate, Client, Collection
 
-from ._report import RESULTS, Rows, run_sections
+from ._report import RESULTS, Rows, choose_sections
 
 FOLDER = RESULTS / "reports"
 NUMBER = 2**24  # reports in a file
@@ -221,10 +220,7 @@ SECTIONS = {"counting": counting, "coverage": coverage}
 
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=list(SECTIONS), help="one section")
-    options = parser.parse_args()
-    run_sections(SECTIONS, [options.only] if options.only else SECTIONS, FOLDER)
+    choose_sections(__doc__, SECTIONS, FOLDER)
 
 
 if __name__ == "__main__":
