@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from .._progress import bars
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -23,14 +25,6 @@ class _ProgressBar:
 
 def progress_bar(total: int) -> _ProgressBar:
     """A bar that is shown until it is closed, or ImportError without rich."""
-    try:
-        import rich.progress
-    except ImportError as error:
-        raise ImportError(
-            "progress=True draws its bar with rich: pip install 'jaxdp[sweep]', or leave it out."
-        ) from error
-    columns = (
-        *rich.progress.Progress.get_default_columns(),
-        rich.progress.MofNCompleteColumn(),
-    )
-    return _ProgressBar(total, rich.progress.Progress(*columns))
+    drawn = bars()
+    columns = (*drawn.Progress.get_default_columns(), drawn.MofNCompleteColumn())
+    return _ProgressBar(total, drawn.Progress(*columns))
