@@ -442,6 +442,13 @@ class Round(Params[T]):
         return jax.ShapeDtypeStruct((), jnp.int32)
 
     @property
+    @final
+    def report(self) -> Tree:
+        """The shape and dtype of a report: a pytree of `jax.ShapeDtypeStruct`."""
+        words = jax.ShapeDtypeStruct((self.num_words,), jnp.uint32)
+        return jax.eval_shape(self.from_bits, words, self.value)
+
+    @property
     def num_bins(self) -> int | None:
         """The number of bins that a user's value is one of; None where it is no bin; static."""
         return None

@@ -88,8 +88,7 @@ class Collection:
         """How a report lies in its bytes, after the header."""
         params = self.params
         assert params.report_limits is not None
-        words = jax.ShapeDtypeStruct((params.num_words,), np.uint32)
-        leaves = jax.tree.leaves(jax.eval_shape(params.from_bits, words, params.value))
+        leaves = jax.tree.leaves(params.report)
         low, high = (_entries(limit, leaves) for limit in params.report_limits)
         return Layout(tuple((str(s.dtype), tuple(s.shape)) for s in leaves), low, high)
 

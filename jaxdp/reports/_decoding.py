@@ -59,15 +59,10 @@ def add_block(
     for each in right:
         refused.append(jnp.sum(good & ~each, dtype=jnp.int32))
         good &= each
-    reports = jax.tree.unflatten(_structure(params), leaves)
+    reports = jax.tree.unflatten(jax.tree.structure(params.report), leaves)
     found = params.tally(reports, good)
     total = found if tally is None else merge(tally, found)
     return Added(total, jnp.sum(good, dtype=jnp.int32), jnp.stack(refused))
-
-
-def _structure(params: Round[Any]) -> Any:
-    words = jax.ShapeDtypeStruct((params.num_words,), jnp.uint32)
-    return jax.tree.structure(jax.eval_shape(params.from_bits, words, params.value))
 
 
 def _decoded(

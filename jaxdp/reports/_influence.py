@@ -156,9 +156,7 @@ class Attacked(Spec["AttackedParams"]):
             raise ValueError(
                 f"protocol must be of one round with reports to send, got {self.protocol!r}."
             )
-        words = jax.ShapeDtypeStruct((held.num_words,), np.uint32)
-        shape = jax.eval_shape(held.from_bits, words, held.value)
-        leaves = jax.tree.leaves(shape)
+        leaves = jax.tree.leaves(held.report)
         low, high = (jax.tree.leaves(limit) for limit in held.report_limits)
         if len(leaves) != 1 or len(self.report) != int(np.prod(leaves[0].shape)):
             raise ValueError(
@@ -172,8 +170,7 @@ class Attacked(Spec["AttackedParams"]):
     def build(self, word_bits: int = 32) -> "AttackedParams":
         """The params."""
         inner = self.protocol.build(word_bits)
-        words = jax.ShapeDtypeStruct((inner.num_words,), np.uint32)
-        leaf = jax.eval_shape(inner.from_bits, words, inner.value)
+        leaf = inner.report
         report = jnp.asarray(np.array(self.report).reshape(leaf.shape).astype(leaf.dtype))
         return AttackedParams(inner, _times(inner.tally(report[None]), self.num_malicious))
 

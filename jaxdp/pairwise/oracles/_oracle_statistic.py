@@ -460,9 +460,8 @@ def _decoder(oracle: Round[Any]) -> tuple[Float[np.ndarray, "k T"], Float[np.nda
 def _tally_shape(oracle: Round[Any]) -> Tree:
     """The tally of one report, as shapes."""
     with jax.enable_x64(False):  # as users run it
-        words = jax.ShapeDtypeStruct((oracle.num_words,), jnp.uint32)
-        report = jax.eval_shape(oracle.from_bits, words, oracle.value)
-        reports = jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape), x.dtype), report)
+        one = oracle.report
+        reports = jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape), x.dtype), one)
         return jax.eval_shape(oracle.tally, reports)
 
 
