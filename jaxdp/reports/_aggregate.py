@@ -17,6 +17,7 @@ import numpy as np
 
 from .._contract import Tree
 from .._files import write_atomically
+from .._progress import bars
 from ..random import Count, merge
 from ._answer import Answer
 from ._client import parsed
@@ -60,11 +61,19 @@ class Added:
 
 @dataclasses.dataclass(frozen=True)
 class _State:
-    """What is counted: reports, their tally, and what was refused, by the reason."""
+    """What is counted; replaced as a whole, so that an interruption leaves no part of a file.
+
+    Attributes:
+      tally: of the reports.
+      num_users: how many they are.
+      refused: how many were not counted, by the reason.
+      files: the name of each file, by its digest.
+    """
 
     tally: Tree
     num_users: int = 0
     refused: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Aggregate:
@@ -105,17 +114,16 @@ class Aggregate:
         self, collection: Collection, checkpoint: str | os.PathLike[str] | None = None
     ) -> None:
         self.collection = collection
-        self._files: dict[str, str] = {}
         self._saved = time.monotonic()
         self._state = _State(self._added(None, np.zeros((_FEWEST, self._width), np.uint8), 0).tally)
         self._checkpoint = None if checkpoint is None else pathlib.Path(checkpoint)
         if self._checkpoint is not None and self._checkpoint.exists():
-            self._restore(self._checkpoint)
+            self._restore(self._checkpoint, *_read(self._checkpoint))
 
     def __repr__(self) -> str:
         return (
             f"<Aggregate of {self.num_users:,} reports to {self.collection!r}; "
-            f"{sum(self.refused.values()):,} refused, {len(self._files):,} files>"
+            f"{sum(self.refused.values()):,} refused, {len(self.files):,} files>"
         )
 
     @property
@@ -136,7 +144,7 @@ class Aggregate:
     @property
     def files(self) -> dict[str, str]:
         """The files that are counted: the name of each, by the SHA-256 of its content."""
-        return dict(self._files)
+        return dict(self._state.files)
 
     def add(self, source: Any, *, progress: bool = False) -> Added:
         """Counts reports.
@@ -161,7 +169,7 @@ class Aggregate:
           TypeError: the source is none of these.
           ImportError: a bar needs rich, a Parquet file pyarrow.
         """
-        before, files = self._state, len(self._files)
+        before = self._state
         skipped: list[tuple[str, str]] = []
         if isinstance(source, bytes | bytearray | memoryview):
             self._add_blocks([block_of(bytes(source), self._width)])
@@ -183,7 +191,8 @@ class Aggregate:
         self._save_checkpoint(0.0)
         accepted = self._state.num_users - before.num_users
         refused = dict(self._state.refused - before.refused)
-        return Added(accepted, refused, len(self._files) - files, tuple(skipped))
+        files = len(self._state.files) - len(before.files)
+        return Added(accepted, refused, files, tuple(skipped))
 
     def merge(self, other: "Aggregate") -> "Aggregate":
         """The aggregate of the reports of both; of the two, neither changes.
@@ -196,18 +205,20 @@ class Aggregate:
                 f"other must be of the same collection, got {other.collection!r} for "
                 f"{self.collection!r}."
             )
-        twice = sorted(self._files[digest] for digest in self._files.keys() & other._files.keys())
+        one, two = self._state, other._state
+        twice = sorted(one.files[digest] for digest in one.files.keys() & two.files.keys())
         if twice:
             raise ValueError(
                 f"other has counted {len(twice)} of the same files: {', '.join(twice[:3])}; give "
                 "each file to one of them."
             )
         both = Aggregate(self.collection)
-        one, two = self._state, other._state
         both._state = _State(
-            merge(one.tally, two.tally), one.num_users + two.num_users, one.refused + two.refused
+            merge(one.tally, two.tally),
+            one.num_users + two.num_users,
+            one.refused + two.refused,
+            {**one.files, **two.files},
         )
-        both._files = self._files | other._files
         return both
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -216,7 +227,7 @@ class Aggregate:
             "collection": self.collection.to_json(),
             "num_users": self.num_users,
             "refused": self.refused,
-            "files": self._files,
+            "files": self.files,
         }
         arrays: dict[str, Any] = {
             f"count{i}": count.numpy() for i, count in enumerate(_counts(self.tally))
@@ -233,9 +244,10 @@ class Aggregate:
         Raises:
           ValueError: the file is no such state, or damaged.
         """
-        state, _ = _read(pathlib.Path(path))
+        path = pathlib.Path(path)
+        state, counts = _read(path)
         loaded = cls(Collection.from_json(state["collection"]))
-        loaded._restore(pathlib.Path(path))
+        loaded._restore(path, state, counts)
         return loaded
 
     def estimate(self, confidence: float = 0.95) -> Answer:
@@ -290,7 +302,7 @@ class Aggregate:
                 added = self._added(tally, _filled(rows), len(rows))
                 tally, users = added.tally, users + int(added.accepted)
                 refused.update(dict(zip(REASONS, added.refused.tolist(), strict=True)))
-        return _State(tally, users, +refused)
+        return _State(tally, users, +refused, self._state.files)
 
     def _add_each(self, items: Iterator[Any], progress: bool) -> list[tuple[str, str]]:
         """Bytes of one report each, or paths."""
@@ -342,11 +354,10 @@ class Aggregate:
             state = self._after(shown())
         except Unreadable as error:
             return str(error)
-        name = digest.hexdigest()
-        if name in self._files:
-            return f"counted already, as {self._files[name]}"
-        self._state = state
-        self._files[name] = str(path)
+        name, files = digest.hexdigest(), self._state.files
+        if name in files:
+            return f"counted already, as {files[name]}"
+        self._state = dataclasses.replace(state, files={**files, name: str(path)})
         return None
 
     def _save_checkpoint(self, age: float) -> None:
@@ -355,9 +366,8 @@ class Aggregate:
             self.save(self._checkpoint)
             self._saved = time.monotonic()
 
-    def _restore(self, path: pathlib.Path) -> None:
-        """Takes the state of a file."""
-        state, counts = _read(path)
+    def _restore(self, path: pathlib.Path, state: dict[str, Any], counts: list[np.ndarray]) -> None:
+        """Takes the state that was read from a file."""
         if parsed(state["collection"])["fingerprint"] != self.collection.fingerprint.hex():
             raise ValueError(f"{path} is of another collection than {self.collection!r}.")
         expected = [count.shape for count in _counts(self.tally)]
@@ -365,8 +375,8 @@ class Aggregate:
             raise ValueError(f"{path} has counts of other shapes than the collection's.")
         structure = jax.tree.structure(self.tally, is_leaf=_is_count)
         tally = jax.tree.unflatten(structure, [Count.of(count) for count in counts])
-        self._state = _State(tally, state["num_users"], collections.Counter(state["refused"]))
-        self._files = state["files"]
+        refused = collections.Counter(state["refused"])
+        self._state = _State(tally, state["num_users"], refused, state["files"])
 
 
 def _is_count(node: object) -> bool:
@@ -407,21 +417,17 @@ def _bar(progress: bool, total: int) -> Iterator[Callable[[int, int], None]]:
     if not progress:
         yield lambda size, reports: None
         return
-    try:
-        import rich.console
-        from rich import progress as bars
-    except ImportError as error:
-        raise ImportError(
-            "progress=True draws its bar with rich: pip install 'jaxdp[sweep]', or leave it out."
-        ) from error
+    drawn = bars()
+    import rich.console  # which is there where `drawn` is
+
     columns = (
-        bars.BarColumn(),
-        bars.DownloadColumn(),
-        bars.TransferSpeedColumn(),
-        bars.TimeRemainingColumn(),
-        bars.TextColumn("{task.description}"),
+        drawn.BarColumn(),
+        drawn.DownloadColumn(),
+        drawn.TransferSpeedColumn(),
+        drawn.TimeRemainingColumn(),
+        drawn.TextColumn("{task.description}"),
     )
-    with bars.Progress(*columns, console=rich.console.Console(stderr=True)) as bar:
+    with drawn.Progress(*columns, console=rich.console.Console(stderr=True)) as bar:
         task, seen = bar.add_task("", total=total), 0
 
         def advance(size: int, reports: int) -> None:

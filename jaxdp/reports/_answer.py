@@ -54,9 +54,7 @@ class Answer:
     purpose: str = ""
 
     def __post_init__(self) -> None:
-        confidence = check_real("confidence", self.confidence)
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be in (0, 1), got {self.confidence!r}.")
+        check_real("confidence", self.confidence, low=0.0, high=1.0)
 
     @classmethod
     def from_trials(

@@ -1,5 +1,6 @@
 """Reports are counted once each, from wherever they come, and nothing else is."""
 
+import dataclasses
 import json
 import pathlib
 import signal
@@ -362,7 +363,7 @@ def test_a_killed_aggregation_loses_nothing_and_counts_nothing_twice(times, rows
 def test_without_a_list_of_files_kills_would_count_twice(rows, whole, tmp_path):
     (tmp_path / "a").write_bytes(rows.tobytes())
     forgetful = counted(tmp_path / "a")
-    forgetful._files.clear()
+    forgetful._state = dataclasses.replace(forgetful._state, files={})
     forgetful.add(tmp_path / "a")
 
     def check(aggregate: Aggregate) -> None:
