@@ -6,10 +6,18 @@ import math
 
 import numpy as np
 
+# More subsets than any memory holds.
+_MOST = 2**63
+
 
 def num_subsets(num_features: int, order: int) -> int:
-    """How many subsets have at most `order` elements."""
-    return sum(math.comb(num_features, size) for size in range(order + 1))
+    """How many subsets have at most `order` elements; of 2**63 and more, some number that large."""
+    total = 0
+    for size in range(min(order, num_features) + 1):
+        total += math.comb(num_features, size)
+        if total >= _MOST:
+            break
+    return total
 
 
 def are_num_subsets(count: int, num_features: int, order: int) -> bool:

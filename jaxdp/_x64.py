@@ -19,6 +19,17 @@ program of a dozen of them.
 """
 
 
+def all_finite(array: jax.Array) -> bool:
+    """Whether all entries of an array are finite, also of one that a trace closes over."""
+    with jax.ensure_compile_time_eval():
+        return bool(_all_finite(array))
+
+
+@one_program
+def _all_finite(array: jax.Array) -> jax.Array:
+    return jnp.all(jnp.isfinite(array))
+
+
 def in_float64(function: F) -> F:
     """Runs `function` in one complete float64 block, whatever the caller's precision.
 

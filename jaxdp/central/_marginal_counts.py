@@ -12,6 +12,9 @@ from .._subsets import num_subsets, rank, sizes, subsets
 from .._x64 import compiled_in_float64, dot
 from ..random import Count, everyone
 
+_MOST_ADDED = 2**23
+"""Users whose features are added at once: float32 counts exactly up to 2**24."""
+
 
 @params
 class MarginalCounts(Round[Count]):
@@ -57,7 +60,7 @@ class MarginalCounts(Round[Count]):
     def tally(self, reports: Bool[Array, "m n"], mask: jax.Array | None = None, /) -> Count:
         """How many users have all the features in each set; of the empty one, all users."""
         mask = everyone(reports, mask)
-        if len(reports) > 2**23:  # up to 2**24 float32 counts exactly
+        if len(reports) > _MOST_ADDED:
             half = len(reports) // 2
             return self.tally(reports[:half], mask[:half]) + self.tally(reports[half:], mask[half:])
         return Count.of(self._count(reports, mask.astype(jnp.float32)).astype(jnp.int32))

@@ -3,6 +3,7 @@
 Neither pandas nor pyarrow is imported here: who holds an object of theirs has imported them.
 """
 
+import importlib
 import itertools
 import numbers
 import sys
@@ -233,10 +234,16 @@ def is_categorical(x: object) -> bool:
     return False
 
 
+def _imported(module: str) -> Any:
+    """A module if anybody has imported it, else None."""
+    # What another thread is still importing is there, and empty: importing it waits for the end.
+    return None if sys.modules.get(module) is None else importlib.import_module(module)
+
+
 def _column_of_pandas(x: object) -> Any:
     """The argument if it is a Series, an Index or an array of pandas, else None."""
     # Where nobody has imported pandas, no object is of it.
-    if (pandas := sys.modules.get("pandas")) is None:
+    if (pandas := _imported("pandas")) is None:
         return None
     kinds = (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
     return x if isinstance(x, kinds) else None
@@ -244,7 +251,7 @@ def _column_of_pandas(x: object) -> Any:
 
 def _column_of_arrow(x: object) -> Any:
     """The argument if it is an array of Arrow, whole or in chunks, else None."""
-    if (arrow := sys.modules.get("pyarrow")) is None:
+    if (arrow := _imported("pyarrow")) is None:
         return None
     return x if isinstance(x, (arrow.Array, arrow.ChunkedArray)) else None
 
@@ -254,7 +261,7 @@ def _factorized(name: str, values: Any) -> tuple[list[Any], np.ndarray, bool]:
 
     The number is -1 where a value is missing.
     """
-    pandas, ordered = sys.modules.get("pandas"), is_categorical(values)
+    pandas, ordered = _imported("pandas"), is_categorical(values)
     if pandas is not None and isinstance(values, pandas.DataFrame):
         raise ValueError(f"{name} must be one column, as in {name}['answer'], got a table.")
     if pandas is not None and _column_of_pandas(values) is not None:
@@ -356,7 +363,7 @@ def _sorted(labels: list[Any]) -> list[Any]:
 
 def _table(name: str, table: Any) -> tuple[list[Any] | None, Any]:
     """The labels and the numbers of a table; its labels are None where it is an array."""
-    pandas = sys.modules.get("pandas")
+    pandas = _imported("pandas")
     if isinstance(table, Mapping):
         return list(map(_plain, table)), list(table.values())
     if pandas is None or not isinstance(table, (pandas.Series, pandas.DataFrame)):
@@ -384,7 +391,7 @@ def _plain(label: Any) -> Any:
 def _is_missing(value: Any) -> bool:
     if value is None or isinstance(value, str):
         return value is None
-    pandas = sys.modules.get("pandas")
+    pandas = _imported("pandas")
     if pandas is not None and value is pandas.NA:
         return True
     try:

@@ -11,6 +11,8 @@ from scipy import stats as laws
 
 import jaxdp
 from jaxdp import workloads
+from jaxdp.central import _marginal_counts
+from jaxdp.central._marginal_counts import MarginalCounts
 from jaxdp.central._marginals import Marginals
 from jaxdp.central._moment_set import MomentSet
 from jaxdp.random import Count
@@ -307,3 +309,13 @@ def test_users_that_do_not_fit_are_named():
             jaxdp.run(spec, jaxdp.Population.from_values(rows), key)
     with pytest.raises(ValueError, match="inputs"):
         SPECS["none"].truth(COUNTS)
+
+
+def test_users_who_are_too_many_for_floats_are_added_in_parts(monkeypatch):
+    params = MarginalCounts(N, K, None)
+    reports = ROWS[np.arange(37) * 5 % 2**N] > 0.5
+    mask = np.arange(37) % 3 > 0
+    expected = params.tally(reports, mask).numpy()
+    assert expected[0] == mask.sum()
+    monkeypatch.setattr(_marginal_counts, "_MOST_ADDED", 4)
+    np.testing.assert_array_equal(params.tally(reports, mask).numpy(), expected)

@@ -30,6 +30,12 @@ def test_order_is_that_of_the_workloads():
     assert _subsets.num_subsets(N, K) == len(expected)
 
 
+def test_more_subsets_than_any_memory_holds_are_not_added_up():
+    assert _subsets.num_subsets(62, 62) == 2**62
+    assert _subsets.num_subsets(3, 2**60) == 2**3
+    assert _subsets.num_subsets(2**60, 2**60) >= 2**63
+
+
 def test_unions_and_differences():
     everything = {s: i for i, s in enumerate(as_sets(_subsets.subsets(N, N)))}
     rows = _subsets.subsets(N, K)

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxdp._contract import Summed
 from jaxdp.engine import Work, _stream
 from jaxdp.engine._config import bounded, build_params, configure
+from jaxdp.engine._plan import Plan
 from jaxdp.engine._simulate import _play_once
 from jaxdp.population import Population
 from jaxdp.random import TILE, Count, FlatWords
@@ -114,3 +116,20 @@ def test_sums_beyond_32_bits():
         assert all(np.abs(limb).max() < 2**31 for limb in limbs)
         tally = summing.finished(tuple(limb.astype(np.int32) for limb in limbs))
         assert tally["sum"].numpy().tolist() == [extreme * blocks * summing.rows]
+
+
+@pytest.mark.parametrize("bound", [1, 2**18, 2**20, 2**22, 2**23])
+def test_rows_do_not_wrap(bound):
+    """A row of the largest integers adds up below 2**31; rows that would be short are not made."""
+
+    class Round:
+        num_words = 1
+        summed = Summed(lambda words, values: values, 1, bound, lambda sums, users: sums)
+
+    made = _stream._Summing.of(Round(), Plan(2**14, None, True, True, adds=True))  # pyright: ignore[reportArgumentType]
+    if bound == 2**23:
+        assert made is None
+        return
+    assert made is not None
+    assert made.row * bound < 2**31
+    assert made.row == 2**12 or 2 * made.row * (bound + 1) > 2**31

@@ -3,9 +3,13 @@
 import collections
 import decimal
 import fractions
+import importlib
 import itertools
 import json
 import math
+import sys
+import threading
+import time
 import types
 
 import jax
@@ -16,7 +20,7 @@ import pytest
 import jaxdp
 from jaxdp import Population
 from jaxdp.linear import HistogramQuery, OracleQueries, Projected
-from jaxdp.population import labels_and_codes, labels_and_counts
+from jaxdp.population import _labels, labels_and_codes, labels_and_counts
 from jaxdp.randomizers import KRR, BinaryResponse, DiscreteLaplace
 from jaxdp.sweep import HistogramData, Simulation
 from jaxdp.trusted import ShuffledReports
@@ -504,3 +508,17 @@ def test_repr_is_one_readable_line(key):
     for leaf in jax.tree.leaves(deleted):
         leaf.delete()
     assert repr(deleted) == "Population(users, 2 bins, array)"
+
+
+def test_a_module_that_another_thread_imports_is_waited_for(tmp_path, monkeypatch):
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.3)\nSeries = list\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _labels._imported("slowly_imported") is None
+    other = threading.Thread(target=importlib.import_module, args=("slowly_imported",))
+    other.start()
+    while "slowly_imported" not in sys.modules:
+        time.sleep(0.001)
+    assert not hasattr(sys.modules["slowly_imported"], "Series")
+    assert _labels._imported("slowly_imported").Series is list
+    other.join()
+    monkeypatch.delitem(sys.modules, "slowly_imported")
