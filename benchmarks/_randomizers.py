@@ -121,6 +121,7 @@ def finite(k: int) -> Iterator[Setting]:
         *oracles.values(),
         lib.DiscreteLaplace(0, k - 1, EPSILON),
         lib.FiniteChannel(_responses(k), EPSILON),
+        lib.Memoised(lib.KRR(k, 2 * EPSILON), lib.KRR(k, EPSILON)),
         lib.Rappor(k, EPSILON, num_bits=max(k // 2, 16)),
     ):
         yield Setting(spec, k, bins=True)

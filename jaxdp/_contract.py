@@ -473,14 +473,27 @@ class Round(Params[T]):
         """
         return None
 
-    @property
-    def extreme_reports(self) -> Tree | None:
-        """Some reports, [r, ...], among which each entry of the estimate has its extremes.
+    def extreme_reports(self, queries: np.ndarray | None = None) -> Tree | None:
+        """Some reports, [r, ...], among which each query of the estimate has its extremes.
 
         That is the estimate from one report alone: at its least, and at its largest, over all
         reports within `report_limits`. None, the default, where they are not known.
+
+        Args:
+          queries: float64[m, ...], linear forms, each of the shape of the estimate; None for its
+            entries.
         """
+        del queries
         return None
+
+    @property
+    def permanent_words(self) -> int:
+        """How many words, the first ones, make what a user remembers and reports of again; static.
+
+        Its first report of a value draws them, later ones reuse them, with other words after them.
+        0, the default, where nothing is remembered: each report costs epsilon anew.
+        """
+        return 0
 
     @property
     def lazy_words(self) -> bool:
@@ -595,6 +608,11 @@ class Through(Round[T]):
             )
 
     @property
+    def word_bits(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Bits of a word of the inner round."""
+        return self.inner.word_bits
+
+    @property
     def num_words(self) -> int:
         """Words of the inner round."""
         return self.inner.num_words
@@ -606,8 +624,13 @@ class Through(Round[T]):
 
     @property
     def report_limits(self) -> tuple[Tree, Tree] | None:
-        """Those of the inner round."""
+        """The limits of the inner round's reports."""
         return self.inner.report_limits
+
+    @property
+    def permanent_words(self) -> int:
+        """What the inner round's users remember; 0 where reports are others."""
+        return self.inner.permanent_words if type(self).from_bits is Through.from_bits else 0
 
     @property
     def lazy_words(self) -> bool:

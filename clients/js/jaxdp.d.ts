@@ -8,6 +8,12 @@ export type Numbers = number | ArrayLike<number> | readonly Numbers[];
  */
 export type Value = string | Numbers;
 
+/** What a client remembers of its user, such as `localStorage`; it is as secret as the value. */
+export interface Memory {
+  getItem(name: string): string | null | undefined;
+  setItem(name: string, held: string): void;
+}
+
 /**
  * Makes a user's reports, by the randomness of `crypto.getRandomValues`.
  *
@@ -21,15 +27,21 @@ export type Value = string | Numbers;
 export class Client {
   /**
    * @param collection The document of a collection: its JSON, as text or parsed.
+   * @param memory Of a collection in which users report again and again, of a permanent report that
+   *   they remember: what outlives the page.
+   * @throws {TypeError} Reports are remembered, and there is no memory.
    * @throws {Error} The document is of another version, or not what its fingerprint says.
    * @throws {SyntaxError} The text is no JSON.
    */
-  constructor(collection: string | object);
+  constructor(collection: string | object, memory?: Memory);
 
   /** What users are told that the collection is for. */
   readonly purpose: string;
 
-  /** The ε of one report: no report is likelier than under any other value by more than e^ε. */
+  /**
+   * The ε of one report: no report is likelier than under any other value by more than e^ε. Where
+   * reports are remembered, of all reports of one value together.
+   */
   readonly epsilon: number;
 
   /** What a value may be, where the collection names it; null where values are numbers. */
@@ -39,6 +51,7 @@ export class Client {
    * One report of a value: a version, the collection's fingerprint, and the bits that are private.
    *
    * @throws {RangeError} The value is no label, no bin, not finite, or of another shape.
+   * @throws {Error} What the memory holds is damaged.
    */
   report(value: Value): Uint8Array;
 

@@ -18,9 +18,19 @@ export class Client {
   #program;
   #layout;
   #header;
+  #memory;
+  #remembered;
 
-  constructor(collection) {
+  constructor(collection, memory) {
     const document = parsed(collection);
+    this.#remembered = document.permanent_words ?? 0;
+    if (this.#remembered && !memory) {
+      throw new TypeError(
+        "memory must outlive the page, as localStorage does: users of this collection report " +
+          "again and again, of what they remember.",
+      );
+    }
+    this.#memory = memory;
     this.purpose = document.purpose;
     this.epsilon = document.epsilon;
     this.labels = document.labels === null ? null : Object.freeze([...document.labels]);
@@ -37,7 +47,32 @@ export class Client {
     for (let begin = 0; begin < bytes.length; begin += MAX_RANDOM_BYTES) {
       crypto.getRandomValues(bytes.subarray(begin, begin + MAX_RANDOM_BYTES));
     }
-    return Uint8Array.from([...this.#header, ...this.payload(words, value)]);
+    const leaves = this.#leaves(value);
+    if (this.#remembered) {
+      this.#remember(leaves, bytes.subarray(0, 4 * this.#remembered));
+    }
+    return Uint8Array.from([...this.#header, ...this.#made(words, leaves)]);
+  }
+
+  #made(words, leaves) {
+    return this.#layout.encode(this.#program.run([words, ...leaves]));
+  }
+
+  /** Fresh words of a permanent report become those that the memory holds of the value, if any. */
+  #remember(leaves, permanent) {
+    const parts = leaves.map((leaf) => hex(new Uint8Array(leaf.buffer)));
+    const name = [hex(this.#header.slice(1)), ...parts].join(" ");
+    const held = this.#memory.getItem(name);
+    if (held === null || held === undefined) {
+      this.#memory.setItem(name, hex(permanent));
+    } else if (!/^([0-9a-f]{2})*$/.test(held) || held.length !== 2 * permanent.length) {
+      throw new Error(
+        `memory holds ${shown(held)} for this value in place of ${permanent.length} bytes: it is ` +
+          "damaged. Restore it; a new permanent report would spend epsilon again.",
+      );
+    } else {
+      permanent.set(hexBytes(held));
+    }
   }
 
   payload(words, value) {
@@ -45,7 +80,7 @@ export class Client {
     if (words.length !== count) {
       throw new RangeError(`words must be ${count} integers of 32 bits, got ${words.length}.`);
     }
-    return this.#layout.encode(this.#program.run([words, ...this.#leaves(value)]));
+    return this.#made(words, this.#leaves(value));
   }
 
   #leaves(value) {

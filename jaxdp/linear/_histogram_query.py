@@ -118,10 +118,9 @@ class HistogramParams(Through[Tree]):
 
     inner: Round[Tree]
 
-    @property
-    def extreme_reports(self) -> Tree | None:
+    def extreme_reports(self, queries: np.ndarray | None = None) -> Tree | None:
         """The oracle's, for a share grows with its count."""
-        return self.inner.extreme_reports
+        return self.inner.extreme_reports(queries)
 
     def raw(self, outcome: Tree) -> Float[Array, " k"]:
         """The estimate: nothing is done to it afterwards."""

@@ -94,6 +94,11 @@ class OracleQueriesParams(Through[Tree]):
     inner: Round[Tree]
     workload: Float[Array | np.ndarray, "m k"]
 
+    def extreme_reports(self, queries: np.ndarray | None = None) -> Tree | None:
+        """The oracle's, for the queries on its counts that the answers are."""
+        workload = np.asarray(self.workload)
+        return self.inner.extreme_reports(workload if queries is None else queries @ workload)
+
     @compiled_in_float64
     def estimate(self, outcome: Tree, /) -> Float[Array, " m"]:
         """The estimated answers."""

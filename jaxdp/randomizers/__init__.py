@@ -26,6 +26,7 @@ from ._mean import MeanRandomizer as MeanRandomizer
 from ._mean import MeanRound as MeanRound
 from ._mean import SelfMoments as SelfMoments
 from ._mean import Tail as Tail
+from ._memoised import Memoised as Memoised
 from ._oracles import FREQUENCY_ORACLES as FREQUENCY_ORACLES
 from ._oracles import frequency_oracles as frequency_oracles
 from ._params import CountedRound as CountedRound

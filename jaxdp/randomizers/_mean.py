@@ -237,10 +237,15 @@ class MeanRound(Round[dict[str, Count]]):
         ends = self._corners()
         return (ends[0], ends[1]) if self.bit_private else None
 
-    @property
-    def extreme_reports(self) -> Tree | None:
-        """The two corners of the grid; None where not all of the grid is reported."""
-        return self._corners().astype(np.int32) if self.bit_private else None
+    def extreme_reports(self, queries: np.ndarray | None = None) -> Tree | None:
+        """Two corners of the grid, of each query; None where not all of the grid is reported."""
+        if not self.bit_private:
+            return None
+        low, high = self._corners().astype(np.int32)
+        if queries is None:
+            return np.stack([low, high])
+        above = np.concatenate([queries < 0, queries > 0])
+        return np.where(above, high, low)
 
     def _corners(self) -> np.ndarray:
         """The least and the largest value of every entry of a report."""

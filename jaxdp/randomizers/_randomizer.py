@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from .._contract import Population, Round, Spec, Tree
 from .._spec import as_float64, check_counts, check_int
 
-_MAX_ENTRIES = 2**22  # of a channel that is listed
+MOST_ENTRIES = 2**22
+"""Numbers of a channel that is listed."""
 
 P_co = TypeVar("P_co", bound=Round[Any], covariant=True)
 
@@ -134,7 +135,7 @@ def values_of(inputs: ArrayLike | None, num_values: int) -> list[int]:
 def listed_rows(num_values: int, num_reports: int, inputs: ArrayLike | None) -> list[int] | None:
     """The values of the rows of a channel; None if it is too large to list."""
     values = values_of(inputs, num_values)
-    return values if len(values) * num_reports <= _MAX_ENTRIES else None
+    return values if len(values) * num_reports <= MOST_ENTRIES else None
 
 
 def check_word_bits(word_bits: object) -> int:

@@ -23,7 +23,7 @@ from ..random import Count, binomial, count_bits, everyone, multinomial
 from ._bit_planes import NoisyBits, num_lanes, num_packed
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits, values_of
-from ._support import LinearOracle, packed_limits
+from ._support import LinearOracle, packed, packed_limits
 
 MAX_VALUES = 2**11
 MAX_HASHES = 8
@@ -385,7 +385,12 @@ def bloom_positions(design: BloomDesign) -> np.ndarray:
 
 def bloom_filters(design: BloomDesign) -> np.ndarray:
     """The filters themselves, bool[C, k, B]."""
-    return np.any(bloom_positions(design)[..., None] == np.arange(design.num_bits), axis=-2)
+    return _filters(bloom_positions(design), design.num_bits)
+
+
+def _filters(positions: np.ndarray, num_bits: int) -> np.ndarray:
+    """Positions as bits, int[..., h] to bool[..., B]."""
+    return np.any(positions[..., None] == np.arange(num_bits), axis=-2)
 
 
 @functools.lru_cache(maxsize=16)
@@ -480,6 +485,33 @@ class RapporParams(Round[dict[str, Count]]):
         low, high = packed_limits(self.num_bits)
         low, high = (np.tile(x, self.num_rounds) for x in (low, high))
         return np.append(0, low), np.append(self._num_cohorts - 1, high)
+
+    @property
+    def permanent_words(self) -> int:
+        """Those of the cohort and of the permanent bits."""
+        return 1 + num_lanes(self.num_bits)
+
+    def extreme_reports(self, queries: np.ndarray | None = None) -> UInt32[np.ndarray, "r length"]:
+        """Of each query the two cohorts, and in them the bits, that move it most."""
+        filters = _filters(np.asarray(self.positions), self.num_bits).astype(np.float64)
+        high, low = (np.asarray(x, np.float64) for x in (self.solution_high, self.solution_low))
+        rows = high + low if queries is None else queries @ (high + low)
+        found = []
+        for row in np.atleast_2d(rows):
+            # A report adds to the query the weights of its bits that are 1, less a share of all.
+            weights = row @ filters
+            for sign in (-1, 1):
+                best = np.maximum(sign * weights, 0).sum(axis=1)
+                cohort = int(np.argmax(best - sign * self._base * weights.sum(axis=1)))
+                bits = np.tile(packed(sign * weights[cohort] > 0), self.num_rounds)
+                found.append(np.append(np.uint32(cohort), bits))
+        return np.stack(found)
+
+    @property
+    def _base(self) -> float:
+        """How likely a report's bit is 1 where the filter's is 0."""
+        flip, p, q = np.asarray(self.thresholds) / 2.0**self.word_bits
+        return p + flip * (q - p)
 
     @property
     def kernels(self) -> Kernels[dict[str, Count]]:

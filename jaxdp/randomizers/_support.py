@@ -274,10 +274,14 @@ class SetRound(SupportRound):
         """A bit for each value."""
         return packed_limits(self.num_values)
 
-    @property
-    def extreme_reports(self) -> np.ndarray:
-        """No value, and all of them: a count depends on its own bit alone."""
-        return np.stack(packed_limits(self.num_values)).astype(np.uint32)
+    def extreme_reports(self, queries: np.ndarray | None = None) -> np.ndarray:
+        """No value and all of them, or of each query those that it weighs by one sign.
+
+        For a count depends on its own bit alone.
+        """
+        if queries is None:
+            return np.stack(packed_limits(self.num_values)).astype(np.uint32)
+        return packed(np.concatenate([queries < 0, queries > 0]))
 
     def tally(
         self, reports: UInt32[Array, "n W"], mask: Bool[Array, " n"] | None = None, /
@@ -294,6 +298,13 @@ def packed_limits(num_bits: int) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest value of each word that bits are packed into."""
     bits = np.minimum(num_bits - 32 * np.arange(-(-num_bits // 32)), 32)
     return np.zeros(len(bits), np.int64), 2**bits - 1
+
+
+def packed(bits: np.ndarray) -> np.ndarray:
+    """Bits as reports hold them, bool[..., B] to uint32[..., ceil(B / 32)], the lowest first."""
+    padding = [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 32)]
+    padded = np.ascontiguousarray(np.pad(bits, padding))
+    return np.packbits(padded, axis=-1, bitorder="little").view("<u4")
 
 
 def table_noise(params: DrawnCountsRound, num_values: int) -> TableNoise:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,14 +93,19 @@ def parsed(document: str | Mapping[str, Any]) -> Mapping[str, Any]:
 class Client:
     """Makes a user's reports, by the operating system's randomness.
 
-    A report is private however often another user reports, and whatever else is known; a user who
-    reports again spends the same ε again.
+    A report is private however often another user reports, and whatever else is known. A user who
+    reports again spends the same ε again; but where the collection is of `Memoised` or `Rappor`
+    reports, all that it sends of one value has the collection's ε together, as long as the client
+    remembers what it drew for that value.
 
     Args:
       collection: the document of a `Collection`: its JSON, as text or parsed.
+      memory: of such a collection, what the client remembers of its user: a mapping of texts to
+        texts that outlives the process, such as `shelve.open(path)`. It is as secret as the value.
 
     Raises:
-      ValueError: the document is of another version, or not what its fingerprint says.
+      ValueError: the document is of another version, or not what its fingerprint says; or reports
+        are remembered, and there is no memory.
 
     Example:
       >>> from jaxdp.randomizers import KRR
@@ -110,8 +115,17 @@ class Client:
       10
     """
 
-    def __init__(self, collection: str | Mapping[str, Any]) -> None:
+    def __init__(
+        self, collection: str | Mapping[str, Any], memory: MutableMapping[str, str] | None = None
+    ) -> None:
         held = parsed(collection)
+        self._permanent: int = held.get("permanent_words", 0)
+        if self._permanent and memory is None:
+            raise ValueError(
+                "memory must be a mapping that outlives the process, such as shelve.open(path): "
+                "users of this collection report again and again, of what they remember."
+            )
+        self._memory = memory if self._permanent else None
         self.purpose: str = held["purpose"]
         self.epsilon: float = held["epsilon"]
         self.labels: tuple[str, ...] | None = (
@@ -139,12 +153,32 @@ class Client:
         Raises:
           ValueError: the value is no label, no bin, not finite, or of another shape.
         """
-        words = np.frombuffer(os.urandom(4 * self._program.inputs[0].shape[0]), "<u4")
-        leaves = [leaf[None] for leaf in self._leaves(value)]
-        return self._header + self.payloads(words[None].astype(np.uint32), *leaves)[0].tobytes()
+        leaves = self._leaves(value)
+        drawn = os.urandom(4 * self._program.inputs[0].shape[0])
+        if self._memory is not None:
+            drawn = self._remembered(self._memory, leaves, drawn)
+        words = np.frombuffer(drawn, "<u4")[None].astype(np.uint32)
+        return self._header + self.payloads(words, *(leaf[None] for leaf in leaves))[0].tobytes()
+
+    def _remembered(
+        self, memory: MutableMapping[str, str], leaves: list[NDArray[Any]], drawn: bytes
+    ) -> bytes:
+        """Fresh words of a value, but those of its permanent report, which are drawn once."""
+        length = 4 * self._permanent
+        name = f"{self._header[1:].hex()} {' '.join(leaf.tobytes().hex() for leaf in leaves)}"
+        held = memory.setdefault(name, drawn[:length].hex())
+        permanent = bytes.fromhex(held)
+        if len(permanent) != length:
+            raise ValueError(
+                f"memory holds {len(permanent)} bytes for this value in place of {length}: it is "
+                "damaged. Restore it; a new permanent report would spend epsilon again."
+            )
+        return permanent + drawn[length:]
 
     def reports(self, values: Sequence[Any] | NDArray[Any]) -> NDArray[np.uint8]:
         """Reports of many users, for whoever speaks for them; see `report`.
+
+        Each is the first report of its user: nothing is remembered.
 
         Args:
           values: a sequence of labels or bins, or an array [n, ...] of numbers.

@@ -80,7 +80,7 @@ class Collection:
 
     @property
     def epsilon(self) -> float:
-        """The realised privacy parameter of one report."""
+        """The realised privacy parameter of one report, or of all that are remembered together."""
         return float(self.spec.exact_epsilon())
 
     @functools.cached_property
@@ -111,6 +111,8 @@ class Collection:
             "report": self.layout.to_json(),
             "program": lower(params, type(self.spec).__name__).to_json(),
         }
+        if params.permanent_words:
+            document["permanent_words"] = params.permanent_words
         return document | {"fingerprint": fingerprint_of(document).hex()}
 
     @property

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from .._spec import as_array, check_real, is_traced
-from .._x64 import one_program
+from .._x64 import all_finite, one_program
 from ..projections import simplex
 
 
@@ -134,14 +134,9 @@ def _checked_counts(counts: ArrayLike) -> Float[Array, "*batch k"]:
     # Half precision becomes float32, integers the caller's default float.
     wide = np.result_type(given.dtype, np.float32)
     array = jnp.asarray(given, jax.dtypes.canonicalize_dtype(wide))
-    if not is_traced(array) and not bool(_all_finite(array)):
+    if not is_traced(array) and not all_finite(array):
         raise ValueError("counts must be finite, got NaN or inf.")
     return array
-
-
-@one_program
-def _all_finite(array: jax.Array) -> Bool[Array, ""]:
-    return jnp.all(jnp.isfinite(array))
 
 
 def _checked_numbers(

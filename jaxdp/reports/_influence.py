@@ -52,26 +52,28 @@ def influence(
       Cheu, Smith, Ullman (2021), Manipulation attacks in local differential privacy; Cao, Jia, Gong
       (2021), Data poisoning attacks to local differential privacy protocols.
     """
-    held = _linear_round(protocol)
+    held, extreme = _linear_round(protocol)
     num_users = check_int("num_users", num_users, low=1, high=MAX_USERS)
     share = check_int("num_malicious", num_malicious, low=0, high=num_users) / num_users
     # The estimate of n equal reports is n times what one stands for, or it, where it is a mean.
-    every = share * _estimates(held, held.extreme_reports, num_users)
+    every = share * _estimates(held, extreme, num_users)
     return every.min(axis=0), every.max(axis=0)
 
 
-def _linear_round(protocol: object) -> Round[Any]:
+def _linear_round(protocol: object) -> tuple[Round[Any], Tree]:
+    """The round of a protocol, and its extreme reports."""
     if not isinstance(protocol, Spec):
         raise TypeError(
             f"protocol must be a spec, such as KRR(10, 1.0), got {type(protocol).__name__}."
         )
     held = round_of(protocol.built)
-    if held is None or held.extreme_reports is None:
+    extreme = None if held is None else held.extreme_reports()
+    if held is None or extreme is None:
         raise ValueError(
             f"protocol must be of one round with known extreme reports, got {protocol!r}: which "
             "reports move its answers most is not known; simulate an attack with `Attacked`."
         )
-    return held
+    return held, extreme
 
 
 def _estimates(held: Round[Any], reports: Tree, num_users: int) -> np.ndarray:

@@ -191,7 +191,7 @@ def reports_are_within_their_limits(subject: Subject) -> None:
             assert np.all(entries <= high), f"a report is above: {entries.max()} > {high}"
 
 
-@check("protocol", lambda s: s.round is not None and s.round.extreme_reports is not None)
+@check("protocol", lambda s: s.round is not None and s.round.extreme_reports() is not None)
 def extreme_reports_are_extreme(subject: Subject) -> None:
     """No report moves an entry of the estimate further than one of `extreme_reports` does.
 
@@ -207,7 +207,7 @@ def extreme_reports_are_extreme(subject: Subject) -> None:
     def alone(reports: Tree) -> np.ndarray:
         return np.asarray(estimate(tally(reports)), np.float64)
 
-    ends = alone(jax.tree.map(jnp.asarray, params.extreme_reports))
+    ends = alone(jax.tree.map(jnp.asarray, params.extreme_reports()))
     low, high = ends.min(axis=0), ends.max(axis=0)
     slack = 1e-9 * np.maximum(abs(low), abs(high))
     for value in subject.rows:

@@ -26,6 +26,7 @@ from tests.contracts.cases import (
     linear_projected,
     linear_strategy,
     linear_vectors,
+    memoised,
     one_report,
     oracle_statistic,
     pair_sampling,
@@ -49,6 +50,7 @@ _LISTED = (
     + gaussian.CASES
     + vectors.CASES
     + finite_channel.CASES
+    + memoised.CASES
 )
 _KINDS = {type(case.make(1.0)) for case in _LISTED}
 RANDOMIZERS = _LISTED + tuple(

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from jaxdp import factorization, projections
 from jaxdp.engine._simulate import _estimate_compiled, _play_compiled
 from tests.aot._engine import configured
+from tests.contracts.jaxprs import inner_jaxprs
 from tests.contracts.registry import PATHS
 
 PLATFORMS = ("cuda", "tpu")
@@ -46,13 +46,9 @@ def unordered_sums(jaxpr):
             (out,) = equation.outvars
             if jnp.issubdtype(out.aval.dtype, jnp.floating):
                 found += [] if equation.params["unique_indices"] else [out.aval]
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=is_jaxpr):
-            found += unordered_sums(inner) if is_jaxpr(inner) else []
+        for inner in inner_jaxprs(equation):
+            found += unordered_sums(inner)
     return found
-
-
-def is_jaxpr(value):
-    return isinstance(value, (Jaxpr, ClosedJaxpr))
 
 
 @pytest.mark.parametrize(("case", "method"), PATHS)

@@ -160,7 +160,7 @@ FAULTS = {
         altered(KRR3, {"report_limits": property(lambda self: (0, 1))})
     ),
     "extreme_reports_are_extreme": subject(
-        altered(KRR3, {"extreme_reports": property(lambda self: np.zeros(1, np.int32))})
+        altered(KRR3, {"extreme_reports": lambda self, queries=None: np.zeros(1, np.int32)})
     ),
     "hostile_values_are_moved_into_the_domain": subject(altered(KRR3, {"from_bits": raw_values})),
     "bad_fields_are_refused": subject(Unchecked(3, 1.0)),

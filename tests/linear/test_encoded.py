@@ -183,3 +183,19 @@ def test_printed_rejection_is_biased(key):
 def test_printed_rejection_warns_of_few_users():
     with pytest.warns(UserWarning, match="num_users = 100"):
         RejectionQueries(QUERIES, 1.0, "as_printed", 100)
+
+
+@pytest.mark.parametrize("users", [None, 1000])
+def test_kept_reports_have_the_errors_of_the_randomizer_of_columns(users):
+    """Also for users who do not balance each other, whose target is far from 0."""
+    variant = "repaired" if users is None else "as_printed"
+    protocol = RejectionQueries(QUERIES, 0.5, variant, users)
+    counts = np.array([900, 0, 50, 30, 20])
+    columns = QUERIES.T.astype(np.float32)
+    radius = float(np.sqrt((QUERIES**2).sum(axis=0)).max())
+    if users is not None:
+        randomizer = GaussianRejection(3, 0.5, radius, variant, users)
+        expected = randomizer.variance(counts, columns)
+        np.testing.assert_allclose(protocol.variance(counts), expected, rtol=1e-6)
+    flipped = RejectionQueries(-QUERIES, 0.5, variant, users)
+    np.testing.assert_allclose(flipped.variance(counts), protocol.variance(counts), rtol=1e-9)

@@ -87,6 +87,9 @@ def test_inside_of_jit_and_vmap(rng):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-3)
     traced = jax.jit(norm_sub)(counts, users)
     np.testing.assert_allclose(traced, whole[0], rtol=1e-5, atol=1e-3)
+    held = jnp.asarray(counts)  # that a trace closes over
+    traced = jax.jit(lambda total: norm_sub(held, total))(users)
+    np.testing.assert_allclose(traced, whole[0], rtol=1e-5, atol=1e-3)
 
 
 def test_the_derivative_of_norm_sub():

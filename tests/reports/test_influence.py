@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.linear import HistogramQuery
+from jaxdp.linear import HistogramQuery, OracleQueries
 from jaxdp.pairwise import GiniDiversity, OracleStatistic, TwoRound
 from jaxdp.random import merge
 from jaxdp.randomizers import (
@@ -17,12 +17,17 @@ from jaxdp.randomizers import (
     Gaussian,
     HadamardResponse,
     Laplace,
+    LocalHashing,
+    Memoised,
     PrivUnit,
+    Rappor,
     UnaryEncoding,
 )
 from jaxdp.reports import Aggregate, Attacked, Collection, influence
 from tests.reports.made import bins, drawn, sent
 from tests.stats import check_mean, must_fail
+
+QUERIES = np.array([[1, 1, 0, 0], [0, 1, -1, 2], [0.5, -1, 0.5, 0]])
 
 
 def test_reports_of_malicious_users_move_counts_so_far():
@@ -42,7 +47,15 @@ def test_reports_of_malicious_users_move_counts_so_far():
     np.testing.assert_allclose(high, np.max(moved, axis=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("wrap", [lambda oracle: oracle, HistogramQuery])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda oracle: oracle,
+        HistogramQuery,
+        lambda oracle: OracleQueries(QUERIES, oracle),
+        lambda oracle: Memoised(KRR(4, 2.0), oracle),
+    ],
+)
 def test_of_bits_the_extremes_are_those_of_all_reports(wrap):
     spec = wrap(UnaryEncoding(4, 1.0))
     params = spec.built
@@ -52,6 +65,22 @@ def test_of_bits_the_extremes_are_those_of_all_reports(wrap):
     low, high = influence(spec, 1, 1)
     np.testing.assert_allclose(low, alone.min(axis=0))
     np.testing.assert_allclose(high, alone.max(axis=0))
+
+
+def test_of_cohorts_the_extremes_are_those_of_all_reports():
+    spec = Rappor(3, 1.0, num_bits=4, num_hashes=1, num_cohorts=2, num_rounds=2)
+    params = spec.built
+    every = np.array(list(itertools.product(range(2), range(16), range(16))), np.uint32)
+    one = jax.vmap(lambda report: params.tally(report[None]))(jnp.asarray(every))
+    alone = np.asarray(jax.vmap(params.estimate)(one))
+    low, high = influence(spec, 1, 1)
+    np.testing.assert_allclose(low, alone.min(axis=0))
+    np.testing.assert_allclose(high, alone.max(axis=0))
+    queries = OracleQueries(np.array([[1, -1, 0], [2, 1, 1]]), spec)
+    low, high = influence(queries, 1, 1)
+    answers = alone @ queries.workload.values.T
+    np.testing.assert_allclose(low, answers.min(axis=0))
+    np.testing.assert_allclose(high, answers.max(axis=0))
 
 
 def test_means_move_by_the_share_of_malicious_users():
@@ -64,7 +93,8 @@ def test_means_move_by_the_share_of_malicious_users():
 
 def test_what_is_not_known_is_refused():
     statistic = OracleStatistic(GiniDiversity(), HadamardResponse(4, 1.0))
-    for protocol in (statistic, PrivUnit(3, 1.0), TwoRound(np.eye(3), 1.0)):
+    hashes = OracleQueries(QUERIES, LocalHashing(4, 1.0))
+    for protocol in (statistic, hashes, PrivUnit(3, 1.0), TwoRound(np.eye(3), 1.0)):
         with pytest.raises(ValueError, match="protocol must be of one round with known extreme"):
             influence(protocol, 1, 2)
     with pytest.raises(TypeError, match="protocol must be a spec"):

@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 
-from jaxdp.randomizers import KRR, UnaryEncoding
+from jaxdp.randomizers import KRR, Memoised, UnaryEncoding
 from jaxdp.reports import Aggregate, Client, Collection
 from jaxdp.reports._client import HEADER_BYTES
 from tests import stats
@@ -117,6 +117,15 @@ def test_reports_of_node_have_the_law_of_the_randomizer(node, tmp_path):
     stats.check_multinomial(counts, law)
     with pytest.raises(AssertionError):
         stats.check_multinomial(counts, law[1:] + law[:1])
+
+
+def test_reports_of_one_user_are_of_one_permanent_report(node, tmp_path):
+    """Those of another user, or of a client that forgot, would differ."""
+    spec = Memoised(KRR(64, 1.0), KRR(64, 20.0))
+    path = tmp_path / "document.json"
+    users = [reports_by(node, Collection(spec), 20, 5, path) for _ in range(8)]
+    assert [len(set(sent)) for sent in users] == [1] * 8
+    assert len({sent[0] for sent in users}) > 1  # all the same by chance: below 1 in 10^9
 
 
 def test_more_words_than_a_platform_gives_at_once(node, tmp_path):

@@ -100,7 +100,7 @@ def wrong(vectors: dict[str, Any]) -> tuple[list[int], list[int]]:
     labels = collection.labels
     values = np.array([labels.index(label) for label in shown] if labels else shown)
     payloads = collection.layout.encode(reports_of(collection, words, values))
-    client = Client(document)
+    client = Client(document, {})
     leaf = values.astype(collection.params.value.dtype)
     stored = [each["report"] for each in reports]
     return tuple(

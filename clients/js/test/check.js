@@ -4,9 +4,19 @@ import { Client, Program } from "../jaxdp.js";
 
 const hex = (bytes) => Array.from(bytes, (x) => x.toString(16).padStart(2, "0")).join("");
 
+/** As `localStorage`. */
+export function memory() {
+  const held = new Map();
+  return {
+    held,
+    getItem: (name) => held.get(name) ?? null,
+    setItem: (name, value) => held.set(name, value),
+  };
+}
+
 /** Of test vectors, the content of one of the files in docs/_static/test_vectors. */
 export function wrongReports({ collection, reports }) {
-  const client = new Client(JSON.stringify(collection));
+  const client = new Client(JSON.stringify(collection), memory());
   const header = `01${collection.fingerprint}`;
   return reports.flatMap(({ words, value, report }, i) => {
     const made = header + hex(client.payload(words, value));
@@ -29,7 +39,7 @@ export function wrongPrograms(programs) {
 /** Of reports by the platform's randomness. */
 export function wrongRandomness({ collection, reports: [{ value, report }] }) {
   // Parsed, and with its keys in another order, it is the same collection.
-  const client = new Client(Object.fromEntries(Object.entries(collection).reverse()));
+  const client = new Client(Object.fromEntries(Object.entries(collection).reverse()), memory());
   const made = Array.from({ length: 100 }, () => hex(client.report(value)));
   const sizes = made.every((each) => each.length === report.length);
   const headers = made.every((each) => each.startsWith(`01${collection.fingerprint}`));
@@ -42,8 +52,30 @@ export function wrongRandomness({ collection, reports: [{ value, report }] }) {
   ];
 }
 
+/** Of what a client remembers of its user, in a collection of remembered filters. */
+export function wrongMemory({ collection }) {
+  const held = memory();
+  const client = () => new Client(collection, held); // as after a restart
+  for (const value of [0, 0, 1]) {
+    client().report(value);
+  }
+  const values = [...held.held.values()];
+  const names = [0, 1].map((value) => `${collection.fingerprint} 0${value}000000`);
+  const [name] = names;
+  const size = 8 * collection.permanent_words;
+  const words = values.every((each) => each.length === size && /^[0-9a-f]*$/.test(each));
+  const first = held.getItem(name);
+  client().report(0);
+  const kept = held.getItem(name) === first;
+  return [
+    ...(String([...held.held.keys()]) === String(names) ? [] : ["the names of what is remembered"]),
+    ...(words ? [] : ["the words that are remembered"]),
+    ...(kept && new Set(values).size === 2 ? [] : ["what is remembered changes"]),
+  ];
+}
+
 /** Of what is refused; `vectors` by name, for documents of bins, labels, a number and a vector. */
-export function wrongErrors({ bins, labels, number, vector }) {
+export function wrongErrors({ bins, labels, number, vector, remembered }) {
   const client = (vectors, changes = {}) => new Client({ ...vectors.collection, ...changes });
   const refused = [
     [RangeError, /value must be an integer in \[0, 16\), got 16\./, () => client(bins).report(16)],
@@ -72,6 +104,13 @@ export function wrongErrors({ bins, labels, number, vector }) {
     [RangeError, /value must be numbers of shape \[3\]/, () => client(vector).report([1, 2, "3"])],
     [RangeError, /value must be finite/, () => client(vector).report([0, NaN, 0])],
     [RangeError, /words must be 1 integers/, () => client(bins).payload([1, 2], 3)],
+    [TypeError, /memory must outlive the page/, () => client(remembered)],
+    [
+      Error,
+      /memory holds "0g" for this value/,
+      () =>
+        new Client(remembered.collection, { getItem: () => "0g", setItem: () => {} }).report(0),
+    ],
     [Error, /of version 2/, () => client(bins, { jaxdp_collection: 2 })],
     [Error, /of version undefined/, () => new Client("{}")],
     [Error, /what its fingerprint says/, () => client(bins, { epsilon: 0.5 })],
@@ -106,7 +145,8 @@ export function check(vectors) {
     labels: vectors["krr-5"],
     number: vectors.laplace,
     vector: vectors.gaussian,
+    remembered: vectors["rappor-3"],
   };
   const reports = Object.values(vectors).reduce((sum, each) => sum + each.reports.length, 0);
-  return [[...wrong, ...wrongErrors(named)], reports];
+  return [[...wrong, ...wrongMemory(named.remembered), ...wrongErrors(named)], reports];
 }

@@ -24,8 +24,6 @@ CASES = (
         floats=True,
         bad=(
             (lambda: given(num_users=10, alpha=0.1), "num_users"),
-            (lambda: given(norm="mean", alpha=0.1), "norm"),
-            (lambda: given(norm="mean", num_users=10), "norm"),
             (lambda: given(randomizer=Gaussian), "delta.*functools.partial"),
             (lambda: given(factorization=(LEFT, RIGHT)), "factorization.*alpha"),
             (lambda: given(factorization=LEFT), "factorization"),
