@@ -1,16 +1,12 @@
 """Bounds on interactive and non-interactive estimates of pairs: Theorems 23 and 24 of Ghazi et al.
 
 The paper's Omega and O hide constants that decide at which sizes interaction provably helps. Here
-they are explicit. Lower bounds rest on one inequality: an estimate with mean squared errors of at
-most r**2 of numbers that differ by d, from transcripts with densities p and q, has `2 r**2 >= d**2
-int p q / (p + q) = d**2 (1/2 - T/4)`, T the triangular discrimination, which is at most the mean of
-the two relative entropies, as `log x >= 2 (x - 1) / (x + 1)` for x >= 1.
+they are explicit. Lower bounds for non-interactive protocols are by `factorization.HardLines`.
 """
 
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._queries import check_workload
 from .._spec import check_choice, check_epsilon, check_int, check_real, within_float64
-from ..factorization import Factorization, HardDistributions, gamma2, gamma2_approx, hardest
+from ..factorization import HardLines, hard_lines
 from ..pairwise import PairKernel, ThreeRound
 from ..workloads import Operator
 
@@ -32,14 +28,12 @@ _REDUCTION = 2.5  # (W h)_j = 2 Q(x and j) - Q(x) / 2 - W_jj / 2, Q of 2 n and o
 def hard_queries_mse(separation: float, spread: float, num_users: int, epsilon: float) -> float:
     """The least worst mean squared error of linear queries with given hard distributions.
 
-    `d**2 b (1 - b K / 2) / 4`, d the separation, `K = n ((e**epsilon - 1) / 2)**2 spread**2` and
-    `b = min(1, 1 / K)`: for K >= 1 it is `(d / spread)**2 / (2 n (e**epsilon - 1)**2)`.
+    As n grows it is `0.61 (d / spread)**2 (2 / (e**epsilon - 1))**2 / n`, d the separation.
 
     Formal guarantees:
       A proven bound for every non-interactive protocol: on the largest mean squared error, over the
-      queries and over populations of independent users, about the population's answers.
-      (By the argument of `factorization.HardDistributions.min_users` for mixtures
-      `(1 - sqrt(b)) null + sqrt(b) signal`, and the inequality of the module.)
+      queries and over populations of independent users, about the population's answers. See
+      `factorization.HardLines.error`.
 
     Args:
       separation: of the answers, as in `factorization.HardDistributions`; >= 0.
@@ -56,11 +50,9 @@ def hard_queries_mse(separation: float, spread: float, num_users: int, epsilon: 
     d = check_real("separation", separation, low=0.0, open_ends=False)
     spread = check_real("spread", spread, low=0.0)
     n = check_int("num_users", num_users, low=1)
-    # K bounds the relative entropy of the transcripts; with the weight sqrt(b) on the signal it is
-    # b K, and the separation sqrt(b) d.
-    entropy = n * (math.expm1(check_epsilon(epsilon)) / 2 * spread) ** 2
-    mix = min(1.0, 1 / entropy)  # b, which maximises b (1 - b K / 2)
-    return d**2 * mix * (1 - mix * entropy / 2) / 4
+    if d == 0:
+        return 0.0
+    return HardLines.between(d, spread).error(n, epsilon, power=2)
 
 
 @within_float64
@@ -69,8 +61,8 @@ def linear_queries_lower_mse(
 ) -> float:
     """A lower bound on the error of non-interactive linear queries: Theorem 23 with constants.
 
-    The best `hard_queries_mse` over the dual witnesses of `gamma_2(W - u 1^T; alpha)` for alpha = 0
-    and a geometric grid of alpha, u the best shift.
+    The best over the lines of `factorization.hard_lines`. As n grows it is `0.61 gamma_2(W - u
+    1^T)**2 / (n sinh(epsilon / 2)**2)`, u the best shift.
 
     Formal guarantees:
       As `hard_queries_mse`; about the population's answers. A protocol with the mean squared errors
@@ -94,35 +86,15 @@ def linear_queries_lower_mse(
       >>> from jaxdp.bounds import linear_queries_lower_mse
       >>> from jaxdp.workloads import prefix
       >>> round(10**6 * linear_queries_lower_mse(prefix(8), 10**6, 0.1), 1)
-      42.5
+      202.8
 
     References:
       Ghazi et al. (2023), Theorem 23.
     """
     n, epsilon = check_int("num_users", num_users, low=1), check_epsilon(epsilon)
     dense = check_workload(matrix, "matrix").values
-    start = gamma2(dense, shift=True, tol=tol)
-    if float(start.upper) == 0:
-        return 0.0
-    assert start.shift is not None
-    # A constant of a query moves no difference of answers, so W may be shifted row by row.
-    centred = dense - np.asarray(start.shift)[:, None]
-    alphas = np.abs(centred).max() * 2.0 ** -np.arange(1, 6)
-    results = [start, *(gamma2_approx(centred, float(alpha), tol=tol) for alpha in alphas)]
-    hard = hard_distributions(dense, results)
-    return max((hard_queries_mse(h.separation, h.spread, n, epsilon) for h in hard), default=0.0)
-
-
-@within_float64
-def hard_distributions(
-    queries: Float[np.ndarray, "m k"], results: Iterable[Factorization]
-) -> Iterator[HardDistributions]:
-    """The hard distributions of the dual witnesses that are not constant along the rows."""
-    for result in results:
-        try:
-            yield hardest(queries, result, symmetric=False)
-        except ValueError:  # a constant witness tells no two distributions apart
-            continue
+    lines = hard_lines(dense, tol=tol)
+    return max((line.error(n, epsilon, power=2) for line in lines), default=0.0)
 
 
 @within_float64
@@ -303,7 +275,7 @@ def rounds_separation(matrix: ArrayLike, epsilon: float, *, max_users: float = 1
 
     @functools.cache
     def bounds(n: int) -> tuple[float, float, tuple[float, float, float]]:
-        linear = hard_queries_mse(separation, spread, n, 2 * epsilon) if separation > 0 else 0.0
+        linear = hard_queries_mse(separation, spread, n, 2 * epsilon)
         lower = quadratic_form_lower_mse(linear, norm, n)
         options = []
         for a, b in _SHARES:

@@ -1,12 +1,10 @@
 """How many users agnostic learning needs under local privacy, from above and from below."""
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._spec import check_epsilon, check_real, within_float64
-from ..factorization import gamma2_approx, hardest
+from ..factorization import hard_lines
 from ..learning import AgnosticLearner, Learner
 from ..workloads import Operator
 
@@ -63,14 +61,12 @@ def learning_lower_bound(
 
     Formal guarantees:
       Theorem 25 with its constant, for every epsilon > 0 and every non-interactive protocol. A dual
-      witness of gamma_2(D; .) gives populations on which all concepts lose 1/2, and others on
-      which some concept v has a correlation of at least `separation`; mixed with the former, of
-      exactly `s = b separation` or more, with b <= 1. A learner's estimated loss is at least
-      `1/2 - beta` on the former and at most `1/2 - s/2 + alpha + beta` on the latter, each with
-      probability 1 - beta. So for s above `2 alpha + 4 beta` it tells them apart, and the relative
-      entropy of its transcripts is at least `2 (1 - 2 beta)**2` by Pinsker's inequality. It is at
-      most `n ((e**epsilon - 1)/2 b spread)**2`, see `HardDistributions.min_users`. The bound is the
-      best over the witnesses for tolerances 0 and a geometric grid.
+      witness of gamma_2(D; .) gives a line of populations for each concept v, from one on which all
+      concepts lose 1/2 to where v has a correlation s, see `factorization.HardLines`. A learner's
+      estimated loss is at least `1/2 - beta` on the former and at most `1/2 - s/2 + alpha + beta`
+      on the latter, each with probability 1 - beta. So for s above `2 alpha + 4 beta` it tells them
+      apart, and the affinity of its transcripts is at most `sqrt(1 - (1 - 2 beta)**2)`. The bound
+      is the best over the lines of `factorization.hard_lines`.
 
     Args:
       concepts: float[m, k] of +1 and -1.
@@ -85,7 +81,7 @@ def learning_lower_bound(
     Example:
       >>> from jaxdp import bounds, workloads
       >>> print(round(bounds.learning_lower_bound(workloads.parity(4, 4), 1.0, 0.02, 0.01)))
-      6506
+      111110
 
     References:
       Edmonds, Nikolov, Ullman (2020), Theorem 25.
@@ -96,15 +92,9 @@ def learning_lower_bound(
     needed = 2 * alpha + 4 * beta  # the correlation that a learner tells from none
     if beta >= 0.5 or needed >= 1:
         return 0.0
-    entropy = 2 * (1 - 2 * beta) ** 2  # Pinsker: the learner's answers differ by 1 - 2 beta
-    best = 0.0
-    for tolerance in (0.0, *(needed * 2.0**i for i in range(64) if needed * 2.0**i < 0.9)):
-        hard = hardest(matrix, gamma2_approx(matrix, tolerance, tol=tol))
-        share = needed / hard.separation
-        if share < 1:
-            distance = math.expm1(epsilon) / 2 * share * hard.spread
-            best = max(best, entropy / distance**2)
-    return best
+    lines = hard_lines(matrix, symmetric=True, tol=tol)
+    tests = (line.min_users_to_tell(epsilon, needed, 1 - beta) for line in lines)
+    return max(tests, default=0.0)
 
 
 def _check(alpha: float, beta: float) -> tuple[float, float]:

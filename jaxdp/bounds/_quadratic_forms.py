@@ -19,10 +19,9 @@ from .._spec import (
     check_real,
     within_float64,
 )
-from ..factorization import gamma2, gamma2_approx
+from ..factorization import hard_lines
 from ..pairwise import PairKernel
 from ..randomizers import PrivUnitG
-from ._interactive import hard_distributions, hard_queries_mse
 from ._u_statistics import quantization_error
 
 
@@ -298,9 +297,9 @@ def quadratic_form_lower_bound(
 
     Formal guarantees:
       A proven lower bound for every epsilon > 0 and n >= 3, all constants included:
-      `(m (n - m) / n**2 (sqrt(b) - w / (2 sqrt(m))))**2`, b the best `hard_queries_mse` of W' for m
-      users, over dual witnesses of `gamma_2(W'; alpha)` on a grid of alpha, and w the largest range
-      of a row of W': the answers of the m users are those of their population up to a standard
+      `(m (n - m) / n**2 (sqrt(b) - w / (2 sqrt(m))))**2`, b the best bound for m users of W' over
+      `factorization.hard_lines`, and w the largest range of a row of W': the answers of the m users
+      are those of their population up to a standard
       error of `w / (2 sqrt(m))`. m is n / 3, where `(n - m) sqrt(m)` is largest. For small epsilon
       it is nearly 4 times `quadratic_form_lower_mse`, and holds for n itself.
 
@@ -327,7 +326,7 @@ def quadratic_form_lower_bound(
       >>> parities = np.kron(signs, np.kron(signs, signs))
       >>> bound = quadratic_form_lower_bound(parities, num_users=1000, epsilon=0.1)
       >>> round(bound, 4)
-      0.0295
+      0.0373
 
     References:
       Ghazi et al. (2023), Theorem 6.
@@ -341,19 +340,11 @@ def quadratic_form_lower_bound(
     queries = weights - weights.mean(axis=0)
     if np.abs(queries).max() <= 1e-12 * np.abs(weights).max():
         return 0.0
-    start = gamma2(queries, shift=True, tol=tol)
-    assert start.shift is not None
-    centred = queries - np.asarray(start.shift)[:, None]
-    top = 0.9 * float(np.abs(centred).max())
-    alphas = top * 2.0 ** -np.arange(6.0)
     # The standard error of an answer of m users about their population is at most w / (2 sqrt(m)).
     sampling = float(np.ptp(queries, axis=1).max()) / (2 * math.sqrt(m))
-    best = 0.0
-    results = (start, *(gamma2_approx(centred, a, tol=tol) for a in alphas))
-    for hard in hard_distributions(queries, results):
-        linear = hard_queries_mse(hard.separation, hard.spread, m, epsilon)
-        best = max(best, part * (math.sqrt(linear) - sampling))
-    return best**2
+    lines = hard_lines(queries, tol=tol)
+    linear = max((line.error(m, epsilon, power=2) for line in lines), default=0.0)
+    return max(part * (math.sqrt(linear) - sampling), 0.0) ** 2
 
 
 def _report_variance(epsilon: float) -> float:

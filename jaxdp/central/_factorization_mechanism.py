@@ -24,11 +24,18 @@ from .._queries import WORKLOAD, AdditiveProtocol
 from .._spec import FrozenArray, as_array, check_choice, check_epsilon, check_int
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..engine import Census
-from ..factorization import central_lower_bound, gamma2, gamma2_approx, gamma_f
+from ..factorization import (
+    central_lower_bound,
+    gamma2,
+    gamma2_approx,
+    gamma_f,
+    gamma_f_approx,
+)
 from ..population import Population
 from ..random import Count, Stream, stream
 from ._grid_noise import GaussianPrivacy, GridNoise, fixed_point, largest_total, rounded_product
 
+_SOLVERS = {"gamma2": (gamma2, gamma2_approx), "gamma_f": (gamma_f, gamma_f_approx)}
 _TOLERANCE = 1e-3  # relative gap of the factorizations that are searched for
 _RESIDUAL = 1e-8  # relative to the largest entry, what given factors may miss a workload by
 _SLACK = 1e-12  # relative, added to sensitivities for the rounding of their sums
@@ -119,8 +126,7 @@ class FactorizationMechanism(GaussianPrivacy, AdditiveProtocol["FactorizationMec
       delta: in (0, 1).
       norm: "gamma2" for the least maximal error, "gamma_f" for the least mean squared error.
       alpha: how much an entry of the workload may be off, >= 0. The matrix that is answered is that
-        of least gamma_2; with "gamma_f" it is factored for the mean error, which another matrix
-        within alpha might have less of.
+        of the least norm.
       factorization: None for the best one, which is searched for to a relative 1e-3; or a
         `Factorization`, or a pair (left float[l, m], right float[l, k]), or a right factor alone,
         whose left factor is then that of least squares: the least noise in every answer. Must give
@@ -326,8 +332,7 @@ class FactorizationMechanism(GaussianPrivacy, AdditiveProtocol["FactorizationMec
         if self.adjacency == "replace":
             norm = _differences_of(self.workload, self.norm).lower
         else:
-            find = gamma2 if self.norm == "gamma2" else gamma_f
-            norm = float(find(self.workload.values, tol=1e-3).lower)
+            norm = float(_SOLVERS[self.norm][0](self.workload.values, tol=1e-3).lower)
         metric = "rmse" if self.norm == "gamma_f" else "worst_rmse"
         noise = float(np.max(self._errors(metric)[1]))
         return noise / (floor * norm) if noise > 0 else 1.0
@@ -391,22 +396,23 @@ class FactorizationMechanismParams(Interactive[dict[str, Count]]):
 
 @functools.lru_cache(maxsize=32)
 def _find_strategy(workload: FrozenArray, norm: str, alpha: float, replace: bool) -> Strategy:
-    """The best factors in a norm of a matrix within alpha of the workload, of least gamma_2.
+    """The best factors in a norm of a matrix within alpha of the workload.
 
     Where users are replaced, rows may be shifted and what counts are distances of columns, so
     differences of columns are factored; where they are removed, columns.
     """
     matrix, factors = workload.values, None
-    if alpha > 0:  # in either norm: there is no solver for an approximate gamma_F
+    exactly, nearly = _SOLVERS[norm]
+    if alpha > 0:
         if replace:
-            exact = gamma2(matrix, shift=True, tol=_TOLERANCE)
+            exact = exactly(matrix, shift=True, tol=_TOLERANCE).settled("the workload")
             matrix = matrix - np.asarray(exact.shift)[:, None]
-        factors = gamma2_approx(matrix, alpha, tol=_TOLERANCE)
+        factors = nearly(matrix, alpha, tol=_TOLERANCE).settled("the workload")
         matrix = factors.matrix
     if replace:
         factors = _differences_of(FrozenArray(matrix), norm)
-    elif factors is None or norm == "gamma_f":
-        factors = (gamma2 if norm == "gamma2" else gamma_f)(matrix, tol=_TOLERANCE)
+    elif factors is None:
+        factors = exactly(matrix, tol=_TOLERANCE).settled("the workload")
     return _finish(workload.values, factors.left, factors.right, replace)
 
 

@@ -2,6 +2,7 @@
 
 from . import explicit as explicit
 from ._approx import gamma2_approx as gamma2_approx
+from ._approx import gamma_f_approx as gamma_f_approx
 from ._approx import zeta as zeta
 from ._certify import Certificate as Certificate
 from ._certify import CertificateError as CertificateError
@@ -13,8 +14,10 @@ from ._gamma2 import signed as signed
 from ._hard import HardDistributions as HardDistributions
 from ._hard import hard_distributions as hard_distributions
 from ._hard import hardest as hardest
-from ._hard import local_lower_bound as local_lower_bound
 from ._hard import symmetrize as symmetrize
+from ._hard_lines import HardLines as HardLines
+from ._hard_lines import hard_lines as hard_lines
+from ._lower_bounds import local_lower_bound as local_lower_bound
 from ._rank import gamma2_rank as gamma2_rank
 from ._rank import johnson_lindenstrauss as johnson_lindenstrauss
 from ._rank import projected_gradient as projected_gradient

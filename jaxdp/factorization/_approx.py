@@ -13,22 +13,35 @@ The weights move by p_i ← p_i·Y_i^θ, each with its own exponent: θ grows wh
 of 1 (weights that vanish, near-ties) and shrinks where it changes sides (oscillation). Where the
 optimal W̃ is not unique the weights and W̃ can still chase each other around a cycle; when the gap
 stalls, all exponents get a lower limit and the penalty grows, which separates the two time scales.
+What has not converged then and is small is solved anew by Newton's method (`_semidefinite`).
 """
 
+import dataclasses
 import functools
 import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_int
 from .._x64 import svd
-from ._factors import balance, decompose, locate, read_factors
-from ._gamma2 import gamma2
-from ._inputs import check_level, check_matrix, check_memory, is_traced, solve
-from ._result import Factorization, relative_gap
+from ._factors import balance, decompose, factors_of, locate, misfit, read_factors
+from ._gamma2 import gamma2, gamma_f
+from ._inputs import (
+    check_level,
+    check_matrix,
+    check_memory,
+    evaluate,
+    extreme_exponents,
+    is_traced,
+    solve,
+    times_power,
+)
+from ._result import MISFIT, Factorization, relative_gap, scaled
+from ._semidefinite import Program, refine, system_order
 
 _POWER = 1.5  # first exponent of the multiplicative updates of the weights
 _POWERS = (0.3, 30.0)  # least and largest exponent, unless the limit is lower
@@ -41,6 +54,8 @@ _BALANCE_EVERY = 10  # steps between corrections of the penalty parameter
 _BALANCE_UNTIL = 300  # no corrections after this step: they could cycle
 _IMBALANCE = 3.0  # ratio of the two residuals that calls for a correction
 _CORRECTION = 1.5
+_SPLITTING = 500  # steps after which Newton's method takes over where it can
+_LARGEST_SYSTEM = 2500  # order of its linear system: 48 x 48, where a step takes as long as 100
 _FLOOR = 1e-11  # weights are kept above this, so that the metric stays invertible
 
 
@@ -108,10 +123,51 @@ def gamma2_approx(
       Edmonds, Nikolov, Ullman (2020), Section 3.1 and Lemma 12. Their definition says α/2 where the
       lemma proves α; α here is the plain entrywise tolerance, as in Ghazi et al. (2023).
     """
-    level = check_level("alpha", alpha, lead=check_matrix(matrix).shape[:-2])
-    if not is_traced(level) and level.ndim == 0 and level == 0:
-        return gamma2(matrix, tol=tol)
-    return _approximate(matrix, level, tol, max_steps, priced=False)
+    return _within(matrix, alpha, tol, max_steps, mean=False)
+
+
+def gamma_f_approx(
+    matrix: ArrayLike, alpha: ArrayLike, *, tol: float = 1e-4, max_steps: int = 5000
+) -> Factorization:
+    """The approximate mean-squared norm γ_F(W; α) with factors and a proof.
+
+    γ_F(W; α) = min of γ_F(W̃) over all W̃ with abs(W̃ − W) ≤ α in every entry: `gamma2_approx` for
+    the root mean squared error over the queries.
+
+    Formal guarantees:
+      `lower` ≤ γ_F(W; α) ≤ `upper` in every case, up to float64 rounding, and abs(leftᵀ·right − W)
+      ≤ α up to rounding; γ_F(W; α) ≤ γ2(W; α).
+
+    Edge cases:
+      ======================  ============================
+      α = 0                   that of `gamma_f`
+      α ≥ the largest abs(W)  factors 0, upper = lower = 0
+      ======================  ============================
+
+    Args:
+      matrix: float[..., m, k], one query a row.
+      alpha: float[...] >= 0, broadcast against the leading axes of `matrix`.
+      tol: relative gap to reach, >= 0.
+      max_steps: upper limit on the number of steps.
+
+    Returns:
+      Factorization with `norm` `"gamma_f"`; the root mean square column norm of `left` and the
+      largest column norm of `right` both equal √upper.
+
+    Raises:
+      ValueError: `alpha` is negative, or as in `gamma_f`.
+
+    Example:
+      >>> import numpy as np
+      >>> from jaxdp import factorization
+      >>> f = factorization.gamma_f_approx(np.tril(np.ones((8, 8))), 0.1)
+      >>> print(round(float(f.upper), 3), bool(f.converged))
+      1.285 True
+
+    References:
+      Edmonds, Nikolov, Ullman (2020), Sections 3.1 and 5.
+    """
+    return _within(matrix, alpha, tol, max_steps, mean=True)
 
 
 def zeta(
@@ -171,17 +227,56 @@ def zeta(
     return _approximate(matrix, weight, tol, max_steps, priced=True)
 
 
-def _approximate(matrix, level, tol, max_steps, priced):
+def _within(matrix, alpha, tol, max_steps, mean):
+    """The factorization of a matrix within alpha; the exact one for alpha = 0."""
+    level = check_level("alpha", alpha, lead=check_matrix(matrix).shape[:-2])
+    if not is_traced(level) and level.ndim == 0 and level == 0:
+        return (gamma_f if mean else gamma2)(matrix, tol=tol)
+    return _approximate(matrix, level, tol, max_steps, mean=mean)
+
+
+def _approximate(matrix, level, tol, max_steps, priced=False, mean=False):
     matrix = check_matrix(matrix)
     check_memory(8.0 * matrix.size * 24, "an approximate factorization")
     tol = check_level("tol", tol, lead=matrix.shape[:-2])
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
-    return solve(
-        lambda matrix, level, tol: _admm(matrix, level, tol, max_steps=max_steps, priced=priced),
-        matrix,
-        level,
-        tol,
-    )
+    exponents = extreme_exponents(matrix, level)
+    if np.any(exponents) and not priced:
+        level = times_power(np.broadcast_to(level, exponents.shape), -exponents)
+    matrix = times_power(matrix, -exponents)
+    how = {"priced": priced, "mean": mean}
+    newton = system_order(*matrix.shape[-2:]) <= _LARGEST_SYSTEM and max_steps > _SPLITTING
+    first = functools.partial(_admm, max_steps=_SPLITTING if newton else max_steps, **how)
+    last = functools.partial(_newton, max_steps=max_steps - _SPLITTING, **how)
+    if not newton:
+        found = solve(first, matrix, level, tol)
+    elif is_traced(matrix, level, tol):
+        found = solve(lambda *given: last(*given, first(*given)), matrix, level, tol)
+    else:  # one by one: a step for a stack is no faster, and few of it need one
+        found = jax.tree.map(np.array, solve(first, matrix, level, tol))  # to write into
+        lead = matrix.shape[:-2]
+        levels, tols = (np.broadcast_to(value, lead) for value in (level, tol))
+        for i in map(tuple, np.argwhere(~found.converged)):
+            one = jax.tree.map(lambda x, i=i: x[i], found)
+            better = _unbiased(matrix[i], levels[i], tols[i], one) if priced else one
+            if not better.converged:
+                better = evaluate(
+                    lambda *given, one=one: last(*given, one), matrix[i], levels[i], tols[i]
+                )
+            for whole, part in zip(jax.tree.leaves(found), jax.tree.leaves(better), strict=True):
+                whole[i] = part
+    return scaled(found, exponents)
+
+
+def _unbiased(matrix, level, tol, found: Factorization) -> Factorization:
+    """ζ without bias: γ2, where its witness proves that too."""
+    exact = gamma2(matrix, tol=tol)
+    if np.abs(exact.dual).sum() > level:
+        return found
+    names = ("left", "right", "dual", "row_weights", "col_weights", "lower", "upper", "gap")
+    same = {name: getattr(exact, name) for name in (*names, "converged")}
+    steps = found.num_steps + exact.num_steps
+    return dataclasses.replace(found, **same, alpha=np.zeros(()), num_steps=steps)
 
 
 def _relative_size(error, reference):
@@ -229,8 +324,8 @@ def _adapt(pace: _Pace, row_ratio, col_ratio, gap, step):
     return _Pace(logs, powers, limit, checked_gap), stalled, change
 
 
-@functools.partial(jax.jit, static_argnames=("priced",))
-def _admm(matrix, level, tol, *, max_steps, priced):
+@functools.partial(jax.jit, static_argnames=("priced", "mean"))
+def _admm(matrix, level, tol, *, max_steps, priced, mean):
     num_rows, num_cols = matrix.shape
     scale = jnp.max(jnp.abs(matrix))
     scale = jnp.where(scale > 0, scale, 1.0)
@@ -279,7 +374,8 @@ def _admm(matrix, level, tol, *, max_steps, priced):
         total = jnp.maximum(jnp.sum(values), jnp.finfo(matrix.dtype).tiny)
         row_ratio = (left**2) @ values / (rows * total)
         col_ratio = (right**2) @ values / (cols * total)
-        value = jnp.sum(values) * jnp.sqrt(jnp.max(row_ratio) * jnp.max(col_ratio)) + price(target)
+        worst_row = 1.0 if mean else jnp.max(row_ratio)  # the mean of the ratios is 1
+        value = jnp.sum(values) * jnp.sqrt(worst_row * jnp.max(col_ratio)) + price(target)
         better = value < state.upper
         upper = jnp.where(better, value, state.upper)
         best_primal = jax.tree.map(
@@ -297,7 +393,7 @@ def _admm(matrix, level, tol, *, max_steps, priced):
         gap = relative_gap(lower, upper)
         pace, stalled, change = _adapt(state.pace, row_ratio, col_ratio, gap, state.step)
         factor = jnp.where(stalled, 2.0 * factor, factor)
-        new_rows = jnp.maximum(rows * change[:num_rows], _FLOOR)
+        new_rows = rows if mean else jnp.maximum(rows * change[:num_rows], _FLOOR)
         new_cols = jnp.maximum(cols * change[num_rows:], _FLOOR)
         new_rows, new_cols = new_rows / jnp.sum(new_rows), new_cols / jnp.sum(new_cols)
         multiplier = multiplier * (rows / new_rows)[:, None] * (cols / new_cols)[None, :] / factor
@@ -329,6 +425,8 @@ def _admm(matrix, level, tol, *, max_steps, priced):
     # The largest entry alone is a witness, and the best one more often than one would think.
     one_row, one_col = locate(jnp.abs(matrix))
     lower, dual = lower_bound(jnp.sign(one_row @ matrix @ one_col) * jnp.outer(one_row, one_col))
+    if mean:  # its row weights are not uniform
+        lower = jnp.zeros(())
     start = _State(
         target=matrix,
         multiplier=zero,
@@ -356,24 +454,69 @@ def _admm(matrix, level, tol, *, max_steps, priced):
     target, rows, cols = state.primal
     spectrum = decompose(target, rows, cols)
     left, right = read_factors(scale * target, rows, cols, spectrum, scale)
-    left, right, upper = balance(left, right)
+    left, right, upper = balance(left, right, mean=mean)
     dual, dual_rows, dual_cols = state.dual
     alpha = scale * (jnp.max(jnp.abs(target - matrix)) if priced else level)
     upper += level * alpha if priced else 0.0
     lower = jnp.minimum(scale * state.lower, upper)
     gap = relative_gap(lower, upper)
+    fit = misfit(scale * matrix, left, right, alpha)
     return Factorization(
         left=left,
         right=right,
         upper=upper,
         lower=lower,
         gap=gap,
-        converged=gap <= tol,
+        converged=(gap <= tol) & (fit <= MISFIT),
         num_steps=state.step,
         dual=dual,
         row_weights=dual_rows,
         col_weights=dual_cols,
         alpha=alpha,
         weight=level if priced else jnp.zeros(()),
-        norm="zeta" if priced else "gamma2",
+        norm="zeta" if priced else "gamma_f" if mean else "gamma2",
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("priced", "mean"))
+def _newton(matrix, level, tol, found: Factorization, *, max_steps, priced, mean):
+    """The better of both bounds of a factorization and of those by Newton's method."""
+    scale = jnp.max(jnp.abs(matrix))
+    scale = jnp.where(scale > 0, scale, 1.0)
+    level = level if priced else level / scale
+    program = Program(matrix / scale, level, priced, mean)
+    point, steps = refine(program, tol, jnp.where(found.gap > tol, max_steps, 0))
+    num_rows = len(matrix)
+    rows, cols = (w / jnp.sum(w) for w in jnp.split(point.weights, [num_rows]))
+    error = jnp.clip(program.error(point), -point.radius, point.radius)
+    target = matrix + scale * error
+    grams = scale * point.gram[:num_rows, :num_rows], scale * point.gram[num_rows:, num_rows:]
+    if matrix.shape[0] < matrix.shape[1]:
+        triangle = jnp.linalg.cholesky(grams[0]).T * jnp.sqrt(rows)[None, :]
+        right, left = factors_of(target.T, triangle, rows)
+    else:
+        triangle = jnp.linalg.cholesky(grams[1]).T * jnp.sqrt(cols)[None, :]
+        left, right = factors_of(target, triangle, cols)
+    left, right, upper = balance(left, right, mean=mean)
+    alpha = scale * (jnp.max(jnp.abs(error)) if priced else level)
+    upper += level * alpha if priced else 0.0
+    better = (upper < found.upper) & (misfit(matrix, left, right, alpha) <= MISFIT)
+    primal = dict(left=left, right=right, upper=upper, alpha=alpha)
+    primal = {name: jnp.where(better, x, getattr(found, name)) for name, x in primal.items()}
+
+    dual, lower = program.witness(point)
+    lower *= scale
+    better = lower > found.lower
+    proof = dict(dual=dual, row_weights=rows, col_weights=cols, lower=lower)
+    proof = {name: jnp.where(better, x, getattr(found, name)) for name, x in proof.items()}
+    proof["lower"] = jnp.minimum(proof["lower"], primal["upper"])
+    gap = relative_gap(proof["lower"], primal["upper"])
+    fits = misfit(matrix, primal["left"], primal["right"], primal["alpha"]) <= MISFIT
+    return dataclasses.replace(
+        found,
+        **primal,
+        **proof,
+        gap=gap,
+        converged=(gap <= tol) & fits,
+        num_steps=found.num_steps + steps,
     )

@@ -37,8 +37,9 @@ def certify(
     """Recomputes both bounds of `result` in float64 and raises if it claims more than holds.
 
     Nothing but the arrays is trusted. For a `Factorization` of W: the entrywise error of
-    leftᵀ·right, the column norms, the spectral norm of the rescaled dual witness, its value, the
-    signs, and whether the claimed gap follows. For a `DualNorm` of U: the identity U =
+    leftᵀ·right, relative to the largest entry of its row, so that no small query is answered by 0
+    beside a large one; the column norms, the spectral norm of the rescaled dual witness, its value,
+    the signs, and whether the claimed gap follows. For a `DualNorm` of U: the identity U =
     diag(√p)·Ũ·diag(√q), the spectral norm of Ũ and the value of the unit vectors.
 
     Args:
@@ -85,12 +86,13 @@ def certify(
             f"result must hold one factorization for each of {lead or 'one'} matrices, got upper "
             f"of shape {fields['upper'].shape}."
         )
+    eps = float(np.finfo(np.asarray(result.left).dtype).eps)
     checked = np.empty((3, *lead))
     for index in np.ndindex(lead):
         one = {name: value[index] for name, value in fields.items()}
         for name, value in one.items():
             _require(not np.any(np.isnan(value)), f"{name} must not be NaN")
-        checked[(slice(None), *index)] = check(checked_matrix[index], one, norm, rtol)
+        checked[(slice(None), *index)] = check(checked_matrix[index], one, norm, rtol, eps)
     upper, lower, residual = checked
     gap = np.array([_gap(u, v) for u, v in zip(upper.flat, lower.flat, strict=True)])
     return Certificate(*map(np.asarray, (upper, lower, gap.reshape(lead), residual)))
@@ -160,7 +162,7 @@ def _check_bounds(one, upper: float, lower: float, rtol: float) -> None:
     )
 
 
-def _certify_factors(matrix, one, norm, rtol):
+def _certify_factors(matrix, one, norm, rtol, eps):
     m, k = matrix.shape
     left, right = one["left"], one["right"]
     rank = left.shape[0]
@@ -175,21 +177,33 @@ def _certify_factors(matrix, one, norm, rtol):
             "col_weights": (k,),
         },
     )
-    scale = np.abs(matrix).max()
+    rounding = 4 * eps * np.abs(matrix).max(axis=1)  # of a shift
+    centred = matrix
+    if "shift" in one:  # one number for each row, or one for all entries
+        axis = 1 if one["shift"].ndim == 1 else None
+        ends = (find(matrix, axis=axis, keepdims=True) / 2 for find in (np.min, np.max))
+        centred, matrix = matrix - sum(ends), matrix - one["shift"][..., None]
+    scale = np.abs(centred).max()
     scale = scale if scale > 0 else 1.0
     matrix, left, right = matrix / scale, left / np.sqrt(scale), right / np.sqrt(scale)
-    if "shift" in one:  # one number for each row, or one for all entries
-        matrix = matrix - one["shift"][..., None] / scale
+    centred, rounding = centred / scale, rounding / scale
     alpha, weight = one["alpha"] / scale, one["weight"]
     _require(alpha >= 0 and weight >= 0, "alpha and weight must be >= 0")
 
-    error = np.abs(left.T @ right - matrix).max()
-    _require(
-        error <= alpha + rtol,
-        f"leftᵀ·right is claimed to be within {alpha * scale:.9g} of the matrix, but an entry "
-        f"differs by {error * scale:.9g}",
-    )
+    errors = np.abs(left.T @ right - matrix)
     left_norms, right_norms = np.sum(left**2, axis=0), np.sum(right**2, axis=0)
+    allowed = alpha + rtol * np.abs(matrix).max(axis=1) + rounding
+    # What rounding of the product may add.
+    product = 4 * rank * eps * np.sqrt(np.outer(left_norms, right_norms))
+    excess = errors - product - allowed[:, None]
+    row, column = np.unravel_index(np.argmax(excess), excess.shape)
+    _require(
+        excess[row, column] <= 0,
+        f"leftᵀ·right is claimed to be within {alpha * scale:.9g} of the matrix, but the entry at "
+        f"({row}, {column}), {matrix[row, column] * scale:.9g}, differs by "
+        f"{errors[row, column] * scale:.9g}",
+    )
+    error = errors.max()
     left_norm = left_norms.mean() if norm == "gamma_f" else left_norms.max()
     upper = np.sqrt(left_norm * right_norms.max())
     if norm == "zeta":
@@ -221,15 +235,16 @@ def _certify_factors(matrix, one, norm, rtol):
     if norm == "zeta":
         # The dual of ζ has a second constraint, Σ abs(U) ≤ weight.
         size = max(size, mass / weight)
-    lower = np.sum(matrix * dual) - (0.0 if norm == "zeta" else alpha * mass)
+    # A witness that does not see constants proves the same of W without what rounds most.
+    lower = np.sum(centred * dual) - (0.0 if norm == "zeta" else alpha * mass)
     # A witness that rounding made too long proves less: scaled down to γ2* ≤ 1, but never up.
     lower /= max(size, 1.0)
     _check_bounds(one, scale * upper, scale * lower, rtol)
     return scale * upper, scale * max(lower, 0.0), scale * max(error - alpha, 0.0)
 
 
-def _certify_dual(matrix, one, norm, rtol):
-    del norm
+def _certify_dual(matrix, one, norm, rtol, eps):
+    del norm, eps
     m, k = matrix.shape
     left, right = one["left"], one["right"]
     shapes = {"core": (m, k), "row_weights": (m,), "col_weights": (k,)}

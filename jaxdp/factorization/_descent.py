@@ -35,9 +35,14 @@ def _project(factor, radius):
     return factor * jnp.minimum(1.0, radius / jnp.maximum(norms, 1e-30))
 
 
-def truncate(matrix, rank: int, seed: int = 0, num_iterations: int = 2):
-    """Balanced factors of a nearly best approximation of that rank, by subspace iteration."""
-    sketch = jax.random.normal(jax.random.key(seed), (matrix.shape[1], rank), matrix.dtype)
+def truncate(matrix, sketch, num_iterations: int = 2):
+    """Balanced factors of a nearly best approximation of low rank, by subspace iteration.
+
+    Args:
+      matrix: float[m, k].
+      sketch: float[k, rank], normally distributed.
+      num_iterations: of the subspace.
+    """
     basis = jnp.linalg.qr(matrix @ sketch)[0]
     for _ in range(num_iterations):
         basis = jnp.linalg.qr(matrix @ (matrix.T @ basis))[0]

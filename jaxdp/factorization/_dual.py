@@ -56,6 +56,11 @@ class DualNorm:
     row_weights: Array
     col_weights: Array
 
+    @property
+    def slopes(self) -> tuple[Array, ...]:
+        """The gradient of the norm by the matrix."""
+        return (jnp.matmul(jnp.swapaxes(self.left, -1, -2), self.right),)
+
 
 class _State(NamedTuple):
     primal: jax.Array
@@ -105,7 +110,7 @@ def gamma2_dual(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -
     return solve(lambda matrix, tol: _dual_norm(matrix, tol, max_steps=max_steps), dense, tol)
 
 
-def _longest(matrix, change):
+def longest_step(matrix, change):
     """The largest t <= 1 with 0.95·t within the positive definite cone from `matrix`."""
     factor = jnp.linalg.cholesky(matrix)
     inner = solve_triangular(factor, change, lower=True)
@@ -155,8 +160,8 @@ def _dual_norm(matrix, tol, *, max_steps):
         rise = cho_solve(cho_factor(system), barrier * jnp.diagonal(inverse) - 1.0)
         change = barrier * inverse - state.primal - (state.primal * rise[None, :]) @ inverse
         change = (change + change.T) / 2
-        primal = state.primal + _longest(state.primal, change) * change
-        potential = state.potential + _longest(slack, jnp.diag(rise)) * rise
+        primal = state.primal + longest_step(state.primal, change) * change
+        potential = state.potential + longest_step(slack, jnp.diag(rise)) * rise
         # Rounding moves the diagonal by a few ulps a step; put it back to exactly 1.
         norms = jnp.sqrt(jnp.diagonal(primal))
         primal = primal / norms[:, None] / norms[None, :]

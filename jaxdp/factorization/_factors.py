@@ -1,8 +1,13 @@
 """Factors of a matrix from its optimal weights."""
 
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
 
 from .._x64 import svd
+
+_REST = 1e-10
+"""What a coordinate must add to some row, of its largest entry, to be more than rounding."""
 
 
 def _first(flags, dtype):
@@ -40,6 +45,11 @@ def balance(left, right, mean: bool = False):
     return left / jnp.sqrt(ratio), right * jnp.sqrt(ratio), left_norm * right_norm
 
 
+def kept(values):
+    """Singular values no smaller than rounding makes them: no direction is dropped."""
+    return jnp.maximum(values, jnp.finfo(values.dtype).eps / 8 * jnp.max(values))
+
+
 def decompose(matrix, rows, cols):
     """The thin SVD (U, s, V) of diag(√rows)·matrix·diag(√cols)."""
     scaled = jnp.sqrt(rows)[:, None] * matrix * jnp.sqrt(cols)[None, :]
@@ -50,31 +60,85 @@ def decompose(matrix, rows, cols):
 def read_factors(matrix, rows, cols, spectrum, scale):
     """Factors of `matrix` from U·diag(s)·Vᵀ = diag(√rows)·matrix·diag(√cols) / scale.
 
-    The columns of the left factor are √s·U_i/√rows_i, which lose digits as rows_i → 0. The same
-    vectors are s^(-1/2)·Vᵀ·diag(√cols)·W_i, which do not. So where V is square the left factor
-    is read off W, and W = leftᵀ·right holds to rounding; where U is square the right one is.
+    Where V is square, those of the Gram matrix V·diag(scale·s)·Vᵀ of the right factor, in the
+    metric of the weights; else those of the left factor's.
     """
     left, values, right = spectrum[:3]
-    rows, cols, values = jnp.sqrt(rows), jnp.sqrt(cols), scale * values
-    tiny = 0.1 * jnp.finfo(matrix.dtype).eps * jnp.max(values)
-    root = jnp.sqrt(jnp.maximum(values, tiny))[:, None]
-    root = jnp.where(root > 0, root, 1.0)
-    if matrix.shape[0] >= matrix.shape[1]:
-        return (right * cols[:, None]).T @ matrix.T / root, root * right.T / cols[None, :]
-    return root * left.T / rows[None, :], (left * rows[:, None]).T @ matrix / root
+    if matrix.shape[0] < matrix.shape[1]:
+        return read_factors(matrix.T, cols, rows, (right, values, left), scale)[::-1]
+    return factors_of(matrix, _triangle(right, values, cols, scale), cols)
+
+
+def factors_of(matrix, triangle, cols):
+    """Factors of `matrix`, the right one with the Gram matrix RᵀR in the metric of the weights.
+
+    The right factor is R·diag(√cols)⁻¹, and the left one solves leftᵀ·right = matrix. However wrong
+    R is, and however small a weight is, the product is the matrix up to rounding that is small
+    beside the norms of the two columns that make an entry: orthogonalisation and triangular solves
+    do not mix columns of different scale.
+    """
+    root = jnp.sqrt(cols)
+    solved = solve_triangular(triangle, (matrix * root[None, :]).T, trans="T")
+    axes = jnp.linalg.eigh(triangle @ triangle.T)[1][:, ::-1]
+    return _without_rest(matrix, axes.T @ solved, axes.T @ triangle / root[None, :])
 
 
 def read_signed_factor(matrix, rows, spectrum, scale):
     """A, diag(signs)·A and signs with matrix = Aᵀ·diag(signs)·A, where rows = cols.
 
-    Both forms A_0, A_1 of the factor satisfy A_0ᵀ·diag(signs)·A_1 = W. Their mean has an error that
-    is quadratic in A_0 − A_1.
+    With R the triangle of diag(√s)·Uᵀ, matrix = diag(√rows)⁻¹·Rᵀ·K·R·diag(√rows)⁻¹ for a K that
+    triangular solves find to rounding, as in `factors_of`. K is near diag(signs) in the basis of
+    its eigenvectors Q, and A = diag(√abs(λ))·Qᵀ·R·diag(√rows)⁻¹ takes up what is missing.
     """
-    left, values, right = spectrum[:3]
-    rows, values = jnp.sqrt(rows), scale * values
-    signs = jnp.where(jnp.sum(left * right, axis=0) < 0, -1.0, 1.0)
-    kept = values > 8 * jnp.finfo(matrix.dtype).eps * jnp.max(values)
-    root = jnp.where(kept, jnp.sqrt(values), 0.0)[:, None]
-    inverse = jnp.where(kept, 1.0 / jnp.sqrt(jnp.where(kept, values, 1.0)), 0.0)[:, None]
-    factor = (root * left.T / rows[None, :] + inverse * (right * rows[:, None]).T @ matrix) / 2
+    root = jnp.sqrt(rows)
+    triangle = _triangle(spectrum.left, spectrum.values, rows, scale)
+    core = solve_triangular(triangle, root[:, None] * matrix * root[None, :], trans="T")
+    core = solve_triangular(triangle, core.T, trans="T")
+    values, vectors = jnp.linalg.eigh((core + core.T) / 2)
+    signs = jnp.where(values < 0, -1.0, 1.0)
+    factor = jnp.sqrt(jnp.abs(values))[:, None] * (vectors.T @ triangle)
+    # Rows of one sign may be turned into one another; the two signs are kept far apart.
+    products = jnp.where(signs[:, None] == signs[None, :], factor @ factor.T, 0.0)
+    apart = 2.0 * jnp.trace(products) + jnp.finfo(values.dtype).tiny
+    values, axes = jnp.linalg.eigh(products + jnp.diag(apart * signs))
+    signs, factor = jnp.where(values < 0, -1.0, 1.0), axes.T @ factor / root[None, :]
+    factor = _without_rest(matrix, factor, factor)[0]
     return factor, signs[:, None] * factor, signs
+
+
+def _without_rest(matrix, left, right):
+    """Both factors, without what rounding alone put there.
+
+    Coordinates that add nothing but rounding to any row become 0, so that the rank of a matrix
+    shows: more coordinates mean more noise. So do the columns that answer rows and columns of 0,
+    whose least rounding would be infinite beside the largest entry of their row.
+    """
+    size = jnp.max(jnp.abs(matrix), axis=1)
+    left = jnp.where(size[None, :] > 0, left, 0.0)
+    right = jnp.where(jnp.any(matrix != 0, axis=0)[None, :], right, 0.0)
+    shares = jnp.abs(left) / jnp.where(size > 0, size, 1.0)[None, :]
+    adds = jnp.max(shares, axis=1) * jnp.max(jnp.abs(right), axis=1)
+    used = (adds > _REST)[:, None]
+    return jnp.where(used, left, 0.0), jnp.where(used, right, 0.0)
+
+
+def _triangle(vectors, values, weights, scale):
+    """R with RᵀR = V·diag(scale·s)·Vᵀ, s no smaller than rounding makes it, V square."""
+    root = jnp.sqrt(scale * kept(values))[:, None] * vectors.T
+    # Where all values are 0 any factor does, and the other one is 0.
+    root = jnp.where(jnp.max(values) > 0, root, jnp.diag(jnp.sqrt(weights)))
+    return jnp.linalg.qr(root, mode="r")
+
+
+def misfit(matrix, left, right, alpha: ArrayLike = 0.0):
+    """How far leftᵀ·right is from the matrix in a row, beyond alpha, relative to the largest entry.
+
+    The largest of these over rows. What rounding of the product itself may add is left out.
+    """
+    rounding = 4.0 * left.shape[0] * jnp.finfo(matrix.dtype).eps
+    lefts, rights = (jnp.sqrt(jnp.sum(factor**2, axis=0)) for factor in (left, right))
+    lengths = jnp.outer(lefts, rights)
+    error = jnp.max(jnp.abs(left.T @ right - matrix) - rounding * lengths, axis=1) - alpha
+    size = jnp.max(jnp.abs(matrix), axis=1) + alpha
+    relative = jnp.where(size > 0, error / jnp.where(size > 0, size, 1.0), jnp.inf)
+    return jnp.max(jnp.where(error > 0, relative, 0.0))

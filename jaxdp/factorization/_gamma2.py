@@ -8,17 +8,19 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_bool, check_int
-from ._factors import balance, column_norm, locate, read_factors, read_signed_factor
+from ._factors import balance, column_norm, locate, misfit, read_factors, read_signed_factor
 from ._inputs import (
     check_level,
     check_matrix,
     check_memory,
     check_symmetric,
+    extreme_exponents,
     is_symmetric,
     solve,
+    times_power,
 )
 from ._interior import Weights, optimal_weights, row_shift
-from ._result import Factorization, relative_gap
+from ._result import MISFIT, Factorization, relative_gap, scaled
 
 _MAX_CUTS = 60
 _ROUNDING = 1e-15  # relative to the largest entry before a shift, what is left is no entry
@@ -38,6 +40,9 @@ def gamma2(
     Formal guarantees:
       `lower` ≤ γ2(W) ≤ `upper` in every case, up to float64 rounding, and `converged` says whether
       upper ≤ (1 + tol)·lower. `certify` re-checks both without this solver.
+
+    Inside jit, `upper` and `lower` are differentiable: their gradient is the witness `dual`, in
+    `gamma2_dual` it is leftᵀ·right, and the rest of a result has none.
 
     Edge cases:
       ===========================  =======================================================
@@ -173,7 +178,8 @@ def _solve(matrix, tol, max_steps, mode, shift):
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     check_bool("shift", shift)
     exact = functools.partial(_exact, max_steps=max_steps, mode=mode, shift=bool(shift))
-    return solve(exact, matrix, tol)
+    exponents = extreme_exponents(matrix)
+    return scaled(solve(exact, times_power(matrix, -exponents), tol), exponents)
 
 
 def _witness(solution: Weights):
@@ -254,12 +260,23 @@ def _best_shift(matrix, tol, max_steps):
     return best, dual, share * left.weights + (1 - share) * right.weights, steps
 
 
+def _middle(matrix, axis):
+    """The middle of the range of all entries, or of each row; halved first, not to overflow."""
+    low, high = (find(matrix, axis=axis, keepdims=True) for find in (jnp.min, jnp.max))
+    return low / 2 + high / 2
+
+
 def _without_rounding(shifted, scale):
     return jnp.where(jnp.max(jnp.abs(shifted)) > _ROUNDING * scale, shifted, 0.0)
 
 
 @functools.partial(jax.jit, static_argnames=("mode", "shift"))
 def _exact(matrix, tol, *, max_steps, mode, shift):
+    # What all entries, or those of a row, have in common would hide the rest in its rounding.
+    middle, largest = 0.0, jnp.max(jnp.abs(matrix))
+    if shift:
+        middle = _middle(matrix, None if mode == "symmetric" else 1)
+        matrix = _without_rounding(matrix - middle, largest)
     # γ2 and γ_F are homogeneous, and the solver wants entries of order 1.
     scale = jnp.max(jnp.abs(matrix))
     scale = jnp.where(scale > 0, scale, 1.0)
@@ -268,12 +285,14 @@ def _exact(matrix, tol, *, max_steps, mode, shift):
         best, dual, weights, earlier = _best_shift(matrix / scale, tol, max_steps)
         constant = scale * best
         matrix = _without_rounding(matrix - constant, scale)
+        constant = constant + jnp.reshape(middle, ())
         solution = optimal_weights(matrix / scale, tol / 4, max_steps, mode)
     else:
         solution = optimal_weights(matrix / scale, tol, max_steps, mode, shift)
         if shift:
             constant = row_shift(matrix, solution.cols)
             matrix = _without_rounding(matrix - constant[:, None], scale)
+            constant = constant + jnp.reshape(middle, -1)
         dual, weights, earlier = _witness(solution), None, 0
     rows, cols, spectrum = solution.rows, solution.cols, solution.spectrum
     if mode == "symmetric":
@@ -295,7 +314,7 @@ def _exact(matrix, tol, *, max_steps, mode, shift):
         upper=upper,
         lower=lower,
         gap=gap,
-        converged=gap <= tol,
+        converged=(gap <= tol) & (misfit(matrix, left, right) <= MISFIT),
         num_steps=solution.num_steps + earlier,
         dual=dual,
         row_weights=rows,

@@ -14,14 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import check_epsilon
-from ._approx import gamma2_approx
 from ._dual import gamma2_dual
-from ._gamma2 import gamma2
-from ._inputs import check_matrix, one_matrix
+from ._hard_lines import HardLines, without_row_sums
+from ._inputs import check_matrix
 from ._result import Factorization
-
-_ROUNDING = 1e-14  # of the largest entry: what is left of a witness that sums to 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,26 +53,23 @@ class HardDistributions:
         the worst population.
 
         Formal guarantees:
-          Let β = 8·error/separation ≤ 1 and replace μ_v by (1 − β)·λ_v + β·μ_v. By Markov's
-          inequality such a protocol tells null from signal with error probability 1/4 each way, so
-          by Pinsker's inequality the relative entropy of its transcripts is at least 1/2. For one
-          user and output y let m(y) = min_x p(y given x). Then p is within m(y)·(e^ε − 1)/2 of a
-          constant, the χ² divergence is at most Σ_y m(y)·((e^ε − 1)/2)²·(M_v f_y)² with ‖f_y‖_∞ ≤
-          1, and joint convexity gives relative entropy at most n·((e^ε − 1)/2·β·spread)² over all
-          users (Lemma 11 with its constant). Hence n ≥ (separation/spread)² / (32·error²·(e^ε −
-          1)²).
+          Mixed, null and signal make a line of populations on which the answer to v moves by
+          `separation`. For one user and output y let m(y) = min_x p(y given x): p is within
+          m(y)·(e^ε − 1)/2 of a constant, and the laws of the reports at distance h differ by
+          Σ_y m(y)·((e^ε − 1)/2)²·(h/separation·M_v f_y)² in χ², ‖f_y‖_∞ ≤ 1 (Lemma 11 with its
+          constant), on average over v by ((e^ε − 1)/2·h/separation·spread)². In place of the
+          paper's inequalities of Markov and Pinsker, that of Ziv and Zakai makes of this an error:
+          as it goes to 0, n ≥ 0.39·(separation/(spread·error))²·(2/(e^ε − 1))². Nor does n exceed
+          what the same line takes without privacy.
 
         Args:
           epsilon: ε > 0.
           error: > 0.
 
         Returns:
-          The bound, a float; 0 where `error` > separation/8 and nothing is proven.
+          The bound, a float; 0 where `error` ≥ separation/2 and nothing is proven.
         """
-        epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
-        if 8 * error > self.separation:
-            return 0.0
-        return (self.separation / (self.spread * math.expm1(epsilon) * error)) ** 2 / 32
+        return HardLines.between(self.separation, self.spread).min_users(epsilon, error)
 
     def restrict(self) -> "HardDistributions":
         """Keeps the queries with large answers, so that each separates null from signal (Lemma 19).
@@ -201,7 +194,7 @@ def hard_distributions(
             f"result must be of one matrix of shape {dense.shape}, its dual has {witness.shape}."
         )
     if not symmetric:
-        witness = _without_row_sums(result)
+        witness = without_row_sums(witness, np.asarray(result.col_weights, np.float64))
     if not np.any(witness):
         raise ValueError("result must have a dual witness that is not 0: is alpha >= max |matrix|?")
     size = np.abs(witness) / np.abs(witness).sum()
@@ -215,13 +208,6 @@ def hard_distributions(
     prior = size.sum(axis=1)
     signal = np.where(prior[:, None] > 0, signal, null)
     return HardDistributions(null, signal, prior, np.sum(dense * (signal - null), axis=1), math.inf)
-
-
-def _without_row_sums(result: Factorization) -> np.ndarray:
-    """U − (U·1)·cᵀ with what is only rounding set to 0."""
-    witness, cols = np.asarray(result.dual, np.float64), np.asarray(result.col_weights, np.float64)
-    centred = witness - witness.sum(axis=1, keepdims=True) * cols
-    return np.where(np.abs(centred) > _ROUNDING * np.abs(witness).max(), centred, 0.0)
 
 
 def _conditional(mass: np.ndarray) -> np.ndarray:
@@ -261,55 +247,3 @@ def hardest(
       Edmonds, Nikolov, Ullman (2020), Lemma 21 and Theorem 22.
     """
     return hard_distributions(matrix, result, symmetric=symmetric).restrict().reweight()
-
-
-def local_lower_bound(
-    matrix: ArrayLike, epsilon: float, error: float, *, tol: float = 1e-3
-) -> float:
-    """Users that ε-local privacy needs to answer the workload W up to `error`.
-
-    The best `min_users` over the dual witnesses of γ2(W − u·1ᵀ; α) for α = 0 and a geometric grid
-    of α, where u is the best shift of γ2. For agnostic learning with an estimate of the loss
-    (Section 4 of the paper) pass `symmetrize(W)`.
-
-    Formal guarantees:
-      A lower bound, for every ε > 0, on the n of every non-interactive ε-private protocol whose
-      expected maximal error on population answers is at most `error`.
-
-    Edge cases:
-      ===========================  =======================================
-      every query is constant      0: the answers are known
-      error beyond what is proven  0
-      ===========================  =======================================
-
-    Args:
-      matrix: float[m, k], the workload W.
-      epsilon: ε > 0.
-      error: > 0.
-      tol: relative gap of the dual witnesses; a larger one weakens the bound.
-
-    Returns:
-      The bound, a float; 0 where nothing is proven.
-
-    Example:
-      >>> from jaxdp import factorization, workloads
-      >>> bound = factorization.local_lower_bound(workloads.parity(3, 3), epsilon=1.0, error=0.05)
-      >>> print(round(bound, 2))
-      29.64
-
-    References:
-      Edmonds, Nikolov, Ullman (2020), Theorems 22 and 23; Lemma 17 is not needed.
-    """
-    dense = one_matrix(matrix)
-    epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
-    start = gamma2(dense, shift=True, tol=tol)
-    if start.upper == 0:
-        return 0.0
-    centred = dense - np.asarray(start.shift)[:, None]
-    # From the largest entry on γ2(W; α) is 0, and so is its witness.
-    largest = 0.9 * np.abs(centred).max()
-    alphas = (error * 2.0**i for i in range(64) if error * 2.0**i < largest)
-    results = [start, *(gamma2_approx(centred, alpha, tol=tol) for alpha in alphas)]
-    useful = [r for r in results if np.any(_without_row_sums(r))]
-    hard = [hardest(dense, r, symmetric=False) for r in useful]
-    return max((h.min_users(epsilon, error) for h in hard), default=0.0)

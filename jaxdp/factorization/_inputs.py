@@ -1,5 +1,6 @@
 """Validation, precision and batching shared by the solvers."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from .._x64 import in_float64
 Result = TypeVar("Result")
 
 _LARGEST = 1e300
+_EXTREME = 300  # binary digits before or after the point
 
 
 def is_traced(*values: object) -> bool:
@@ -52,6 +54,29 @@ def check_matrix(value: ArrayLike, name: str = "matrix", *, square: bool = False
             "sums of larger ones overflow; divide it by a number."
         )
     return matrix
+
+
+def extreme_exponents(matrix: Any, *levels: Any) -> np.ndarray:
+    """For each matrix the power of two to divide by, where its entries are extreme; else 0.
+
+    It is even, so that factors have whole powers. Compiled programs flush denormal numbers to 0 and
+    overflow in squares; what is traced cannot be looked at, and is taken as it is.
+    """
+    lead = matrix.shape[:-2]
+    if is_traced(matrix, *levels):
+        return np.zeros(lead, np.int64)
+    largest = np.abs(matrix).max(axis=(-1, -2))
+    exponents = np.frexp(largest)[1].astype(np.int64)
+    return np.where(np.abs(exponents) > _EXTREME, exponents + exponents % 2, 0)
+
+
+def times_power(values: Any, exponents: np.ndarray) -> Any:
+    """Matrices, or other values of each of them, times powers of two; exact."""
+    if not np.any(exponents):
+        return values
+    return np.ldexp(
+        values, np.expand_dims(exponents, tuple(range(exponents.ndim, np.ndim(values))))
+    )
 
 
 def one_matrix(value: ArrayLike) -> np.ndarray:
@@ -145,35 +170,83 @@ def solve(solver: Callable[..., Result], matrix, *levels) -> Result:
     """
 
     def batched(matrix, *levels):
-        lead = matrix.shape[:-2]
-        if not lead:
-            return solver(matrix, *levels)
-        flat = jax.numpy.reshape(matrix, (math.prod(lead), *matrix.shape[-2:]))
-        levels = [jax.numpy.broadcast_to(level, lead).reshape(-1) for level in levels]
-        out = jax.vmap(solver)(flat, *levels)
-        return jax.tree.map(lambda x: x.reshape(lead + x.shape[1:]), out)
+        return over_stack(jax.vmap(solver), solver, matrix, levels)
 
+    if is_traced(matrix, *levels):
+        return _differentiable(batched)(matrix, *levels)
     return evaluate(batched, matrix, *levels)
 
 
-def over_stack(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Lets `function(matrix, ...)` of one matrix take a stack of them, one after the other.
+def over_stack(many: Callable[..., Result], one: Callable[..., Result], matrix, levels, parts=()):
+    """`one(matrix, *levels, *parts)`, or `many` of a stack with one leading axis.
 
-    For functions that assemble results on the host: they raise under `jit` and `vmap`.
+    Args:
+      many: maps arrays with one leading axis.
+      one: the same, of one matrix.
+      matrix: float[..., m, k].
+      levels: numbers, broadcast against the leading axes of `matrix`.
+      parts: arrays with the leading axes of `matrix`.
+    """
+    lead = matrix.shape[:-2]
+    if not lead:
+        return one(matrix, *levels, *parts)
+    spread = [jax.numpy.broadcast_to(level, lead) for level in levels]
+    flat = [x.reshape(math.prod(lead), *x.shape[len(lead) :]) for x in (matrix, *spread, *parts)]
+    return jax.tree.map(lambda x: x.reshape(lead + x.shape[1:]), many(*flat))
+
+
+def _differentiable(function: Callable) -> Callable:
+    """A traced solver whose bounds have gradients: the witness, by the envelope theorem.
+
+    What else it returns has none, and neither has the tolerance, the last level: a gradient that
+    asks for one is refused, where it would be 0 or that of the solver's steps.
     """
 
-    @functools.wraps(function)
-    def each(matrix, *arguments, **options):
-        if is_traced(matrix):
-            raise TypeError(f"{function.__name__} runs on the host: call it outside jit and vmap.")
-        stack = check_matrix(matrix)
-        lead = stack.shape[:-2]
-        if not lead:
-            return function(stack, *arguments, **options)
-        results = [function(stack[i], *arguments, **options) for i in np.ndindex(lead)]
-        return jax.tree.map(lambda *xs: np.stack(xs).reshape(lead + np.shape(xs[0])), *results)
+    @jax.custom_vjp
+    def run(matrix, *levels):
+        return evaluate(function, matrix, *levels)
 
-    return each
+    def forward(matrix, *levels):
+        if levels[-1].perturbed:
+            raise TypeError("tol must not be differentiated: no bound depends on it by a formula.")
+        values = [level.value for level in levels]
+        result = evaluate(function, matrix.value, *values)
+        return result, (result, values[:-1])
+
+    def backward(held, cotangents):
+        result, prices = held
+        leaves = (f for f in dataclasses.fields(result) if not f.metadata.get("static"))
+        asked = {
+            f.name
+            for f in leaves
+            for leaf in jax.tree.leaves(getattr(cotangents, f.name), is_leaf=_is_zero)
+            if not (_is_zero(leaf) or leaf.dtype == jax.dtypes.float0)
+        }
+        if others := asked - {"upper", "lower"}:
+            raise TypeError(
+                f"{sorted(others)[0]} of {type(result).__name__} has no gradient: differentiate "
+                "upper or lower, or compute it from a matrix of your own."
+            )
+        nothing = jax.numpy.zeros_like(result.upper)
+        rate = sum((getattr(cotangents, name) for name in asked), nothing)
+        slopes = [rate[..., None, None] * result.slopes[0]]
+        for price, slope in zip(prices, result.slopes[1:], strict=False):
+            slopes.append(_summed_to(rate * slope, np.shape(price)))
+        return (*slopes, None)
+
+    run.defvjp(forward, backward, symbolic_zeros=True)
+    return run
+
+
+def _summed_to(array: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The sum over the axes along which an array of this shape was stretched."""
+    array = jax.numpy.sum(array, axis=tuple(range(array.ndim - len(shape))))
+    axes = tuple(i for i, size in enumerate(shape) if size == 1)
+    return jax.numpy.sum(array, axis=axes, keepdims=True)
+
+
+def _is_zero(leaf: object) -> bool:
+    return isinstance(leaf, jax.custom_derivatives.SymbolicZero)
 
 
 def evaluate(function: Callable, *arrays):

@@ -1,6 +1,9 @@
 """Factorizations of restricted rank."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +14,11 @@ from .._spec import check_int
 from ._approx import gamma2_approx
 from ._descent import descend, polar, truncate
 from ._factors import column_norm
-from ._inputs import check_level, check_matrix, check_memory, is_traced, over_stack
+from ._inputs import check_level, check_matrix, check_memory, evaluate, over_stack
 from ._result import Factorization, relative_gap
 
 _SLACK = 1.3  # the first squared radius over the lower bound, where the descent starts
+_BESIDE = 2**22  # entries of the matrices that are searched side by side
 
 
 def johnson_lindenstrauss(
@@ -33,7 +37,7 @@ def johnson_lindenstrauss(
       matrix: float[..., m, k], the matrix that `result` factorizes.
       result: a Factorization with `norm` `"gamma2"` and no shift.
       rank: >= 1.
-      seed: of the projection.
+      seed: of the projection; each matrix of a stack has one of its own, those of `vmap` share it.
 
     Returns:
       Factorization of that rank.
@@ -49,8 +53,6 @@ def johnson_lindenstrauss(
     References:
       Ghazi et al. (2023), Lemmas 12 and 13.
     """
-    if is_traced(matrix, result.left):
-        raise TypeError("johnson_lindenstrauss runs on the host: call it outside jit and vmap.")
     dense = check_matrix(matrix)
     fits = result.norm == "gamma2" and result.shift is None
     if not fits or np.shape(result.dual) != dense.shape:
@@ -62,10 +64,14 @@ def johnson_lindenstrauss(
     rank = check_int("rank", rank, low=1)
     size = (*dense.shape[:-2], rank, result.rank)
     projection = np.random.default_rng(seed).normal(size=size) / np.sqrt(rank)
-    return _restate(dense, result, projection @ result.left, projection @ result.right)
+
+    def project(matrix, left, right, dual):
+        return _restated(matrix, dual, projection @ left, projection @ right)
+
+    found = evaluate(project, dense, result.left, result.right, result.dual)
+    return dataclasses.replace(result, **found)
 
 
-@over_stack
 def gamma2_rank(
     matrix: ArrayLike,
     rank: int,
@@ -91,9 +97,9 @@ def gamma2_rank(
       ==========================  ================================================================
 
     Args:
-      matrix: float[..., m, k]; a stack is searched one by one, on the host (not under jit).
+      matrix: float[..., m, k].
       rank: l >= 1.
-      alpha: >= 0.
+      alpha: >= 0; also one for each matrix of a stack.
       tol: relative gap for `converged`, and of the inner `gamma2_approx`.
       num_steps: of projected gradient descent.
       seed: unused when the rank is full.
@@ -117,27 +123,30 @@ def gamma2_rank(
     """
     dense = check_matrix(matrix)
     rank = check_int("rank", rank, low=1)
-    alpha = float(check_level("alpha", alpha))
-    check_level("tol", tol)
-    check_int("num_steps", num_steps, low=1, high=2**31 - 1)
-    check_int("seed", seed, low=0, high=2**32 - 1)
+    alpha = check_level("alpha", alpha, lead=dense.shape[:-2])
+    tol = check_level("tol", tol, lead=dense.shape[:-2])
+    num_steps = check_int("num_steps", num_steps, low=1, high=2**31 - 1)
+    seed = check_int("seed", seed, low=0, high=2**32 - 1)
     full = gamma2_approx(dense, alpha, tol=tol)
-    if rank >= min(dense.shape) or not np.any(dense) or full.upper == 0:
+    if rank >= min(dense.shape[-2:]):
         return full
-    with jax.enable_x64(True):
-        target = jnp.asarray(full.matrix)
-        # In the metric of the optimal weights the leading directions lose least where it matters.
-        rows = jnp.sqrt(jnp.asarray(full.row_weights) + 1e-3 / len(dense))[:, None]
-        cols = jnp.sqrt(jnp.asarray(full.col_weights) + 1e-3 / dense.shape[1])[None, :]
-        left, right = truncate(rows * target * cols, rank, seed)
-        left, right = left / rows.T, right / cols
-        norm = column_norm(left) * column_norm(right)
-        factors = descend(jnp.asarray(dense), left, right, alpha, norm, np.int32(num_steps))
-        left, right = (np.asarray(f) for f in factors)
-    return _restate(dense, full, left, right, alpha, tol, num_steps)
+    parts = (full.left, full.right, full.dual, full.row_weights, full.col_weights)
+    search = functools.partial(_pruned, _sketch(dense, rank, seed), num_steps=np.int32(num_steps))
+    return dataclasses.replace(full, **_each(search, dense, (alpha, tol), parts))
 
 
-@over_stack
+@jax.jit
+def _pruned(sketch, matrix, alpha, tol, left, right, dual, rows, cols, *, num_steps):
+    """The leading directions of the factors of γ2(W; α), repaired."""
+    target = left.T @ right
+    left, right = _truncated(target, rows, cols, sketch)
+    norm = column_norm(left) * column_norm(right)
+    factors = descend(matrix, left, right, alpha, norm, num_steps)
+    some = jnp.any(target != 0)
+    left, right = (jnp.where(some, factor, 0.0) for factor in factors)
+    return _restated(matrix, dual, left, right, alpha, tol, num_steps)
+
+
 def projected_gradient(
     matrix: ArrayLike,
     rank: int,
@@ -165,10 +174,10 @@ def projected_gradient(
       =====================================  =================================================
 
     Args:
-      matrix: float[..., m, k]; a step costs six multiplications of m·k·rank. A stack is searched
-        one by one, on the host (not under jit; the steps themselves are compiled).
+      matrix: float[..., m, k]; a step costs six multiplications of m·k·rank. Small matrices of a
+        stack are searched side by side.
       rank: l >= 1; at most min(m, k) is used.
-      alpha: > 0; the tolerance to reach.
+      alpha: > 0; the tolerance to reach; also one for each matrix of a stack.
       tol: relative gap for `converged`.
       num_steps: of projected gradient descent.
       num_reweights: updates of the dual weights, at most 1000; each costs about 60 products of
@@ -193,65 +202,80 @@ def projected_gradient(
       Ghazi et al. (2023), Lemma 12 for the existence of low-rank factors.
     """
     dense = check_matrix(matrix)
-    m, k = dense.shape
+    lead, (m, k) = dense.shape[:-2], dense.shape[-2:]
     rank = min(check_int("rank", rank, low=1), m, k)
-    alpha = float(check_level("alpha", alpha, positive=True))
-    check_level("tol", tol)
-    check_int("num_steps", num_steps, low=1, high=2**31 - 1)
-    check_int("num_reweights", num_reweights, low=0, high=1000)  # a few reach the witness's limit
-    check_int("seed", seed, low=0, high=2**32 - 1)
+    alpha = check_level("alpha", alpha, positive=True, lead=lead)
+    tol = check_level("tol", tol, lead=lead)
+    num_steps = check_int("num_steps", num_steps, low=1, high=2**31 - 1)
+    num_reweights = check_int("num_reweights", num_reweights, low=0, high=1000)  # a few are enough
+    seed = check_int("seed", seed, low=0, high=2**32 - 1)
     check_memory(4.0 * (8 * m * k + 12 * rank * (m + k)), "projected gradient descent")
-    if not np.any(dense):  # no weights are better than others
-        full = gamma2_approx(dense, alpha, tol=tol)
-        return _restate(dense, full, np.zeros((rank, m)), np.zeros((rank, k)), alpha, tol)
-    scale = float(np.abs(dense).max())  # not NumPy's, whose quotients warn where they overflow
-    single = jnp.asarray(dense / scale, jnp.float32)
-    witness = _polar_witness(single, num_reweights)
-    # Truncated in the metric of the witness's weights, and from a ball a little larger than the
-    # least there can be.
-    rows = np.sqrt(witness.row_weights + 1e-3 / m).astype(np.float32)
-    cols = np.sqrt(witness.col_weights + 1e-3 / k).astype(np.float32)
-    left, right = truncate(rows[:, None] * single * cols[None, :], rank, seed)
-    exact, mass = np.sum(dense * witness.dual), np.sum(np.abs(witness.dual))
-    square = np.float32(np.clip(_SLACK * (exact - alpha * mass), exact / 10, exact) / scale)
-    level, steps = np.float32(min(alpha / scale, 3e38)), np.int32(num_steps)
-    factors = descend(single, left / rows[None, :], right / cols[None, :], level, square, steps)
-    left, right = (np.sqrt(scale) * np.asarray(f, np.float64) for f in factors)
-    return _restate(dense, witness, left, right, alpha, tol, num_steps)
+    counts = {"num_steps": np.int32(num_steps), "num_reweights": np.int32(num_reweights)}
+    search = functools.partial(_descended, _sketch(dense, rank, seed), **counts)
+    found = _each(search, dense, (alpha, tol), ())
+    return Factorization(**found)
 
 
-def _polar_witness(matrix, num_reweights: int) -> Factorization:
-    """A feasible dual point for γ2 of `matrix` from polar factors, in float32."""
+@jax.jit
+def _descended(sketch, matrix, alpha, tol, *, num_steps, num_reweights):
+    """Factors and a witness by products in float32."""
+    scale = jnp.max(jnp.abs(matrix))
+    some = scale > 0
+    scale = jnp.where(some, scale, 1.0)
+    single = (matrix / scale).astype(jnp.float32)
+    dual, rows, cols = _polar_witness(single, num_reweights)
+    exact, mass = jnp.sum(matrix * dual), jnp.sum(jnp.abs(dual))
+    # From a ball a little larger than the least there can be.
+    square = jnp.clip(_SLACK * (exact - alpha * mass), exact / 10, exact) / scale
+    level = jnp.minimum(alpha / scale, 3e38).astype(jnp.float32)
+    left, right = _truncated(single, rows, cols, sketch)
+    factors = descend(single, left, right, level, square.astype(jnp.float32), num_steps)
+    root = jnp.sqrt(scale)
+    left, right = (jnp.where(some, root * f.astype(matrix.dtype), 0.0) for f in factors)
+    dual = jnp.where(some, dual, 0.0)
+    found = _restated(matrix, dual, left, right, alpha, tol, num_steps)
+    witness = {"dual": dual, "row_weights": rows, "col_weights": cols}
+    return found | witness | {"weight": jnp.zeros((), matrix.dtype)}
+
+
+def _truncated(matrix, rows, cols, sketch):
+    """Factors of the leading directions, in the metric of weights of rows and columns.
+
+    In the metric of optimal weights they lose least where it matters.
+    """
+    roots = [jnp.sqrt(weights + 1e-3 / len(weights)) for weights in (rows, cols)]
+    row, col, sketch = (x.astype(matrix.dtype) for x in (*roots, sketch))
+    left, right = truncate(row[:, None] * matrix * col[None, :], sketch)
+    return left / row[None, :], right / col[None, :]
+
+
+def _polar_witness(matrix, num_reweights):
+    """A feasible dual point for γ2 of a matrix from polar factors, in its precision.
+
+    Returns:
+      (witness, row weights, column weights) in float64.
+    """
     m, k = matrix.shape
-    rows, cols = jnp.full(m, 1.0 / m), jnp.full(k, 1.0 / k)
+    rows, cols = jnp.full(m, 1.0 / m, matrix.dtype), jnp.full(k, 1.0 / k, matrix.dtype)
     metric = jnp.sqrt(rows)[:, None] * jnp.sqrt(cols)[None, :]
     factor = polar(metric * matrix)
-    for _ in range(num_reweights):
+
+    def reweight(_, state):
+        _, _, metric, factor = state
         product = metric * matrix * factor
         # p·Y = diag(M·Qᵀ) and q·Z = diag(Qᵀ·M): the multiplicative update towards equal Y and Z
         rows, cols = jnp.sum(product, axis=1), jnp.sum(product, axis=0)
-        rows = jnp.maximum(rows, 1e-7 * jnp.max(rows))
-        cols = jnp.maximum(cols, 1e-7 * jnp.max(cols))
+        rows = jnp.maximum(rows, jnp.maximum(1e-7 * jnp.max(rows), 1e-30))
+        cols = jnp.maximum(cols, jnp.maximum(1e-7 * jnp.max(cols), 1e-30))
         rows, cols = rows / jnp.sum(rows), cols / jnp.sum(cols)
         metric = jnp.sqrt(rows)[:, None] * jnp.sqrt(cols)[None, :]
-        factor = polar(metric * matrix)
-    dual = np.asarray(metric * factor / (1.001 * _spectral_norm(factor)), np.float64)
-    rows, cols = (np.asarray(w, np.float64) for w in (rows, cols))
-    zero = np.zeros(())
-    return Factorization(
-        left=np.zeros((1, m)),
-        right=np.zeros((1, k)),
-        upper=zero,
-        lower=zero,
-        gap=zero,
-        converged=np.asarray(True),
-        num_steps=np.asarray(0, np.int32),
-        dual=dual,
-        row_weights=rows / rows.sum(),
-        col_weights=cols / cols.sum(),
-        alpha=zero,
-        weight=zero,
-    )
+        return rows, cols, metric, polar(metric * matrix)
+
+    state = (rows, cols, metric, factor)
+    rows, cols, metric, factor = jax.lax.fori_loop(0, num_reweights, reweight, state)
+    dual = metric * factor / (1.001 * _spectral_norm(factor))
+    dual, rows, cols = (x.astype(jnp.float64) for x in (dual, rows, cols))
+    return dual, rows / jnp.sum(rows), cols / jnp.sum(cols)
 
 
 @jax.jit
@@ -262,32 +286,47 @@ def _spectral_norm(matrix):
         image = matrix.T @ (matrix @ vector)
         return image / jnp.maximum(jnp.linalg.norm(image), 1e-30)
 
-    start = jax.random.normal(jax.random.key(0), (matrix.shape[1],), matrix.dtype)
-    vector = jax.lax.fori_loop(0, 60, step, start)
+    start = np.random.default_rng(0).normal(size=matrix.shape[1])
+    vector = jax.lax.fori_loop(0, 60, step, jnp.asarray(start, matrix.dtype))
     return jnp.maximum(jnp.linalg.norm(matrix @ vector) / jnp.linalg.norm(vector), 1e-30)
 
 
-def _restate(matrix, result, left, right, alpha=0.0, tol=0.0, num_steps=0) -> Factorization:
-    """`result` with other factors: their error, norms, and the witness's value at that error."""
+def _sketch(matrix, rank: int, seed: int) -> np.ndarray:
+    """Normals for `truncate`. jax's own do not lower in float64 inside of a 32-bit program."""
+    shape = (matrix.shape[-1], rank)
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def _restated(matrix, dual, left, right, alpha=0.0, tol=0.0, num_steps=0) -> dict[str, Any]:
+    """What a Factorization says of factors: error, norms, and the witness's value at that error."""
     last = (-2, -1)
-    error = np.abs(left.swapaxes(*last) @ right - matrix).max(axis=last)
-    longest = [np.sum(f**2, axis=-2).max(axis=-1) for f in (left, right)]
-    upper = np.sqrt(longest[0] * longest[1])
-    achieved = np.maximum(alpha, error)
-    dual = np.asarray(result.dual)
-    lower = np.sum(matrix * dual, axis=last) - achieved * np.abs(dual).sum(axis=last)
-    lower = np.minimum(np.maximum(lower, 0.0), upper)
-    with jax.enable_x64(True):
-        gap = np.asarray(relative_gap(lower, upper))
-    return dataclasses.replace(
-        result,
-        left=left,
-        right=right,
-        upper=upper,
-        lower=lower,
-        gap=gap,
-        converged=np.asarray((error <= alpha) & (gap <= tol)),
-        num_steps=np.full(error.shape, num_steps, np.int32),
-        alpha=achieved,
-        signs=None,
-    )
+    error = jnp.max(jnp.abs(jnp.swapaxes(left, *last) @ right - matrix), axis=last)
+    longest = [jnp.max(jnp.sum(f**2, axis=-2), axis=-1) for f in (left, right)]
+    upper = jnp.sqrt(longest[0] * longest[1])
+    achieved = jnp.maximum(alpha, error)
+    lower = jnp.sum(matrix * dual, axis=last) - achieved * jnp.sum(jnp.abs(dual), axis=last)
+    lower = jnp.minimum(jnp.maximum(lower, 0.0), upper)
+    gap = relative_gap(lower, upper)
+    return {
+        "left": left,
+        "right": right,
+        "upper": upper,
+        "lower": lower,
+        "gap": gap,
+        "converged": (error <= alpha) & (gap <= tol),
+        "num_steps": jnp.full(error.shape, num_steps, jnp.int32),
+        "alpha": achieved,
+    }
+
+
+def _each(search: Callable, matrix, levels, parts) -> dict[str, Any]:
+    """`search(matrix, *levels, *parts)` for each matrix of a stack, small ones side by side."""
+    beside = max(1, _BESIDE // (matrix.shape[-2] * matrix.shape[-1]))
+
+    def many(*stacks):
+        return jax.lax.map(lambda one: search(*one), stacks, batch_size=beside)
+
+    def batched(matrix, *rest):
+        return over_stack(many, search, matrix, rest[: len(levels)], rest[len(levels) :])
+
+    return evaluate(batched, matrix, *levels, *parts)

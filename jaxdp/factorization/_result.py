@@ -1,12 +1,18 @@
 """What every factorization of the package returns."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdp_kernels import register_dataclass
+
+from ._inputs import times_power
+
+MISFIT = 1e-7
+"""How far a row of a factorization may be off, relative to its largest entry."""
 
 Array = Any  # numpy.ndarray from eager calls, jax.Array under a transformation
 
@@ -39,7 +45,8 @@ class Factorization:
       upper: float[...]: the value attained by `left` and `right`.
       lower: float[...]: the proven lower bound.
       gap: float[...]: upper / lower − 1; 0 where both are 0.
-      converged: bool[...]: whether `gap` is at most the requested tolerance and `alpha` is met.
+      converged: bool[...]: whether `gap` is at most the requested tolerance, and no row of W̃ − W
+        exceeds `alpha` by more than 1e-7 of it and the largest entry of W there.
       num_steps: int32[...]: steps of the solver; 0 for explicit constructions.
       dual: float[..., m, k]: the witness U.
       row_weights: float[..., m]: r.
@@ -76,9 +83,40 @@ class Factorization:
         return xp.matmul(xp.swapaxes(self.left, -1, -2), self.right)
 
     @property
+    def slopes(self) -> tuple[Array, ...]:
+        """The gradients of the norm by the matrix, and by `weight` or `alpha` where it has one."""
+        if self.norm == "zeta":
+            return self.dual, self.alpha
+        return self.dual, -jnp.sum(jnp.abs(self.dual), axis=(-1, -2))
+
+    def settled(self, what: str) -> "Factorization":
+        """Itself, of one matrix, with a warning unless it converged.
+
+        Args:
+          what: the warning's name of the matrix.
+        """
+        if not self.converged:
+            warnings.warn(
+                f"the factorization of {what} did not converge: its norm is within a factor of "
+                f"{1 + float(self.gap):.3g} of the best. The protocol is right as it is; its "
+                "errors are those of these factors.",
+                stacklevel=3,
+            )
+        return self
+
+    @property
     def rank(self) -> int:
         """The number l of rows of `left` and `right`."""
         return np.shape(self.left)[-2]
+
+
+def scaled(result: Factorization, exponents: np.ndarray) -> Factorization:
+    """The factorization of the matrices times powers of two, whose exponents are even."""
+    powers: dict[str, np.ndarray] = dict.fromkeys(("left", "right"), exponents // 2)
+    powers |= dict.fromkeys(("upper", "lower", "alpha", "shift"), exponents)
+    held = {name: getattr(result, name) for name in powers}
+    found = {name: times_power(x, powers[name]) for name, x in held.items() if x is not None}
+    return dataclasses.replace(result, **found)
 
 
 def relative_gap(lower, upper):

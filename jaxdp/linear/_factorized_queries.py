@@ -3,6 +3,7 @@
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from .._contract import field, spec
 from .._given_factors import check_product, given_factors
 from .._queries import WORKLOAD
 from .._spec import FrozenArray
-from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f
+from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f, gamma_f_approx
 from ..randomizers import MeanRandomizer, PrivUnitG
 from ._encoded import (
     RANDOMIZER,
@@ -24,6 +25,7 @@ from ._encoded import (
     make_randomizer,
 )
 
+_SOLVERS = {"max": (gamma2, gamma2_approx), "mean": (gamma_f, gamma_f_approx)}
 _TOL = 1e-3  # of approximate factorizations: their errors are of second order in it
 _ROUNDS = 8
 _ENOUGH = 1.01  # times the least error there can be
@@ -64,9 +66,9 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
     gamma_F. A constant u_j for each query is free: histograms sum to 1.
 
     For few users a biased workload may be better. With `num_users` the alpha of least
-    `gamma_2(W - u 1^T; alpha)**2 sigma**2 / n + alpha**2` is used where it promises at least 1 %
-    less than alpha = 0; with `alpha`, that one. Then u is that of alpha = 0, or the middle of the
-    range of each query, whichever is better.
+    `gamma_2(W - u 1^T; alpha)**2 sigma**2 / n + alpha**2`, or of gamma_F with `norm="mean"`, is
+    used where it promises at least 1 % less than alpha = 0; with `alpha`, that one. Then u is that
+    of alpha = 0, or the middle of the range of each query, whichever is better.
 
     Formal guarantees:
       * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`.
@@ -100,7 +102,7 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
         and radius, such as `PrivUnitG`, `PrivUnit`, `L2Ball`, `functools.partial(Gaussian,
         delta=1e-6)`.
       shift: whether to use the constants u.
-      norm: "max" for the worst answer; or "mean" for the mean over the answers, then alpha is 0.
+      norm: "max" for the worst answer; or "mean" for the mean over the answers.
 
     Raises:
       ValueError: an argument is out of range, the workload is empty or not finite, or a given
@@ -137,11 +139,6 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
             raise ValueError(
                 f"num_users must be None where alpha or factorization is given, got "
                 f"{self.num_users!r}: it is what alpha is chosen for."
-            )
-        if self.norm == "mean" and (self.num_users is not None or self.alpha):
-            raise ValueError(
-                "norm must be 'max' where num_users or alpha is given: there is no approximate "
-                "gamma_F; got 'mean'."
             )
         if self.factorization is not None:
             self._accept(self.factorization)
@@ -201,20 +198,22 @@ def _factors(protocol: FactorizedQueries) -> Factors:
 def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
     """The factorization of the workload minus a shift, and the shift."""
     workload = protocol.workload.values
-    solver = gamma2 if protocol.norm == "max" else gamma_f
-    exact = solver(workload, shift=protocol.shift)
+    exactly, nearly = _SOLVERS[protocol.norm]
+    exact = exactly(workload, shift=protocol.shift).settled("the workload")
     shifts = [np.zeros(len(workload)) if exact.shift is None else exact.shift]
     if protocol.shift:  # for large alpha the middle of the range is the better constant
         shifts.append((workload.min(axis=1) + workload.max(axis=1)) / 2)
     if protocol.alpha:
         shifted = [workload - shift[:, None] for shift in shifts]
-        solutions = [gamma2_approx(matrix, protocol.alpha, tol=_TOL) for matrix in shifted]
-        return min(zip(solutions, shifts, strict=True), key=lambda pair: float(pair[0].upper))
+        solutions = [nearly(matrix, protocol.alpha, tol=_TOL) for matrix in shifted]
+        pairs = zip(solutions, shifts, strict=True)
+        solution, shift = min(pairs, key=lambda pair: float(pair[0].upper))
+        return solution.settled("the workload"), shift
     if protocol.num_users is None:
         return exact, shifts[0]
     unit = make_randomizer(protocol.randomizer, exact.rank, protocol.epsilon, 1.0)
     noise = unit.worst_case_variance(protocol.num_users)  # sigma**2 / n
-    solution, shift, error = _trade(workload, exact, shifts, noise)
+    solution, shift, error = _trade(workload, exact, shifts, noise, nearly)
     # What answering the shift alone costs: half of the largest range, squared
     blind = min(np.abs(workload - shift[:, None]).max() for shift in shifts) ** 2
     if error * _ENOUGH > blind > 0:
@@ -232,19 +231,21 @@ def _trade(
     exact: Factorization,
     shifts: list[Float[np.ndarray, " m"]],
     noise: float,
+    nearly: Callable[..., Factorization],
 ) -> tuple[Factorization, Float[np.ndarray, " m"], float]:
-    """The factorization with the least `gamma_2(W; alpha)**2 noise + alpha**2` over alpha.
+    """The factorization with the least `gamma(W; alpha)**2 noise + alpha**2` over alpha.
 
-    gamma_2(W; alpha) is convex in alpha. The witness U of a solution at one alpha proves a lower
-    bound at all others, a line of slope -sum |U|; the next alpha is the best for the largest of the
-    lines, until that proves that no other is better by a percent. The witness of `exact` does not
-    see shifts, so that its line holds for all of them.
+    gamma(W; alpha), gamma_2 or gamma_F, is convex in alpha. The witness U of a solution at one
+    alpha proves a lower bound at all others, a line of slope -sum |U|; the next alpha is the best
+    for the largest of the lines, until that proves that no other is better by a percent. The
+    witness of `exact` does not see shifts, so that its line holds for all of them.
 
     Args:
       workload: W.
       exact: its factorization for alpha = 0, with the first shift.
       shifts: of which the best is taken.
       noise: the variance of the mean of reports in one direction.
+      nearly: the solver for alpha > 0.
 
     Returns:
       The factorization, its shift, and the worst mean squared error.
@@ -256,7 +257,7 @@ def _trade(
             alpha, bound = _lowest(lines, noise)
             if error <= _ENOUGH * bound:
                 break
-            solution = gamma2_approx(workload - shift[:, None], alpha, tol=_TOL)
+            solution = nearly(workload - shift[:, None], alpha, tol=_TOL)
             value = float(solution.upper) ** 2 * noise + alpha**2
             if value < error:
                 best, error = (solution, shift), value
@@ -265,8 +266,8 @@ def _trade(
 
 
 def _line(solution: Factorization) -> tuple[float, float]:
-    """(value at alpha = 0, -slope) of the lower bound on gamma_2(W; .) that a solution proves."""
-    # gamma_2(W; alpha) >= <U, W> - alpha |U|_1 for a dual witness U of gamma_2* at most 1
+    """(value at alpha = 0, -slope) of the lower bound on gamma(W; .) that a solution proves."""
+    # gamma(W; alpha) >= <U, W> - alpha |U|_1 for a dual witness U of dual norm at most 1
     slope = float(np.abs(solution.dual).sum())
     return float(solution.lower) + slope * float(solution.alpha), slope
 
@@ -296,7 +297,8 @@ def _without_null_directions(left: np.ndarray, right: np.ndarray) -> tuple[np.nd
     """The same product with fewer rows, where a factor does not have full rank."""
     for _ in range(2):  # the null directions of right, then those of left
         rotation, values, _ = np.linalg.svd(right, full_matrices=False)
-        span = rotation[:, values > 1e-9 * values[0]]
+        # No more than rounding: a small query may have a direction of its own.
+        span = rotation[:, values > 64 * len(right) * np.finfo(np.float64).eps * values[0]]
         if 0 < span.shape[1] < len(right):
             left, right = span.T @ left, span.T @ right
         left, right = right, left

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._spec import check_bool, check_int
-from ._correlation import LARGE, CorrelationProjection, _hessian
-from ._inputs import check_square, check_tolerance, in_precision
+from ._correlation import LARGE, CorrelationProjection, _hessian, pinned_derivative
+from ._inputs import check_square, check_tolerance, in_precision, projected
 from ._spectral import recompose
 
 _SUFFICIENT = 1e-4  # of the slope, for a step to be taken
@@ -30,6 +30,8 @@ def bounded_diagonal(
       * gap = ½‖point − Z₊‖_F² + ⟨point, Z₋⟩ + Σ y_i (1 − point_ii), Z = G − diag y = Z₊ − Z₋, is
         the difference of the primal and the dual objective, a sum of terms that are all ≥ 0;
         ½‖point − projection‖_F² ≤ gap.
+      * Derivative of `point`, in both modes: that of the projection where it is differentiable, by
+        the implicit function theorem. The other results count as constants.
 
     Edge cases:
       ============================  =====================================================
@@ -43,11 +45,11 @@ def bounded_diagonal(
       x: float[..., n, n].
       tol: stop at gap ≤ tol·max(‖point‖_F², 1). Default: 8 units of rounding.
       max_steps: upper limit on the number of Newton steps.
-      float64: compute in float64 whatever the dtype of x; the result is cast back.
+      float64: compute in float64 whatever the dtype of x; the result is cast back, and has no
+        derivative unless x64 is on.
 
     Returns:
-      CorrelationProjection with leaves of the leading axes of x, `dual` the multipliers y. It has
-      no derivative.
+      CorrelationProjection with leaves of the leading axes of x, `dual` the multipliers y.
 
     Raises:
       ValueError: `x` is not finite (outside of jit) or not square.
@@ -83,7 +85,12 @@ def bounded_diagonal(
 @jax.jit
 def _solve(x, tol, max_steps):
     def one(matrix):
-        return _newton(matrix, tol, max_steps)
+        best, num_steps = _newton(*jax.lax.stop_gradient((matrix, tol, max_steps)))
+        y, _, _, values, vectors, gap = best
+        held = values, vectors, jnp.where(y > 0, 1.0, 0.0).astype(y.dtype)
+        point = _point(recompose(vectors, jnp.maximum(values, 0.0)))
+        point = projected(point, matrix, held, pinned_derivative)
+        return CorrelationProjection(point, y, gap, gap <= tol * _size(best), num_steps)
 
     return jax.vmap(one)(x) if x.shape[-1] < LARGE else jax.lax.map(one, x)
 
@@ -108,15 +115,17 @@ def _point(kept):
     return jnp.where(over, 1.0, scaled)
 
 
-def _newton(matrix, tol, max_steps):
-    eps = jnp.finfo(matrix.dtype).eps
+def _size(state):
+    return jnp.maximum(jnp.sum(jnp.maximum(state[3], 0.0) ** 2), 1.0)
 
-    def size(state):
-        return jnp.maximum(jnp.sum(jnp.maximum(state[3], 0.0) ** 2), 1.0)
+
+def _newton(matrix, tol, max_steps):
+    """The state of the smallest gap met, and the number of steps."""
+    eps = jnp.finfo(matrix.dtype).eps
 
     def unfinished(state):
         _, best, num_steps, stalled = state
-        return (best[5] > tol * size(best)) & (num_steps < max_steps) & (stalled < _PATIENCE)
+        return (best[5] > tol * _size(best)) & (num_steps < max_steps) & (stalled < _PATIENCE)
 
     def step(state):
         here, best, num_steps, stalled = state
@@ -160,5 +169,4 @@ def _newton(matrix, tol, max_steps):
     first = _evaluate(matrix, jnp.maximum(jnp.diagonal(matrix) - 1.0, 0.0))
     state = (first, first, jnp.int32(0), jnp.int32(0))
     _, best, num_steps, _ = jax.lax.while_loop(unfinished, step, state)
-    point = _point(recompose(best[4], jnp.maximum(best[3], 0.0)))
-    return CorrelationProjection(point, best[0], best[5], best[5] <= tol * size(best), num_steps)
+    return best, num_steps

@@ -10,7 +10,14 @@ from jax.typing import ArrayLike
 from jaxdp_kernels import register_dataclass
 
 from .._spec import check_bool, check_int
-from ._inputs import check_array, check_square, check_tolerance, in_precision, symmetrize
+from ._inputs import (
+    check_array,
+    check_square,
+    check_tolerance,
+    in_precision,
+    projected,
+    symmetrize,
+)
 from ._spectral import divided_differences, recompose
 
 _SUFFICIENT = 1e-4  # of the slope, for a step to be taken
@@ -75,8 +82,8 @@ def correlation(
         primal and the dual objective, free of cancellation; ½‖point − projection‖_F² ≤ gap. It is
         computed in the working precision, and not below about u·‖Z₋‖_F·n with u the unit of
         rounding.
-      * Derivative of `point`, in reverse mode (`jax.grad`, `jax.vjp`): that of the projection where
-        it is differentiable, by the implicit function theorem. Nothing else has a derivative.
+      * Derivative of `point`, in both modes: that of the projection where it is differentiable, by
+        the implicit function theorem. The other results count as constants.
 
     Edge cases:
       ============================  =====================================================
@@ -139,7 +146,9 @@ def correlation(
 def _solve(x, dual, tol, max_steps):
     def one(matrix, start):
         best, num_steps = _newton(*jax.lax.stop_gradient((matrix, start, tol, max_steps)))
-        point = _point(matrix, best.y)
+        kept = recompose(best.vectors, jnp.maximum(best.values, 0.0))
+        held = best.values, best.vectors, jnp.ones_like(best.y)
+        point = projected(_rescale(kept), matrix, held, pinned_derivative)
         enough = tol * jnp.sum(jax.lax.stop_gradient(point) ** 2)
         return CorrelationProjection(point, best.y, best.gap, best.gap <= enough, num_steps)
 
@@ -239,31 +248,23 @@ def _newton(matrix, start, tol, max_steps):
     return best, num_steps
 
 
-@jax.custom_vjp
-def _point(matrix, y):
-    """The correlation matrix at the dual point y, with the derivative of the projection."""
-    values, vectors = jnp.linalg.eigh(matrix + jnp.diag(y))
-    return _rescale(recompose(vectors, jnp.maximum(values, 0.0)))
+def pinned_derivative(held, direction):
+    """The derivative of the projection onto the positive semidefinite matrices with a diagonal.
 
-
-def _point_forward(matrix, y):
-    return _point(matrix, y), (matrix, y)
-
-
-def _point_backward(saved, cotangent):
-    # The derivative of a projection is self-adjoint: H goes to the derivative of (X + diag y)₊
-    # in the direction H + diag h, with the h for which its diagonal vanishes.
-    matrix, y = saved
-    direction = symmetrize(cotangent)
-    values, vectors = jnp.linalg.eigh(matrix + jnp.diag(y))
-    apply = _curvature(values, vectors)
+    Args:
+      held: the eigenvalues and eigenvectors of X plus the multipliers of the diagonal, and 1 where
+        the diagonal is fixed, 0 where it is free.
+      direction: of X.
+    """
+    values, vectors, pinned = held
+    apply, hessian = _curvature(values, vectors), _hessian(values, vectors)
+    # H goes to the derivative of Z₊ in the direction H + diag h, with the h for which the pinned
+    # diagonal does not move.
+    direction = symmetrize(direction)
     change, _ = jax.scipy.sparse.linalg.cg(
-        _hessian(values, vectors),
-        -jnp.diagonal(apply(direction)),
-        tol=1e2 * float(jnp.finfo(y.dtype).eps),
+        lambda h: pinned * hessian(pinned * h) + (1 - pinned) * h,
+        -pinned * jnp.diagonal(apply(direction)),
+        tol=1e2 * float(jnp.finfo(values.dtype).eps),
         maxiter=_MAX_CG_STEPS,
     )
-    return apply(direction + jnp.diag(change)), jnp.zeros_like(y)
-
-
-_point.defvjp(_point_forward, _point_backward)
+    return apply(direction + jnp.diag(change))

@@ -1,18 +1,21 @@
 """Validation and precision shared by the projections."""
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from .._spec import as_array, check_real, is_traced
-from .._x64 import in_float64, one_program
+from .._x64 import all_finite, in_float64, one_program
 
 Result = TypeVar("Result")
+Values = TypeVar("Values")
 
 
 def check_array(name: str, value: ArrayLike, axes: str, ndim: int) -> jax.Array:
@@ -37,15 +40,10 @@ def check_array(name: str, value: ArrayLike, axes: str, ndim: int) -> jax.Array:
         raise ValueError(f"{name} must have at least one entry in {axes}, got {given.shape}.")
     real = jax.dtypes.canonicalize_dtype(given.dtype)
     array = jnp.asarray(given, real if real in (np.float32, np.float64) else jnp.result_type(float))
-    if not is_traced(array) and not bool(_all_finite(array)):
+    if not is_traced(array) and not all_finite(array):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}.")
     return array
-
-
-@one_program
-def _all_finite(array: jax.Array) -> jax.Array:
-    return jnp.all(jnp.isfinite(array))
 
 
 def check_square(name: str, value: ArrayLike) -> jax.Array:
@@ -113,3 +111,49 @@ def in_precision(function: Callable[..., Result], float64: bool, *arrays: jax.Ar
         return function(*(x.astype(jnp.float64) for x in narrow))
 
     return in_float64(widened)(*arrays)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def projected(
+    point: jax.Array, x: jax.Array, held: Any, derivative: Callable[[Any, jax.Array], jax.Array]
+) -> jax.Array:
+    """`point`, the projection of x, with its derivative in x and no other.
+
+    The derivative of a projection is its own transpose, which serves both modes of differentiation,
+    whatever loops it has. There are no second derivatives.
+
+    Args:
+      point: float[...].
+      x: float[...], what is projected.
+      held: arrays.
+      derivative: maps `held` and a change of x to the change of the point, linear in the latter.
+    """
+    del x, held, derivative
+    return point
+
+
+@projected.defjvp
+def _projected_jvp(derivative, primals, tangents):
+    point, x, held = primals
+    # What is held depends on x, if only by a solver that was not differentiated.
+    held, _ = constant((held, x), "projections have no second derivatives.")
+    # Of jax's primitives that of linear solvers has these rules, and one for vmap. Of the matrix
+    # that `derivative` would invert it uses nothing but that it is symmetric.
+    change = jax.lax.custom_linear_solve(
+        lambda y: y, tangents[1], lambda _, y: derivative(held, y), symmetric=True
+    )
+    return point, change
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def constant(values: Values, message: str) -> Values:
+    """The values, whose derivatives are refused with a message."""
+    del message
+    return values
+
+
+@functools.partial(constant.defjvp, symbolic_zeros=True)
+def _constant_jvp(message, primals, tangents):
+    if not all(isinstance(x, SymbolicZero) for x in jax.tree.leaves(tangents)):
+        raise TypeError(message)
+    return primals[0], jax.tree.map(jnp.zeros_like, primals[0])

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxdp_kernels import register_dataclass
 
 from .._spec import check_bool, check_int, check_items
-from ._inputs import check_array, check_tolerance, in_precision
+from ._inputs import check_array, check_tolerance, in_precision, projected
 
 Projection = Callable[[jax.Array], jax.Array]
 
@@ -80,10 +80,13 @@ def dykstra(
         all rounding, 8u·s². In float32, 1e-6 is about the least that can be asked for.
       max_steps: upper limit on the number of sweeps.
       parallel: see above.
-      float64: compute in float64 whatever the dtype of x; the result is cast back.
+      float64: compute in float64 whatever the dtype of x; the result is cast back, and has no
+        derivative unless x64 is on.
 
     Returns:
-      IntersectionProjection. Differentiable in forward mode (`jax.jvp`, `jax.jacfwd`).
+      IntersectionProjection. `point` has a derivative in x, in both modes: that of the projection
+      where it is differentiable, by the implicit function theorem and further sweeps, if the
+      functions have derivatives in forward mode. The other results count as constants.
 
     Raises:
       ValueError: `x` is not finite (outside of jit), there is no projection, or one returns another
@@ -145,7 +148,8 @@ def alternating_average(
       float64: compute in float64 whatever the dtype of x; the result is cast back.
 
     Returns:
-      IntersectionProjection with gap = inf. Differentiable in forward mode.
+      IntersectionProjection with gap = inf. Differentiable in forward mode only (`jax.jvp`): its
+      limit is no projection.
 
     Raises:
       ValueError, TypeError: as in `dykstra`.
@@ -199,10 +203,44 @@ def _norm(x):
 
 @functools.partial(jax.jit, static_argnames=("projections", "parallel"))
 def _dykstra(x, tol, max_steps, *, projections, parallel):
+    state = _sweeps(jax.lax.stop_gradient(x), tol, max_steps, projections, parallel)
+    held = state.point, state.corrections, tol, max_steps
+    change = functools.partial(_linearised, projections, parallel)
+    point = projected(state.point, x, held, change)
+    return IntersectionProjection(
+        point, state.residual, state.gap, state.converged, state.num_steps
+    )
+
+
+class _State(NamedTuple):
+    point: jax.Array
+    corrections: tuple[jax.Array, ...]
+    residual: jax.Array
+    gap: jax.Array
+    converged: jax.Array
+    num_steps: jax.Array
+
+
+def _linearised(projections, parallel, held, change):
+    """The derivative of the projection onto an intersection.
+
+    p = Π_i(p + z_i) and x = p + Σ z_i, so the changes solve the same equations with the derivatives
+    of the Π_i there, which Dykstra's sweeps solve too.
+    """
+    point, corrections, tol, max_steps = held
+
+    def linear(project, correction):
+        return lambda change: jax.jvp(project, (point + correction,), (change,))[1]
+
+    maps = [linear(*pair) for pair in zip(projections, corrections, strict=True)]
+    return _sweeps(change, tol, max_steps, maps, parallel).point
+
+
+def _sweeps(x, tol, max_steps, projections, parallel):
     share = 1.0 / len(projections) if parallel else 1.0
 
     def sweep(state):
-        point, corrections, _, _, _, step = state
+        point, corrections = state.point, state.corrections
         seen, kept = [], []
         for project, correction in zip(projections, corrections, strict=True):
             moved = point + correction
@@ -217,7 +255,8 @@ def _dykstra(x, tol, max_steps, *, projections, parallel):
         # projection, which turns ‖p − projection‖² into the sum of ⟨z_i, y_i − p⟩ at most.
         terms = [jnp.sum(z * (y - point)) for z, y in zip(kept, seen, strict=True)]
         gap = share * sum(terms[1:], start=terms[0])
-        return point, tuple(kept), residual, gap, done(point, residual, gap), step + 1
+        converged = done(point, residual, gap)
+        return _State(point, tuple(kept), residual, gap, converged, state.num_steps + 1)
 
     def done(point, residual, gap):
         scale = jnp.maximum(_norm(x), _norm(point))
@@ -226,13 +265,12 @@ def _dykstra(x, tol, max_steps, *, projections, parallel):
         return (residual <= tol * scale) & (gap <= enough)
 
     def unfinished(state):
-        return ~state[4] & (state[5] < max_steps)
+        return ~state.converged & (state.num_steps < max_steps)
 
     zeros = tuple(jnp.zeros_like(x) for _ in projections)
     infinite = jnp.full((), jnp.inf, x.dtype)
-    start = (x, zeros, infinite, infinite, jnp.bool_(False), jnp.int32(0))
-    point, _, residual, gap, converged, step = jax.lax.while_loop(unfinished, sweep, start)
-    return IntersectionProjection(point, residual, gap, converged, step)
+    start = _State(x, zeros, infinite, infinite, jnp.bool_(False), jnp.int32(0))
+    return jax.lax.while_loop(unfinished, sweep, start)
 
 
 @functools.partial(jax.jit, static_argnames="projections")

@@ -14,7 +14,7 @@ from .._spec import check_bool, check_choice, check_int
 from .._x64 import dot
 from ._fista import fista
 from ._frank_wolfe import frank_wolfe
-from ._inputs import check_array, check_tolerance, in_precision
+from ._inputs import check_array, check_tolerance, constant, in_precision, projected
 from ._simplex import project_l1_ball, project_simplex
 
 _METHODS = {"fista": fista, "frank_wolfe": frank_wolfe}
@@ -68,7 +68,7 @@ def hull(
       With r = A w − y, gap = ⟨r, A w⟩ − min_j ⟨r, a_j⟩ = Σ_j w_j·(⟨r, a_j⟩ − min_i ⟨r, a_i⟩)
       bounds both ‖p − projection‖² and the excess of ½‖p − y‖². It is computed in the working
       precision, as a sum of non-negative terms: its rounding error is a few units of rounding times
-      ‖r‖·max_j ‖a_j − ā‖. Derivative of `point` in y, in reverse mode (`jax.grad`): the orthogonal
+      ‖r‖·max_j ‖a_j − ā‖. Derivative of `point` in y, in both modes: the orthogonal
       projector onto the directions of the face that the columns in use span, or of the whole
       polytope where ‖r‖² ≤ gap; right where the projection is differentiable and the weights have
       settled, so ask for a small `tol`. The other results count as constants, and there is no
@@ -196,6 +196,7 @@ def _project(y, a, weights, symmetric, tol, max_steps, method, float64):
 
 
 def _solve_impl(y, a, weights, tol, max_steps, *, symmetric, method):
+    a = constant(a, "a, the vertices of a polytope, has no derivative: only y has.")
     ones = jnp.ones(y.shape[0], a.dtype)
     weights = (project_l1_ball if symmetric else project_simplex)(weights, ones)
     # Weights that sum to 1 commute with a shift of the columns: it changes the rounding alone.
@@ -209,27 +210,18 @@ def _solve_impl(y, a, weights, tol, max_steps, *, symmetric, method):
     weights, gap, num_steps = _METHODS[method](
         arguments[0], vertices, arguments[1], arguments[2], max_steps, symmetric
     )
-    point = _point(y, weights, a, gap, symmetric)
+    point = dot(weights, a.T)
+    held = y, weights, gap, point, a
+    point = projected(point, y, held, functools.partial(_along_the_face, symmetric))
     return PolytopeProjection(point, weights, gap, gap <= arguments[2], num_steps)
 
 
 _solve = jax.jit(_solve_impl, static_argnames=("symmetric", "method"))
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _point(y, weights, a, gap, symmetric):
-    """A w, with the derivative of the projection in y."""
-    del y, gap, symmetric
-    return dot(weights, a.T)
-
-
-def _point_forward(y, weights, a, gap, symmetric):
-    point = _point(y, weights, a, gap, symmetric)
-    return point, (y, weights, a, gap, point)
-
-
-def _point_backward(symmetric, saved, cotangent):
-    y, weights, a, gap, point = saved
+def _along_the_face(symmetric, held, directions):
+    """The derivative of the projections: the parts of directions along their faces."""
+    y, weights, gap, point, a = held
 
     def project(row):
         target, used, distance, here, direction = row
@@ -245,8 +237,4 @@ def _point_backward(symmetric, saved, cotangent):
         cutoff = len(values) * jnp.finfo(values.dtype).eps * values[-1]
         return vectors @ jnp.where(values > cutoff, vectors.T @ direction, 0.0)
 
-    along = jax.lax.map(project, (y, weights, gap, point, cotangent))
-    return along, jnp.zeros_like(weights), jnp.zeros_like(a), jnp.zeros_like(gap)
-
-
-_point.defvjp(_point_forward, _point_backward)
+    return jax.lax.map(project, (y, weights, gap, point, directions))

@@ -45,22 +45,23 @@ def test_hard_queries_bound_a_protocol():
     for epsilon, n in itertools.product((0.1, 1.0), (10, 10**4)):
         c = 1 / math.tanh(epsilon / 2)
         bound = hard_queries_mse(2.0, 2.0, n, epsilon)  # all mass on -1, or on 1
-        assert 0.01 * c**2 / n < bound < c**2 / n
+        assert min(0.1 * c**2 / n, 0.25) < bound < c**2 / n
     small = hard_queries_mse(2.0, 2.0, 1, 1e-3)
     assert small == pytest.approx(1.0, rel=1e-3)  # as without reports
     many = hard_queries_mse(0.5, 0.1, 10**6, 1.0)
-    assert many == pytest.approx(25 / (2e6 * math.expm1(1) ** 2))
+    limit = (2 - 2 * math.log(2)) * 25 * 4 / (1e6 * math.expm1(1) ** 2)
+    assert 0.95 * limit < many < limit
 
 
 @pytest.mark.parametrize("epsilon", [slow(0.2), 1.0])
 def test_linear_queries(epsilon):
-    """Below the error of the factorization mechanism, and above what `min_users` proves."""
+    """Below the error of the factorization mechanism, and of one mind with numbers of users."""
     n, workload = 10**6, prefix(8)
     upper = FactorizedQueries(workload, epsilon).worst_case_variance(n)
     lower = linear_queries_lower_mse(workload, n, epsilon)
-    assert upper / 200 < lower < upper
-    error = 1.999 * math.sqrt(lower)  # of `min_users`, whose constant is 16 times less in n
-    assert factorization.local_lower_bound(workload, epsilon, error / 2) < n
+    assert upper / 4 < lower < upper
+    # An error of that size in the mean square is less in the mean.
+    assert n / 2 < factorization.local_lower_bound(workload, epsilon, math.sqrt(lower)) < n
     assert linear_queries_lower_mse(np.ones((2, 3)), n, epsilon) == 0
     assert quadratic_form_lower_mse(lower, 1.0, n) < lower / 6.25
     assert quadratic_form_lower_mse(1e-9, 1.0, n) == 0
@@ -100,7 +101,7 @@ def test_separation_of_signs():
     assert found.separation == pytest.approx(2)
     assert found.spread == pytest.approx(2 / 32 * math.sqrt(1024 / 1023))
     n: Any = found.num_users
-    assert 10**13 < n < 2 * 10**13
+    assert 10**9 < n < 10**10
 
     def wins(users):
         linear = hard_queries_mse(found.separation, found.spread, users, 0.1)
@@ -136,4 +137,4 @@ def test_random_signs_separate():
     assert found.gamma2 == pytest.approx(0.85 * math.sqrt(2048), rel=0.03)
     assert found.separation / found.spread == pytest.approx(0.85 * math.sqrt(2048), rel=0.05)
     assert found.num_users is not None
-    assert 10**11 < found.num_users < 10**13
+    assert 10**9 < found.num_users < 10**10

@@ -45,3 +45,53 @@ TALL = [workloads.all_range(4), *_random((10, 4), 2)]
 WIDE = [workloads.parity(3, 1), workloads.marginal(3, 3)[:4], *_random((4, 8), 3)]
 
 STACKS = {name: np.stack(s) for name, s in dict(square=SQUARE, tall=TALL, wide=WIDE).items()}
+
+
+def _extreme(n: int) -> np.ndarray:
+    """112 matrices of 16 families, each with what makes solvers lose digits."""
+    found = []
+    for seed in range(7):
+        rng = np.random.default_rng(seed)
+        normal = rng.normal(size=(n, n))
+        sizes = 10.0 ** rng.uniform(-9, 9, n)
+        powers = np.linspace(0.1, 1, n) * rng.uniform(0.5, 2, n)
+        split = rng.integers(1, n)
+        blocks = normal * 1e-4
+        blocks[:split, split:] = blocks[split:, :split] = 0.0
+        blocks[:split, :split] *= 1e4
+        found += [
+            normal * 10.0 ** rng.uniform(-9, 9),  # scaled
+            normal * 1e-310,  # denormal
+            rng.normal(size=(n, 2)) @ rng.normal(size=(2, n)),  # rank deficient
+            normal[rng.integers(0, n // 2, n)],  # duplicate rows
+            normal * (np.arange(n) != seed % n)[:, None],  # a zero row
+            2.0 * rng.integers(0, 2, (n, n)) - 1,  # signs
+            np.linalg.qr(normal)[0],  # orthogonal
+            np.vander(powers, n),  # Vandermonde
+            blocks,  # scaled blocks
+            normal + 10.0 ** rng.uniform(3, 10),  # a common offset
+            np.diag(10.0 ** -np.linspace(0, 9, n)) * rng.permutation([-1.0, 1] * n)[:n],  # graded
+            normal * 10.0 ** rng.uniform(-6, 0, (n, n)),  # entries of all sizes
+            sizes[:, None] * normal,  # rows of all sizes
+            normal * sizes[None, :],  # columns of all sizes
+            np.round(3 * rng.standard_t(2, (n, n))),  # integers
+            np.outer(np.arange(n) == 1, np.arange(n) == 2) * rng.normal(),  # one entry
+        ]
+    return np.stack(found)
+
+
+EXTREME = _extreme(8)
+
+
+def _moderate(n: int) -> dict[str, np.ndarray]:
+    """Matrices that look easy, and took a splitting method thousands of steps."""
+    rng = np.random.default_rng(0)
+    places = np.arange(n)
+    return {
+        "entries of all sizes": rng.normal(size=(n, n)) * 10.0 ** -rng.uniform(0, 6, (n, n)),
+        "vandermonde": np.vander(np.linspace(0.1, 1, n), n),
+        "roots of distances": np.sqrt(np.abs(np.subtract.outer(places, places))),
+    }
+
+
+MODERATE = _moderate(32)

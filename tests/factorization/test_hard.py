@@ -139,8 +139,10 @@ def test_min_users_bounds_the_relative_entropy_of_randomized_response(symmetric)
     entropy = hard.prior @ np.sum(null * np.log(null / signal), axis=1)
     per_user = (math.expm1(epsilon) / 2 * hard.spread) ** 2
     assert 0 < entropy <= per_user
-    users = hard.min_users(epsilon, hard.separation / 8)
-    assert math.isclose(users * per_user, 0.5)
+    # As the error goes to 0: 0.39·(separation/error)² users of that entropy.
+    error = 1e-4 * hard.separation
+    assert 0.37 < hard.min_users(epsilon, error) * per_user * 1e-8 < 0.393
+    assert hard.min_users(epsilon, hard.separation / 2) == 0.0
 
 
 def test_lower_bounds_grow_as_they_should():
@@ -148,8 +150,10 @@ def test_lower_bounds_grow_as_they_should():
     hard = fz.local_lower_bound(WORKLOADS["parities"], 1.0, 0.02)
     assert hard > 2 * easy > 0
     private = fz.local_lower_bound(SINGLE, 0.1, 0.02)
-    assert math.isclose(private / easy, (math.expm1(1.0) / math.expm1(0.1)) ** 2)
-    assert fz.local_lower_bound(SINGLE, 1.0, 0.5) == 0.0
+    # Between 1/sinh²(ε/2) and 4/(e^ε − 1)².
+    floor = (math.sinh(0.5) / math.sinh(0.05)) ** 2
+    assert floor < private / easy < (math.expm1(1.0) / math.expm1(0.1)) ** 2
+    assert fz.local_lower_bound(SINGLE, 1.0, 1.0) == 0.0
 
 
 def test_constants_of_the_queries_need_no_users():
@@ -174,8 +178,6 @@ BAD = [
     (lambda: fz.hard_distributions(np.eye(2), ONE), "result must be of one"),
     (lambda: fz.hard_distributions(SINGLE, fz.gamma2_approx(SINGLE, 2.0)), "not 0"),
     (lambda: fz.hard_distributions([[1.0]], ONE, symmetric=False), "not 0"),
-    (lambda: fz.local_lower_bound(np.eye(2), 0.0, 0.1), "epsilon"),
-    (lambda: fz.local_lower_bound(np.eye(2), 1.0, -0.1), "error"),
 ]
 
 

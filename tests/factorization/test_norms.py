@@ -17,11 +17,12 @@ from tests.marks import slow
 SOLVERS = {
     "gamma2": lambda w: fz.gamma2(w, tol=1e-7),
     "gamma_f": lambda w: fz.gamma_f(w, tol=1e-7),
-    "gamma2_approx": lambda w: fz.gamma2_approx(w, 0.2, tol=8e-6, max_steps=20_000),
-    "zeta": lambda w: fz.zeta(w, weight=1.5, tol=8e-6, max_steps=20_000),
+    "gamma2_approx": lambda w: fz.gamma2_approx(w, 0.2, tol=2e-6),
+    "gamma_f_approx": lambda w: fz.gamma_f_approx(w, 0.2, tol=2e-6),
+    "zeta": lambda w: fz.zeta(w, weight=1.5, tol=2e-6),
     "gamma2_dual": lambda w: fz.gamma2_dual(w, tol=1e-7),
 }
-LEVELS = {"gamma2_approx": (0.2,), "zeta": (1.5,)}
+LEVELS = {"gamma2_approx": (0.2,), "gamma_f_approx": (0.2,), "zeta": (1.5,)}
 
 
 def comparisons():

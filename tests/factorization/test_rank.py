@@ -116,7 +116,7 @@ def test_newton_schulz_finds_the_polar_factor(rng):
 
 
 @pytest.mark.slow
-def test_a_stack_is_searched_one_by_one():
+def test_a_stack_is_searched_in_one_call():
     stack = np.stack([W, 2 * W[::-1]])
     exact = fz.gamma2(stack)
     for result in (
@@ -128,11 +128,44 @@ def test_a_stack_is_searched_one_by_one():
         fz.certify(stack, result)
 
 
+SEARCHES = {
+    "gamma2_rank": lambda w, alpha: fz.gamma2_rank(w, 5, alpha, num_steps=60),
+    "projected_gradient": lambda w, alpha: fz.projected_gradient(w, 5, alpha, num_steps=60),
+    "johnson_lindenstrauss": lambda w, alpha: fz.johnson_lindenstrauss(w, fz.gamma2(w), 5),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_inside_of_jit_and_vmap(search, rng):
+    """The same factors up to float32, with bounds that hold, for a level of each matrix."""
+    search = SEARCHES[search]
+    stack, levels = rng.normal(size=(3, 8, 9)), np.array([0.1, 0.3, 0.2])
+    eager = [search(w, a) for w, a in zip(stack, levels, strict=True)]
+    traced = jax.jit(jax.vmap(search))(stack.astype(np.float32), levels.astype(np.float32))
+    assert traced.left.dtype == np.float32
+    for i, one in enumerate(eager):
+        np.testing.assert_allclose(traced.upper[i], one.upper, rtol=0.02)
+        assert traced.left[i].shape == (5, 8)
+        fits = np.abs(traced.left[i].T @ traced.right[i] - stack[i]).max()
+        assert fits <= traced.alpha[i] * (1 + 1e-5) + 1e-6
+
+
+@pytest.mark.slow
+def test_a_thousand_matrices_in_one_call(rng, count_compilations):
+    stack = rng.normal(size=(1000, 32, 32))
+    fz.projected_gradient(stack[::-1], 12, 0.5, num_steps=20)
+    with count_compilations() as seen:
+        found = fz.projected_gradient(stack, 12, 0.5, num_steps=20)
+    assert not seen.compiled
+    assert found.left.shape == (1000, 12, 32)
+    fz.certify(stack[:5], jax.tree.map(lambda x: x[:5], found))
+
+
 BAD = [
     (lambda: fz.gamma2_rank(W, 0, 0.1), ValueError, "rank"),
     (lambda: fz.gamma2_rank(W, 2.5, 0.1), TypeError, "rank"),
     (lambda: fz.gamma2_rank(W, 3, -0.1), ValueError, "alpha"),
-    (lambda: jax.vmap(lambda w: fz.gamma2_rank(w, 3, 0.1))(W[None]), TypeError, "outside jit"),
+    (lambda: fz.gamma2_rank(np.stack([W, W]), 3, [0.1, 0.2, 0.3]), ValueError, "alpha"),
     (lambda: fz.projected_gradient(W, 3, 0.0), ValueError, "alpha"),
     (lambda: fz.projected_gradient(W, 3, np.nan), ValueError, "alpha"),
     (lambda: fz.projected_gradient([[np.inf]], 3, 0.1), ValueError, "matrix"),

@@ -127,3 +127,28 @@ def test_distribution_of_delays(key):
     found = explicit.toeplitz_prefix(counts.size)
     spec = FactorizedQueries(prefix(counts.size), 1.0, factorization=found)
     check_prediction(spec, counts, key, num_trials=300)
+
+
+def test_the_mean_error_is_traded_for_bias():
+    """For few users: the norm of the mean, of a workload whose worst query is not like the rest."""
+    workload = np.vstack([prefix(6), 3 * np.eye(6)[:1]])
+    few = 400
+    exact = FactorizedQueries(workload, 1.0, norm="mean")
+    traded = FactorizedQueries(workload, 1.0, num_users=few, norm="mean")
+    assert exact.bias < 1e-6 < traded.bias
+    counts = np.full(6, few // 6)
+
+    def mean_error(protocol):
+        return float(np.mean(protocol.variance(counts)))
+
+    assert mean_error(traded) < 0.99 * mean_error(exact)
+    given = FactorizedQueries(workload, 1.0, alpha=0.1, norm="mean")
+    assert given.bias <= 0.1 + 1e-6
+
+
+def test_a_small_query_keeps_its_direction():
+    workload = prefix(6).copy()
+    workload[2] = 1e-10 * (np.arange(6) % 2)
+    factors = FactorizedQueries(workload, 1.0).factors()
+    error = np.abs(factors.matrix - workload).max(axis=1)
+    assert np.all(error <= 1e-6 * np.ptp(workload, axis=1))

@@ -7,6 +7,8 @@ import pytest
 
 from jaxdp import projections as pj
 
+from . import derivatives
+
 GOLDEN = np.array([[2.0, 1.5], [1.5, 0.5]])
 
 
@@ -125,3 +127,20 @@ def test_transformations(count_compilations):
     np.testing.assert_allclose(mapped[0], plain.point, atol=1e-5)
     _, moved = jax.jvp(lambda x: pj.dykstra(x, [bounded]).point, (x,), (jnp.ones_like(x),))
     np.testing.assert_array_equal(moved, [[0.0, 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_derivatives(parallel, rng):
+    """Both modes, of sets with curvature and without, one of them a solver itself, and a batch."""
+
+    def point(x):
+        sets = [lambda x: pj.correlation(x).point, lambda x: pj.box(x, -0.6, 0.6), ball]
+        options = {"tol": 1e-9, "max_steps": 20_000, "parallel": parallel}
+        return pj.dykstra(x, sets[1 - parallel :][:2], **options).point
+
+    with jax.enable_x64(True):
+        x = jnp.asarray(1.5 * rng.standard_normal((2, 4, 4)))
+        derivatives.check(point, x[0], step=1e-5, tol=1e-5)
+        along = jax.vmap(jax.grad(lambda x: jnp.sum(point(x) ** 2)))(x)
+        one = jax.grad(lambda x: jnp.sum(point(x) ** 2))(x[1])
+        np.testing.assert_allclose(along[1], one, atol=1e-6)

@@ -91,7 +91,8 @@ def test_derivatives_exist_where_eigenvalues_coincide(rng):
             lambda x: pj.nuclear_ball(x[:, :3]),
         ):
             derivatives.check(project, x)
-        derivatives.check(lambda x: pj.correlation(x).point, x, modes=["rev"])
+        for project in (pj.correlation, pj.bounded_diagonal):
+            derivatives.check(lambda x, project=project: project(x).point, x)
         tied = jnp.stack([jnp.eye(3), -jnp.eye(3), jnp.zeros((3, 3)), 5 * jnp.eye(3)])
         for project in (pj.psd, pj.spectraplex, pj.nuclear_ball):
             _, moved = jax.jvp(project, (tied,), (jnp.ones_like(tied),))
@@ -100,6 +101,15 @@ def test_derivatives_exist_where_eigenvalues_coincide(rng):
         direction = jnp.asarray(rng.standard_normal((3, 3)))
         _, moved = jax.jvp(pj.psd, (jnp.eye(3),), (direction,))
         np.testing.assert_allclose(moved, (direction + direction.T) / 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("project", [pj.correlation, pj.bounded_diagonal])
+def test_second_derivatives_are_refused(project):
+    """The primitive behind the first ones would count what they depend on for constants."""
+    slope = jax.grad(lambda x: jnp.sum(project(x).point ** 2))
+    for outer in (jax.jacfwd, jax.grad):
+        with pytest.raises(TypeError, match="no second derivatives"):
+            outer(lambda x: slope(x)[0, 1])(jnp.eye(3))
 
 
 def noisy_correlation(rng, n, noise):

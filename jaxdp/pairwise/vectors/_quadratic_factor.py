@@ -159,7 +159,7 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
 
 def signed_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFactor:
     """The factor with d = +-1, g = 0 and the smallest column norm, of W or W minus a constant."""
-    result = signed(matrix, shift=shift)
+    result = signed(matrix, shift=shift).settled("the kernel")
     assert result.signs is not None
     constant = 0.0 if result.shift is None else float(result.shift)
     signs, columns = np.asarray(result.signs, np.float64), np.asarray(result.left).T

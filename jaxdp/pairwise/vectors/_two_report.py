@@ -371,8 +371,9 @@ def _offered(protocol: TwoReport, centred: Float[np.ndarray, "k k"]) -> list[Fac
     alpha, rank, n = protocol.alpha, protocol.rank, protocol.num_users
     if n is None:
         base = gamma2_approx(centred, alpha or 0.0, tol=_TOL if alpha else 1e-6)
+        base = base.settled("the kernel")
         return [base if rank is None else _reduced(protocol, centred, base, rank, alpha or 0.0)]
-    exact = gamma2(centred)
+    exact = gamma2(centred).settled("the kernel")
     unit = protocol.randomizer(dim=len(centred), epsilon=protocol.epsilon / 2, radius=1.0)
     noise = unit.worst_case_variance(n)
     # The root of the leading term, gamma sqrt(2 s / n), plus the bias alpha: up to a factor

@@ -1,0 +1,134 @@
+"""How many users local privacy needs at least, to answer a workload up to an error."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._spec import check_choice, check_epsilon, within_float64
+from ._gamma2 import gamma_f
+from ._hard_lines import hard_lines, without_row_sums
+from ._inputs import one_matrix
+
+_EVENNESS = (0.0, 0.1, 0.3, 0.6, 1.0)  # parts of the prior's mean that are uniform
+_LEAST = 1e-6  # share of a value in the prior's mean, for which it is used
+# Of the parameters of Dirichlet priors, the least over the 2 at which its information is infinite.
+_CONCENTRATIONS = (1.2, 1.5, 2.0, 3.0, 6.0, 12.0, 24.0, 1e2, 1e3, 1e4, 1e5)
+_SHARES = 4000  # of the prior between 2/A and 1, each about 0.2 % above the one before
+
+
+@within_float64
+def local_lower_bound(
+    matrix: ArrayLike, epsilon: float, error: float, *, norm: str = "gamma2", tol: float = 1e-3
+) -> float:
+    """Users that ε-local privacy needs to answer the workload W up to `error`.
+
+    The error is the expected maximum over the queries of their absolute errors (`"gamma2"`), or the
+    root of the mean over the queries of their mean squared errors (`"gamma_f"`): of the answers of
+    a population, from i.i.d. users, and of the hardest population. For agnostic learning with an
+    estimate of the loss (Section 4 of the paper) pass `symmetrize(W)`.
+
+    Formal guarantees:
+      For `"gamma2"` every non-interactive ε-private protocol with fewer users has a larger error.
+      The paper's hard distributions lie on lines P_v(a), one for each query v, on which its answer
+      is a constant plus a. Its tests of two of them by the inequalities of Markov and Pinsker are
+      replaced by the inequality of Ziv and Zakai and the affinity of the reports, its factor (e^ε −
+      1)² by one between 4·sinh²(ε/2) and that, its cutting of the queries into classes of
+      similar answers (Lemma 19, a logarithm) by lines of equal answers. As the error goes to 0 the
+      bound is 0.39/(κ·error²)·γ2(W − u·1ᵀ)² with κ = sinh²(ε/2), u the best shift. At 0.64 the same
+      lines, with normally distributed reports, could be answered: that is the limit of this
+      argument, and no more than a factor 1.6 away. It never exceeds what they cost without privacy.
+
+      For `"gamma_f"` sequentially interactive protocols are included. By van Trees' inequality with
+      a Dirichlet prior of parameters A·q on the populations and the directions U of the dual
+      witness of γ_F, n·κ·‖U·D_q^(−1/2)‖² + J ≥ ⟨W, U⟩²/(m·error²), J = (A − 1)·(A − 2)·Σ_vx
+      U_vx²/(A·q_x − 2) the information of the prior and κ → sinh²(ε/2) as A → ∞. As the error goes
+      to 0 the bound is γ_F(W − u·1ᵀ)²/(κ·error²), which SubsetSelection attains for W = identity
+      where e^ε + 1 divides k. It is at most what the same prior needs without privacy.
+
+    Edge cases:
+      ===========================  =======================================
+      every query is constant      0: the answers are known
+      error beyond what is proven  0
+      ===========================  =======================================
+
+    Args:
+      matrix: float[m, k], the workload W.
+      epsilon: ε > 0.
+      error: > 0.
+      norm: `"gamma2"` or `"gamma_f"`.
+      tol: relative gap of the dual witnesses; a larger one weakens the bound.
+
+    Returns:
+      The bound, a float; 0 where nothing is proven.
+
+    Example:
+      >>> from jaxdp import factorization, workloads
+      >>> bound = factorization.local_lower_bound(workloads.parity(3, 3), epsilon=1.0, error=0.05)
+      >>> print(round(bound))
+      2279
+
+    References:
+      Edmonds, Nikolov, Ullman (2020), Theorems 22 and 23, with other constants: Lemma 17 is not
+      needed. Ziv and Zakai (1969). Gill and Levit (1995) for the inequality of van Trees in many
+      dimensions.
+    """
+    dense = one_matrix(matrix)
+    epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
+    check_choice("norm", norm, ("gamma2", "gamma_f"))
+    if norm == "gamma_f":
+        return max(_in_mean_square(dense, epsilon, error, tol), default=0.0)
+    lines = hard_lines(dense, tol=tol)
+    return max((line.min_users(epsilon, error) for line in lines), default=0.0)
+
+
+def _in_mean_square(
+    matrix: Float[np.ndarray, "m k"], epsilon: float, error: float, tol: float
+) -> Iterator[float]:
+    """The bounds by van Trees' inequality, for Dirichlet priors on more and on fewer values."""
+    result = gamma_f(matrix, shift=True, tol=tol)
+    if float(result.upper) == 0:
+        return
+    weights, t = np.asarray(result.col_weights, np.float64), math.tanh(epsilon / 2)
+    # The error of one answer in n users is large only for values of about its size or more: for
+    # large errors the prior is on the half, the quarter, ... of the values with most weight.
+    order, size = np.argsort(-weights, kind="stable"), len(weights)
+    while size >= 2:
+        values = np.sort(order[:size])
+        for evenness in _EVENNESS:
+            mean = (1 - evenness) * weights[values] / weights[values].sum() + evenness / size
+            directions = without_row_sums(np.asarray(result.dual, np.float64)[:, values], mean)
+            if mean.min() < _LEAST or not np.any(directions):
+                continue
+            gain = np.sum(matrix[:, values] * directions) ** 2 / (len(matrix) * error**2)
+            norm = np.linalg.norm(directions / np.sqrt(mean), 2) ** 2
+            squares = np.sum(directions**2, axis=0)
+            for concentration in _CONCENTRATIONS:
+                total = 2 * concentration / mean.min()
+                prior = (total - 1) * (total - 2) * np.sum(squares / (total * mean - 2))
+                # The values themselves have E 1/P_x = (A − 1)/(A·q_x − 1), of which privacy leaves
+                # at most tanh²(ε/2): Asoodeh and Zhang (2022).
+                direct = t**2 * np.sum(squares * (total - 1) / (total * mean - 1))
+                information = min(_private_information(epsilon, total) * norm, direct)
+                yield float(max((gain - prior) / information, 0.0))
+        size = -(-size // 2) if size > 2 else 0
+
+
+def _private_information(epsilon: float, total: float) -> float:
+    """κ: a report tells at most κ·sup_f ‖U·f‖²/Var_q(f) of a population P ~ Dirichlet(A·q).
+
+    That is E Σ_y ‖U·p_y‖²/⟨P, p_y⟩ with p_y the law of report y. A summand is convex in p_y and
+    Σ_y ⟨q, p_y⟩ = 1, so the worst p_y have two values, 1 + t and 1 − t in proportion, t =
+    tanh(ε/2). With q-mass β of the former ‖U·p_y‖² ≤ 4·t²·β·(1 − β)·norm, and ⟨P, p_y⟩ = 1 − t +
+    2·t·B with B ~ Beta(A·β, A·(1 − β)), where E 1/(x + B) ≤ 1/(x + 1/E(1/B)) since w/(x·w + 1) is
+    concave, and 1/E(1/B) = (A·β − 1)/(A − 1).
+    """
+    t, rest = math.tanh(epsilon / 2), 2 / (math.exp(epsilon) + 1)
+    ends = np.geomspace(2 / total, 1.0, _SHARES)  # no value has less than 2/A
+    low, high = ends[:-1], ends[1:]
+    # β·(1 − β) is largest at 1/2, or at the end nearer to it; the denominators fall with β.
+    nearest = np.clip(0.5, low, high)
+    inverse = rest + 2 * t * (total * low - 1) / (total - 1)
+    return float(np.max(4 * t**2 * nearest * (1 - nearest) / ((rest + 2 * t * low) * inverse)))
