@@ -55,16 +55,54 @@ PACKAGES = ("randomizers", "linear", "pairwise", "central", "learning", "trusted
 PLACES = (*(f"jaxdp/{package}" for package in PACKAGES), *WHOLE)
 SAME = {
     "rows = max(min(_CHUNK // (d + 1), d + 1), 1)": "how many inputs are drawn at once",
-    "if len(reports) > 2**23:  # up to 2**24 float32 counts exactly": "of 2**23 users in a block",
-    "unit = TILE if even > TILE else 1": "how many users a block has",
+    "if len(reports) > _MOST_ADDED:": "how many users are added at once",
+    'unit, wide = TILE if even > TILE else 1, platform != "cpu"': "how many users a block has",
     "jnp.where(value < 0, negative.hi, positive.hi),": "minus zero is zero",
     "jnp.where(value < 0, negative.lo, positive.lo),": "minus zero is zero",
     "numbered = jnp.int32(0)": "every user has a level",
     "if all(leaf.ndim == 2 for leaf in jax.tree.leaves(reports)):": "tile by tile or all at once",
     "half = number // 2": "in which order tallies are merged",
-    "if size <= LANES or num_words == 1:": "which way to make the same words",
+    "elif size <= LANES or num_words == 1 or (draft is None and num_words <= FEW_WORDS):": (
+        "which way to make the same words"
+    ),
+    "if num_words <= FEW_WORDS:  # a choice: what reads concatenated halves is not vectorised": (
+        "which way to make the same words"
+    ),
+    "if num_blocks > 1 or (wide and source.rows is None):": "how many users a block has",
+    "even = max(-(-share // num_blocks), 1)": "how many users a block has",
+    "counts = collect(self._values, users, 0)": "values are no reports, and take no words",
+    "carries.append((a & b) | (c & (a ^ b)))": "where both are 1 the carry is 1 anyway",
+    "empty = [()] if self._empty(32) or self._empty(8) else []": (
+        "which moduli divide the words' number does not depend on their length, but for k > 256"
+    ),
+    "cell = cells + (label << level) if private else cells": (
+        "both differ in a bit that no place has"
+    ),
+    "bits = min(32 - (terms - 1).bit_length(), 16)": "more limbs than are needed",
+    "if self._num_cohorts <= _FEW_COHORTS:": "a cohort after the other, or all at once",
+    "if row < _FEWEST_ROW or plan.block * (summed.size + 1) >= 2**32:  # places of 32 bits": (
+        "whether the loop adds integers alone"
+    ),
+    "tiled = block % TILE == 0": "tile by tile or all at once",
+    ")[0]": "1 for 0: jax clamps an index beyond the end",
+    "return _bind(equation, x, _chosen(within, by, np.asarray(31, by.dtype)))": (
+        "where there is no GPU: a shift by 32 is one by 31"
+    ),
+    "return np.asarray(drawn + average(noise) / self.num_reports(n) + bias**2)": (
+        "the bias is of rounding, below 1e-9"
+    ),
+    "return squares + mixed + sum_integers(low * low, 2**30, mask)": "a larger bound",
+    "if bound**2 < 2**31:": "which way to add the same squares",
+    "a = max((array.shape[-1] - 1).bit_length(), 1)": "more columns than are needed",
+    "if num_users <= LANES:": "which way to make the same words",
+    "words = [first_words(users_words(key, self.start, users, 1), 1)[0] for key in self.keys]": (
+        "more words than are read"
+    ),
+    "first = jnp.min(place, initial=users.shape[1], where=held)": (
+        "places without users draw nothing"
+    ),
     "if self.share is None or self.share % self.block == 0:": "clipped twice is clipped once",
-    "num_words = second + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)": (
+    "return self._second_word + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)": (
         "more words than are read: other words beyond 2,048 users"
     ),
     "noise = self.noise.draw(words[0]) - np.int32(d)": (
@@ -91,10 +129,11 @@ SAME = {
     ),
     "half = len(reports) // 2": "where users are cut",
     "row = 2 ** ((2**31 // (bound + 1)).bit_length() - 1)": "a larger bound",
+    "most = 2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1)": "a larger bound",
     "noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)": (
         "at most a two-thousandth of the noise's variance, of 19 users"
     ),
-    "return _block_tally(round, key, at, values, jnp.zeros(16, bool), Plan(16, None, False))": (
+    "return _reports_tally(round, key, counter, first, values, nobody, Plan(16, None, False))": (
         "only shapes are asked for"
     ),
     "rows = 8 if users >= 128 else 1  # up to 128 users are added in a byte": (

@@ -19,7 +19,7 @@ NOT_SERVED = {"RandomConceptParams": "numbers that are not of 32 bits"}
 
 COUNTED = frozenset(
     "krr-2 krr-5 krr-16 hadamard-bit-5 hadamard-response-7 hadamard-blocks-7 projective-geometry-6 "
-    "affine-hashing-6 affine-hashing-prime-6 discrete-laplace finite-channel "
+    "affine-hashing-6 affine-hashing-prime-6 discrete-laplace finite-channel memoised-krr-4 "
     "quantized-gini-diversity quantized-kendall quantized-gini "
     "oracle-statistic-hadamard queries-from-pairs queries-from-pairs-once pairs-krr all-pairs "
     "shuffled-reports histogram-hadamard-bit hierarchical-prefix hierarchical-intervals "

@@ -92,6 +92,10 @@ def test_of():
     assert Count.of(jnp.array([2**32 - 1], jnp.uint32)).numpy().tolist() == [2**32 - 1]
     assert int(Count.of(Count.of(3))) == 3
     assert Count.zeros((2, 3)).numpy().tolist() == [[0] * 3] * 2
+    assert int(Count.of(np.uint64(2**63 - 1))) == 2**63 - 1
+    for value in (2**63, np.array([0, 2**64 - 1], np.uint64)):
+        with pytest.raises(ValueError, match="value must be below 2"):
+            Count.of(value)
     for value in (1.5, jnp.float32(1.0), np.ones(3), "7"):
         with pytest.raises(TypeError, match="value must be"):
             Count.of(value)

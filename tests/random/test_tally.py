@@ -27,7 +27,7 @@ def test_sums_are_exact(bound, users_last, rng):
         np.testing.assert_array_equal(summed(numbers, kept).numpy(), expected)
 
 
-@pytest.mark.parametrize("bound", [7, 2**20, 2**25])
+@pytest.mark.parametrize("bound", [7, 2**16 - 1, 2**20, 2**25])
 def test_squares_are_exact(bound, rng):
     numbers, mask = numbers_and_mask(bound, rng)
     expected = np.square(numbers[mask].astype(np.int64)).sum(axis=0)  # below 2**63

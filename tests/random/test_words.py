@@ -12,6 +12,8 @@ from jaxdp.random._words import tile_start
 from jaxdp_kernels.threefry_words import IMPLEMENTATIONS, StreamKey, threefry_words
 from jaxdp_kernels.threefry_words.arg_specs import ARG_SPECS
 from jaxdp_kernels.threefry_words.ref import (
+    LANES,
+    UserWords,
     first_words,
     threefry2x32,
     threefry_words_ref,
@@ -184,3 +186,13 @@ def test_words_from_their_places_are_the_users_words(first, key):
     np.testing.assert_array_equal(flat[-1], every[6])
     np.testing.assert_array_equal(flat[2:6].reshape(3000, 4), every[2:6].T)
     np.testing.assert_array_equal(flat[5:].reshape(3000, 2), every[5:].T)
+
+
+def test_a_part_of_words_past_a_carry():
+    """Words whose counter passes 2**32 within a user: those of a part are those of the whole."""
+    stream = StreamKey.of(jax.random.key(1))
+    for low in (2**32 - 1, 2**32 - 5 * LANES, 7):
+        whole = UserWords(stream, jnp.uint32(3), jnp.uint32(low), jnp.bool_(True), 12)
+        for start in (0, 1, 6):
+            part = jr.part_of(whole, start, 5)
+            np.testing.assert_array_equal(part[:], whole[start : start + 5])

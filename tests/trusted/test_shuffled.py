@@ -4,6 +4,7 @@ import functools
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -24,8 +25,16 @@ from jaxdp.pairwise import (
     ThreeRound,
     TwoRound,
 )
+from jaxdp.random import Count
 from jaxdp.randomizers import KRR
-from jaxdp.trusted import AllPairs, PairSampling, ShuffledReports, ShuffledSum, local_epsilon
+from jaxdp.trusted import (
+    AllPairs,
+    PairSampling,
+    ShuffledReports,
+    ShuffledSum,
+    _shuffled_sum,
+    local_epsilon,
+)
 from jaxdp.trusted._shuffled_sum import concentrated_delta, concentrated_noise
 from tests import stats
 
@@ -256,3 +265,16 @@ def test_bad_input():
     )
     with pytest.raises(ValueError, match="fewer than num_users"):
         shuffled.check_population(few)
+
+
+def test_noise_of_all_users_has_the_variance_of_rounded_ones(monkeypatch):
+    """A rounded normal number has 1/12 more; of a million users that is seen beside one draw."""
+    params = ShuffledSum(GiniDiversity(), 20.0, 1e-9, num_users=10**6, num_values=2).build()
+    monkeypatch.setattr(_shuffled_sum, "standard_normal", lambda words: jnp.ones(1, jnp.float32))
+    counts = Count.of(np.array([600_000, 400_000]))
+    jax.clear_caches()  # the draw may be compiled with other numbers
+    drawn = params.sample_tally(jax.random.key(0), counts)["sum"].numpy()
+    jax.clear_caches()
+    exact = np.asarray(params.columns, np.float64).T @ counts.numpy()
+    variance = 10**6 * (float(params.noise) ** 2 + 1 / 12)
+    np.testing.assert_array_equal(drawn - exact, np.rint(np.sqrt(variance - 1 / 12)))
