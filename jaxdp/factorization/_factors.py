@@ -1,6 +1,9 @@
 """Factors of a matrix from its optimal weights."""
 
+import math
+
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
@@ -9,12 +12,17 @@ from .._x64 import svd
 _REST = 1e-10
 """What a coordinate must add to some row, of its largest entry, to be more than rounding."""
 
+_GOLDEN = (1 + math.sqrt(5)) / 2
+
 
 def _first(flags, dtype):
-    """The indicator of the first True; argmax does not lower inside a caller's 32-bit program."""
-    places = jnp.arange(len(flags), dtype=jnp.int32).astype(dtype)
+    """The indicators of the first True along the last axis.
+
+    For argmax does not lower inside a caller's 32-bit program.
+    """
+    places = jnp.arange(flags.shape[-1], dtype=jnp.int32).astype(dtype)
     marked = jnp.where(flags, places, jnp.inf)
-    return (marked == jnp.min(marked)).astype(dtype)
+    return (marked == jnp.min(marked, axis=-1, keepdims=True)).astype(dtype)
 
 
 def locate(values):
@@ -79,8 +87,34 @@ def factors_of(matrix, triangle, cols):
     """
     root = jnp.sqrt(cols)
     solved = solve_triangular(triangle, (matrix * root[None, :]).T, trans="T")
-    axes = jnp.linalg.eigh(triangle @ triangle.T)[1][:, ::-1]
+    axes = _axes(triangle)
     return _without_rest(matrix, axes.T @ solved, axes.T @ triangle / root[None, :])
+
+
+def _axes(rows, signs=None):
+    """Orthonormal columns Q whose coordinates Qᵀ·rows the Gram matrix of the columns determines.
+
+    Reports depend on the coordinates, which must not depend on how a machine rounds. Principal axes
+    show the rank; but where some are of one length, any basis of their space will do, so columns
+    are weighed a little differently here. The first of its largest entries makes a row positive.
+
+    Args:
+      rows: float[l, k].
+      signs: float[l] of ±1; axes are then of rows of one sign each. None for no such distinction.
+    """
+    weights = 1 + np.mod(_GOLDEN * np.arange(1, rows.shape[1] + 1), 1) / 8
+    products = (rows * weights.astype(rows.dtype)[None, :]) @ rows.T
+    if signs is not None:
+        # The two signs are kept far apart.
+        products = jnp.where(signs[:, None] == signs[None, :], products, 0.0)
+        apart = 2.0 * jnp.trace(products) + jnp.finfo(rows.dtype).tiny
+        products = products + jnp.diag(apart * signs)
+    axes = jnp.linalg.eigh(products)[1][:, ::-1]
+    turned = axes.T @ rows
+    # Equal sizes differ by rounding, and the first of them decides.
+    largest = jnp.abs(turned) >= (1 - 1e-6) * jnp.max(jnp.abs(turned), axis=1, keepdims=True)
+    leading = jnp.sum(_first(largest, rows.dtype) * turned, axis=1)
+    return axes * jnp.where(leading < 0, -1.0, 1.0)[None, :]
 
 
 def read_signed_factor(matrix, rows, spectrum, scale):
@@ -97,11 +131,9 @@ def read_signed_factor(matrix, rows, spectrum, scale):
     values, vectors = jnp.linalg.eigh((core + core.T) / 2)
     signs = jnp.where(values < 0, -1.0, 1.0)
     factor = jnp.sqrt(jnp.abs(values))[:, None] * (vectors.T @ triangle)
-    # Rows of one sign may be turned into one another; the two signs are kept far apart.
-    products = jnp.where(signs[:, None] == signs[None, :], factor @ factor.T, 0.0)
-    apart = 2.0 * jnp.trace(products) + jnp.finfo(values.dtype).tiny
-    values, axes = jnp.linalg.eigh(products + jnp.diag(apart * signs))
-    signs, factor = jnp.where(values < 0, -1.0, 1.0), axes.T @ factor / root[None, :]
+    # Rows of one sign may be turned into one another.
+    axes = _axes(factor, signs)
+    signs, factor = jnp.where(signs @ axes**2 < 0, -1.0, 1.0), axes.T @ factor / root[None, :]
     factor = _without_rest(matrix, factor, factor)[0]
     return factor, signs[:, None] * factor, signs
 
