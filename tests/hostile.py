@@ -309,8 +309,8 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 # What takes the results of others, or functions, and checks nothing by design.
 _RESULTS = re.compile(
     r"(Release|Outcome|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
-    r"|Factorization|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count|AliasTable"
-    r"|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
+    r"|Factorization|PrefixNorm|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count"
+    r"|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
     r"|Added|Answer|Fit|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"
 )
 _INTERNAL = {
@@ -394,6 +394,7 @@ _WORK = {
     ("audit.estimate_epsilon", "num_samples"),
     ("bounds.gaussian_complexity", "num_samples"),
     ("engine.simulate", "num_trials"),
+    ("factorization.prefix_norm", "num_values"),
 }
 """(callable, argument) for work by number: it takes as long as it takes, but stops when told to."""
 

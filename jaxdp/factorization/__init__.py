@@ -18,6 +18,8 @@ from ._hard import symmetrize as symmetrize
 from ._hard_lines import HardLines as HardLines
 from ._hard_lines import hard_lines as hard_lines
 from ._lower_bounds import local_lower_bound as local_lower_bound
+from ._prefix_norm import PrefixNorm as PrefixNorm
+from ._prefix_norm import prefix_norm as prefix_norm
 from ._rank import gamma2_rank as gamma2_rank
 from ._rank import johnson_lindenstrauss as johnson_lindenstrauss
 from ._rank import projected_gradient as projected_gradient
