@@ -69,7 +69,7 @@ def prefix_norm(
 
     Formal guarantees:
       `lower` ≤ γ(T) ≤ `upper` in every case, errors of rounding and of the quadrature included:
-      they are bounded, relative to each bound by 16·(k + 256)·2⁻⁵³ + 2e-12 + tol/100, tol at most 0.01.
+      by 16·(k + 256)·2⁻⁵³ + 2e-12 + min(tol, 0.01)/100 of each at most.
 
     Args:
       num_values: k, 1 <= k <= 2**22.
