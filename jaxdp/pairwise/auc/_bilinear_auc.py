@@ -114,8 +114,9 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     @property
     def randomizer(self) -> PrivUnitG:
         """What users randomize their vector with."""
-        vectors = self._embedding()
-        return PrivUnitG(vectors.shape[1], self.epsilon, EmbeddedRound.radius_of(vectors))
+        # Vectors of one label hold the same entries, in another order and with other signs.
+        two = _embedding(self.num_scores, self.labels == "private", num_shown=1)
+        return PrivUnitG(two.shape[1], self.epsilon, EmbeddedRound.radius_of(two))
 
     def build(self, word_bits: int = 32) -> "BilinearAUCParams | OneReportParams":
         """The params; with private labels those of `OneReport`."""
@@ -188,21 +189,23 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         """The mean variance given the users; of given users, or of independent ones."""
         across, along = self._covariance
         left, right = sign_factors(self.num_scores)
-        sides = []  # of each class E m m^T and the covariance T of its mean report
+        sides = []  # of each class F with E x x^T = F F^T, the mean m, and n
         for vectors, counts in zip((right, left), table, strict=True):
-            shares = counts / counts.sum()
-            mean = vectors @ shares
-            second = (vectors * shares) @ vectors.T
-            covariance = (across * np.eye(len(mean)) + along * second) / counts.sum()
-            drawn = (second - np.outer(mean, mean)) / counts.sum() if iid else 0.0
-            sides.append((np.outer(mean, mean) + drawn, covariance))
-        # Var x^T y for independent x and y: m^T T m + w^T S w + tr(S T), here by E m m^T.
-        (negative, of_negative), (positive, of_positive) = sides
-        return float(
-            np.sum(negative * of_positive)
-            + np.sum(positive * of_negative)
-            + np.sum(of_negative * of_positive)
-        )
+            held = counts > 0
+            shares = counts[held] / counts.sum()
+            used = vectors[:, held]
+            sides.append((used * np.sqrt(shares), used @ shares, counts.sum()))
+        (f, _, _), (g, _, _) = sides
+        squares, products = (np.sum(f**2), np.sum(g**2)), np.sum((f.T @ g) ** 2)
+        # Var x^T y for independent x and y of means m and w and covariances S and T is m^T T m +
+        # w^T S w + tr(S T), where T = (a I + b G G^T) / n. Of independent users, m is random too.
+        total = across**2 * len(f) + across * along * sum(squares) + along**2 * products
+        for (_, mean, n), (other, _, _), square in zip(sides, sides[::-1], squares, strict=True):
+            drawn = 1 / n if iid else 0.0
+            of_mean = across * np.sum(mean**2) + along * np.sum((other.T @ mean) ** 2)
+            of_users = across * square + along * products
+            total += n * ((1 - drawn) * of_mean + drawn * of_users)
+        return float(total / np.prod(table.sum(axis=1)))
 
     def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
         """The largest mean squared error over all data sets: exact, or a bound; see the class.
@@ -258,7 +261,10 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
 
 
 class SignFactors(NamedTuple):
-    """`left^T right` is half of the matrix of signs; all columns have equal norms."""
+    """`left^T right` is half of the matrix of signs; all columns have equal norms.
+
+    Both are views of a row of their entries: copy them before multiplying matrices.
+    """
 
     left: Float[np.ndarray, "d d"]
     right: Float[np.ndarray, "d d"]
@@ -277,32 +283,34 @@ def sign_factors(num_scores: int) -> SignFactors:
     # The sum over x = 1 .. d - 1 of w**(-x (2 k + 1)) is -i cot(pi (2 k + 1) / (2 d)).
     half = 0.5 / np.tan(np.pi * odd / (2 * d))  # the eigenvalues are -i half
     half[2 * odd == 2 * d] = 0.0  # d odd: the cotangent of pi / 2
-    place = np.arange(d)
-    turn = np.exp(1j * np.pi * place / d)
+    turn = np.exp(1j * np.pi * np.arange(d) / d)
     root = np.sqrt(np.abs(half))
 
-    def entries(eigenvalues: np.ndarray) -> np.ndarray:
-        return np.real(turn * np.fft.ifft(eigenvalues))
+    def matrix(eigenvalues: np.ndarray) -> np.ndarray:
+        first = np.real(turn * np.fft.ifft(eigenvalues))
+        # a(d - 1), .., a(0), a(-1), .., a(1 - d): each row is a part of it.
+        around = np.concatenate([first[::-1], -first[:0:-1]])
+        return np.lib.stride_tricks.sliding_window_view(around, d)[::-1]
 
-    def matrix(first: np.ndarray) -> np.ndarray:
-        offset = place[:, None] - place
-        return np.where(offset < 0, -1.0, 1.0) * first[offset % d]
-
-    return SignFactors(matrix(entries(root)), matrix(entries(-1j * root * np.sign(half))))
+    return SignFactors(matrix(root), matrix(-1j * root * np.sign(half)))
 
 
-def _embedding(num_scores: int, private: bool) -> Float32[np.ndarray, "cells dim"]:
+def _embedding(
+    num_scores: int, private: bool, num_shown: int | None = None
+) -> Float32[np.ndarray, "cells dim"]:
     """The vector of each cell, in d dimensions, or with private labels in 2 d + 1.
+
+    Of each label, those of the first scores, or of all.
 
     With private labels the blocks u and v of L and R are turned to `(u + v, u - v) / sqrt(2)`, so
     that twice their product is a difference of squares.
     """
-    left, right = sign_factors(num_scores)
+    left, right = (side[:, :num_shown] for side in sign_factors(num_scores))
     if not private:
         return np.concatenate([right, left], axis=1).T.astype(np.float32)
     # 2 u v = ((u + v)**2 - (u - v)**2) / 2
     negative, positive = right.T / math.sqrt(2), left.T / math.sqrt(2)
-    label = np.full((num_scores, 1), LABEL)
+    label = np.full((len(positive), 1), LABEL)
     rows = [[negative, -negative, -label], [positive, positive, label]]
     return np.block(rows).astype(np.float32)
 
