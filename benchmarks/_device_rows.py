@@ -164,7 +164,7 @@ LARGEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
 """Arguments that fill a device: a name, the name of those that they are like, what differs."""
 
 TIMED_BYTES = 2**20
-"""Of fewer bytes in and out, or words, what is timed is the call."""
+"""With fewer bytes in and out, or words, the call itself would be timed."""
 
 
 def _kernel(operation: str, implementation: str, spec: Any, scale: Scale) -> dict[str, Any]:

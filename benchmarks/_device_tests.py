@@ -51,7 +51,7 @@ class Settings:
 
     @classmethod
     def told(cls) -> "Settings":
-        """Those of this process."""
+        """The settings that this process was started with."""
         return cls(**json.loads(os.environ[SETTINGS]))
 
 

@@ -20,7 +20,7 @@ _WISHES = (("-fopenmp", "-mprefer-vector-width=512"), ("-fopenmp",), ())
 """Flags that not every compiler knows, in the order in which they are tried."""
 
 HASH_BITS = 2
-"""Of the buckets of local hashing: 4 are the best number at ε = 1."""
+"""Local hashing in C++ has 2**HASH_BITS buckets: 4 are best at ε = 1."""
 
 
 @functools.cache

@@ -22,7 +22,7 @@ _BLOCK = 2**18  # words of a block of the limit
 _MOST_USERS = 2**22
 _TRIALS = 4
 SHARE = 0.5
-"""Of the rate of its words or normals, what a randomizer should reach."""
+"""Share of the rate of its words or normals that a randomizer should reach."""
 
 REASONS = {
     "BinaryResponse": "one word a user: fetching, clamping and counting a value weighs as much.",

@@ -254,7 +254,7 @@ def table(rows) -> str:
 
 
 def versions() -> dict:
-    """Of the packages in the comparison that are installed."""
+    """Versions of the compared packages that are installed."""
     found = {}
     for name in ("jax", "numpy", "cvxpy", "scs", "jax-privacy"):
         try:

@@ -153,7 +153,7 @@ MAX_MAPS = 40_000
 """Linux grants a process 65,530 memory maps; every compiled program takes some."""
 
 MAX_BYTES = 5 * 2**30
-"""Of a process; so that as many as there are cores fit into the memory of most machines."""
+"""Most bytes of a process, so that one a core fits into the memory of most machines."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -185,7 +185,7 @@ def _num_maps() -> int:
 
 
 def _num_bytes() -> int:
-    """Of memory that the process holds."""
+    """Number of bytes of memory that the process holds."""
     try:
         with open("/proc/self/statm", "rb") as pages:
             return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

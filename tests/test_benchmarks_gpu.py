@@ -26,7 +26,7 @@ SMALL = {
     "projections": "l2_ball",
     "trials": "KRR(4), 100 users, per_user",
 }
-"""Of each part, rows that take little time; nightly all of them are made."""
+"""Rows of each part that take little time; nightly, all are made."""
 
 
 def small(path, part, *options):

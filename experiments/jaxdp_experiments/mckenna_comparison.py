@@ -41,7 +41,7 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024)
 OPTIMIZED = 256
 """The largest domain whose channel is optimized."""
 FEWER_STEPS = 1000
-"""Of the search where k is above 128."""
+"""Steps of the search where k is above 128."""
 
 
 @functools.cache

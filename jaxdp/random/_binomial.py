@@ -16,7 +16,7 @@ from ._rejection import UNDECIDED, draw_lanes
 
 
 def binomial(key: jax.Array, n: ArrayLike | Count, p: ArrayLike) -> Count:
-    """Binomial draws, right in law for any number of trials up to 2**53.
+    """Binomial draws, for any number of trials up to 2**53.
 
     Pr[X = k] = C(n, k) p^k (1 - p)^(n - k), by transformed rejection (Hörmann's BTRS) where
     n min(p, 1 - p) >= 10 and by sequential search below.

@@ -20,7 +20,7 @@ from ._splitting import split_binary
 def hypergeometric(
     key: jax.Array, good: ArrayLike | Count, bad: ArrayLike | Count, draws: ArrayLike | Count
 ) -> Count:
-    """The number of good ones among draws without replacement, right in law up to 2**53.
+    """The number of good ones among draws without replacement, for totals up to 2**53.
 
     Pr[X = k] = C(good, k) C(bad, draws - k) / C(good + bad, draws), by the ratio of uniforms (HRUA)
     where the rarer kind has a mean of 10 or more and by sequential search below.
@@ -70,7 +70,7 @@ def _hypergeometric(key, good, bad, draws):
 def multivariate_hypergeometric(
     key: jax.Array, counts: ArrayLike | Count, draws: ArrayLike | Count
 ) -> Count:
-    """How many of each kind are among draws without replacement, right in law up to 2**53.
+    """How many of each kind are among draws without replacement, for totals up to 2**53.
 
     Pr[X = x] = C(c_1, x_1) ... C(c_k, x_k) / C(c_1 + ... + c_k, draws), by binary splitting: k - 1
     `hypergeometric` draws in ceil(log2 k) vectorised levels.

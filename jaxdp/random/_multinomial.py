@@ -16,7 +16,7 @@ _MAX_WEIGHT = 1e300  # the reciprocals of larger ones are flushed to 0
 
 
 def multinomial(key: jax.Array, n: ArrayLike | Count, weights: ArrayLike) -> Count:
-    """Multinomial draws, right in law for totals up to 2**53 and any number of cells.
+    """Multinomial draws, for totals up to 2**53 and any number of cells.
 
     Pr[X = x] = n! / (x_1! ... x_k!) * w_1^x_1 ... w_k^x_k / (w_1 + ... + w_k)^n. The cells are the
     leaves of a binary tree: each node splits its total between its two halves by one binomial draw,

@@ -488,11 +488,11 @@ class RapporParams(Round[dict[str, Count]]):
 
     @property
     def permanent_words(self) -> int:
-        """Those of the cohort and of the permanent bits."""
+        """Words that draw the cohort and the permanent bits."""
         return 1 + num_lanes(self.num_bits)
 
     def extreme_reports(self, queries: np.ndarray | None = None) -> UInt32[np.ndarray, "r length"]:
-        """Of each query the two cohorts, and in them the bits, that move it most."""
+        """For each query, the two cohorts and the bits in them that move it most."""
         filters = _filters(np.asarray(self.positions), self.num_bits).astype(np.float64)
         high, low = (np.asarray(x, np.float64) for x in (self.solution_high, self.solution_low))
         rows = high + low if queries is None else queries @ (high + low)

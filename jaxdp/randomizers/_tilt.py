@@ -8,7 +8,7 @@ once: they are dealt to cells of a, and given the numbers n_c in the cells
 
 Cov_c being that of (a, a**2) within a cell, exact. So the cost does not depend on the users.
 
-*Why that is right in law.* By Lindeberg's argument: the users' (a, a**2) are exchanged one by one
+*Why the law is right.* By Lindeberg's argument: the users' (a, a**2) are exchanged one by one
 for normal pairs of the same mean and covariance given the cell. Let g, `|g| <= 1`, be any function
 of the tally and F its mean over the m plain reports, which are independent of all else. Their law
 is smooth: the sum of a coordinate is normal of variance m, and the squares about its mean are

@@ -15,13 +15,13 @@ from ._interpreter import DTYPES, Program
 from ._wire import Layout
 
 VERSION = 1
-"""Of the document of a collection, and of its reports."""
+"""Version of a collection's document and of its reports."""
 
 FINGERPRINT_BYTES = 8
 _WORDS = 2**20  # of users whose reports are made at a time
 
 HEADER_BYTES = 1 + FINGERPRINT_BYTES
-"""Of a report: the version, and the fingerprint of the collection."""
+"""Length of a report's header: the version and the fingerprint of the collection."""
 
 
 def canonical(data: Any) -> str:

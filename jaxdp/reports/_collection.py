@@ -131,7 +131,7 @@ class Collection:
 
     @classmethod
     def from_json(cls, text: str) -> "Collection":
-        """Of the document as text, which it keeps; a ValueError says what is wrong with it."""
+        """Reads the document, and keeps its text; a ValueError says what is wrong with it."""
         held = parsed(text)
         labels = None if held["labels"] is None else tuple(held["labels"])
         made = cls(spec_from_json(held["spec"]), labels, held["purpose"])

@@ -33,7 +33,7 @@ class Kind:
 
     @classmethod
     def from_json(cls, data: Sequence[Any]) -> "Kind":
-        """Of `[dtype, shape]`."""
+        """Reads `[dtype, shape]`."""
         dtype, shape = data
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {sorted(DTYPES)}, got {dtype!r}.")
@@ -79,7 +79,7 @@ class Program:
 
     @functools.cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """Of all values."""
+        """The kind of every value: inputs, constants and results."""
         held = (Kind(str(array.dtype), array.shape) for array in self.constants)
         return (*self.inputs, *held, *(each.kind for each in self.code))
 
@@ -100,7 +100,7 @@ class Program:
         return tuple(np.broadcast_to(values[i], (n, *self.kinds[i].shape)) for i in self.outputs)
 
     def to_json(self) -> dict[str, Any]:
-        """Of plain values."""
+        """The program as plain values, for JSON."""
         return {
             "inputs": [kind.to_json() for kind in self.inputs],
             "constants": [_encoded(array) for array in self.constants],
@@ -113,7 +113,7 @@ class Program:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Program":
-        """Of what `to_json` returns; raises ValueError unless every operand is made before."""
+        """The program that `to_json` wrote; raises ValueError unless operands precede their use."""
         inputs = tuple(map(Kind.from_json, data["inputs"]))
         constants = tuple(map(_decoded, data["constants"]))
         code, made = [], len(inputs) + len(constants)

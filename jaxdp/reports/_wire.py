@@ -31,19 +31,19 @@ class Layout:
 
     @functools.cached_property
     def bits(self) -> NDArray[np.int64]:
-        """Of each entry."""
+        """Number of bits of each entry."""
         return np.array(
             [(most - least).bit_length() for least, most in zip(self.low, self.high, strict=True)]
         )
 
     @property
     def num_bits(self) -> int:
-        """Of a report."""
+        """Number of bits of a report."""
         return int(self.bits.sum())
 
     @property
     def num_bytes(self) -> int:
-        """Of a report."""
+        """Number of bytes of a report, the last one padded with zeros."""
         return -(-self.num_bits // 8)
 
     @functools.cached_property
@@ -53,7 +53,7 @@ class Layout:
 
     @functools.cached_property
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Of each bit of a report, which entry has it, and which bit of the entry it is."""
+        """For each bit of a report, the entry it belongs to and its place in that entry."""
         entry = np.repeat(np.arange(len(self.bits)), self.bits)
         return entry, (np.arange(self.num_bits) - self.starts[entry]).astype(np.uint64)
 
@@ -78,13 +78,13 @@ class Layout:
         return out
 
     def to_json(self) -> dict[str, Any]:
-        """Of plain values."""
+        """The layout as plain values, for JSON."""
         leaves = [[dtype, list(shape)] for dtype, shape in self.leaves]
         return {"leaves": leaves, "low": _runs(self.low), "high": _runs(self.high)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Layout":
-        """Of what `to_json` returns; raises ValueError where it contradicts itself."""
+        """The layout that `to_json` wrote; raises ValueError where it contradicts itself."""
         leaves = tuple((str(dtype), tuple(map(int, shape))) for dtype, shape in data["leaves"])
         low, high = (_spread(data[name]) for name in ("low", "high"))
         size = sum(int(np.prod(shape, dtype=np.int64)) for _, shape in leaves)

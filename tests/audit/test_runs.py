@@ -93,7 +93,7 @@ def test_three_rounds_over_random_groups_pass(key):
 @pytest.mark.slow
 @pytest.mark.parametrize("num_users", [2, 40])
 def test_queries_chosen_on_the_way_pass(num_users, key):
-    """Of two users one is seen, among 39 others it is not."""
+    """One of two users is seen; among 39 others it is not."""
     users = jaxdp.Population.from_values([0] * num_users, 4)
     queries = AdaptiveQueries(4, 1.0, 2, above, traceable=True)
     report = estimate_epsilon(queries, key, 10_000, population=users, confidence=CONFIDENCE)

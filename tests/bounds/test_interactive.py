@@ -95,7 +95,7 @@ OPTIONS = {"num_values": 3, "num_users": 10**4, "epsilon": 1.0}
 
 
 def test_separation_of_signs():
-    """Of a Hadamard matrix all norms are known; 1024 values separate at epsilon = 0.05."""
+    """All norms of a Hadamard matrix are known; 1024 values separate at epsilon = 0.05."""
     found = rounds_separation(hadamard(10), 0.05)
     assert found.gamma2 == pytest.approx(32)
     assert found.separation == pytest.approx(2)

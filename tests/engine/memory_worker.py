@@ -21,7 +21,7 @@ def main(num_users: int) -> None:
 
 
 def peak_memory() -> int:
-    """Of this program: `ru_maxrss` would include the parent, before it became this program."""
+    """Peak memory of this program; `ru_maxrss` would include the parent that started it."""
     status = pathlib.Path("/proc/self/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines())
     return int(fields["VmHWM"].removesuffix("kB")) * 1024

@@ -69,7 +69,7 @@ SUMMED = "priv-unit-g two-round factorized-queries projection-mechanism marginal
 
 @pytest.mark.parametrize("case", [case for case in PROTOCOLS if case.name in SUMMED], ids=ids)
 def test_what_rounds_say_they_add_is_what_they_tally(case, key):
-    """Of every round that says so: the numbers of many users, and the tally of their reports."""
+    """Compares the numbers of many users with the tally of their reports."""
     users, population = 2**10, case.population()
     places = np.arange(users, dtype=np.uint32)
     start, stream = jnp.zeros(2, jnp.uint32), StreamKey.of(key)
@@ -104,7 +104,7 @@ def test_blocks_of_long_vectors_are_smaller(dim, block):
 
 
 def test_sums_beyond_32_bits():
-    """Of blocks whose rows are as large as they may be, up to the most blocks of a span."""
+    """Rows are as large as they may be, in up to the most blocks of a span."""
     plan = _stream.Plan(2**13, 2**13, True, wide=True, adds=True)
     summing = _stream._Summing.of(build_params(PrivUnitG(1, 1.0)), plan)
     assert summing is not None

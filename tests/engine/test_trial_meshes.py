@@ -95,7 +95,7 @@ def alone(method: Any) -> jaxdp.Trials:
     + [(name, "tally") for name in ("trials", "users", "both", "local")],
 )
 def test_same_bits(name, method, monkeypatch):
-    """Of estimates, targets and counts: 11 trials in chunks of 8 or fewer, and one by one."""
+    """Compares estimates, targets and counts: 11 trials in chunks of 8 or fewer, and one by one."""
     monkeypatch.setattr(_simulate, "_CHUNK_LIMBS", 1)
     batch = {"both": 1, "swapped": 4}.get(name)
     found = jaxdp.simulate(
@@ -151,7 +151,7 @@ def test_collectives_and_shares(name, method, rounds, share):
     "protocol", [TwoRounds(KRR5, KRR5), Exposed(FLIPS)], ids=["interactive", "audited"]
 )
 def test_other_protocols(protocol, key):
-    """Of several rounds, whose users are split at random, and as an audit runs them."""
+    """Protocols of several rounds, whose users are split at random, and as an audit runs them."""
     users = jaxdp.Population.from_values(np.arange(3001) % 5, num_values=5)
     simulate = functools.partial(
         jaxdp.simulate, protocol, users, key, num_trials=3, method="per_user"
@@ -205,7 +205,7 @@ def test_batches_of_estimates(number, monkeypatch):
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 def test_memory_of_estimates(platform, monkeypatch):
-    """Of d x d numbers each: besides the result, memory holds those of a batch."""
+    """Estimates have d x d numbers each: besides the result, memory holds those of a batch."""
     monkeypatch.setattr(_simulate, "_BATCH_NUMBERS", 4 * 64**2)
     config = Config("per_user", None, None, platform=platform)
     flips = Flips(64)

@@ -218,7 +218,7 @@ def test_a_high_price_makes_zeta_exact():
 
 @pytest.mark.slow
 def test_a_constant_matrix_is_the_best_coarse_approximation():
-    """Of prefix sums, 1/2 everywhere: found exactly, and at once where alpha allows for it."""
+    """For prefix sums it is 1/2 everywhere: found exactly, and at once where alpha allows."""
     prefix = workloads.prefix(24)
     priced, close = fz.zeta(prefix, weight=2.0), fz.gamma2_approx(prefix, 0.6)
     np.testing.assert_allclose([priced.upper, priced.alpha, close.upper], [1.5, 0.5, 0.4])

@@ -43,7 +43,7 @@ def kernel_of(randomizer, rounds=20):
     ("high", "low", "tile"), [(0, 0, 0), (5, 2**32 - 2048, 1), (2**32 - 1, 2**20, 2**19 - 1)]
 )
 def test_words_are_those_of_the_stream(high, low, tile):
-    """Of one tile, with counters that pass 2**32 within it, or before it."""
+    """One tile, with counters that pass 2**32 within it, or before it."""
     kernel = kernel_of(randomizers.ProjectiveGeometryResponse(6, 1.0).build())
     lane = jnp.arange(TILE // 2, dtype=jnp.int32)
     start = (jnp.uint32(high), jnp.uint32(low))

@@ -7,7 +7,7 @@ from jaxdp.engine._config import Method
 from tests import stats
 
 KURTOSIS = 3.5
-"""Of an estimate: 3 for many users, up to `b**2 / variance` for one user's share b of the error."""
+"""Kurtosis of an estimate: 3 with many users, else up to `b**2 / variance` for a user's share b."""
 
 
 def check_prediction(spec, counts, key, *, num_trials, method: Method = "auto") -> None:

@@ -120,7 +120,7 @@ def test_what_all_columns_share_needs_no_noise(make):
 
 
 def test_columns_are_centered():
-    """Of r**2 = 16 the smallest ball around prefixes has (16 - 1) / 4, of parities 1 less."""
+    """The smallest ball around prefixes has r**2 = 15 / 4, that around parities less than 11."""
     full = GaussianRejection(16, 1.0, 4.0).worst_case_variance(1)
     spec = RejectionQueries(prefix(16), 1.0)
     assert spec.encoding().randomizer.radius == pytest.approx(math.sqrt(15) / 2, rel=1e-3)

@@ -74,7 +74,7 @@ def test_rows_of_constants_save_noise_of_kendall():
 
 @pytest.mark.parametrize("form", ["u", "v"])
 def test_the_estimate_is_the_formula(form, rng):
-    """Of 40 reports, from their vectors one by one."""
+    """Recomputes it from the vectors of 40 reports, one by one."""
     protocol = OneReport(KendallTau(), 2.0, (2, 3), form=form)
     params, n = protocol.build(), 40
     dim = params.embedding.shape[1]

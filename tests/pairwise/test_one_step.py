@@ -116,7 +116,7 @@ def test_sizes_of_groups(n, shares):
 
 
 def test_ranges_and_clipping_are_bounded(rng):
-    """Of normal numbers with known means; both hold, the first within a factor of 2."""
+    """Normal numbers with known means; both bounds hold, the first within a factor of 2."""
     means, sd = np.array([-1.0, 0.2, 1.5]), np.array([0.3, 0.2, 0.4])
     tails = [Tail(s**2, 0.0) for s in sd]
     drawn = means + sd * rng.normal(size=(100_000, 3))

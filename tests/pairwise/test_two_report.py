@@ -46,7 +46,7 @@ def test_golden_numbers():
 
 @pytest.mark.parametrize("form", ["u", "v"])
 def test_the_estimate_is_the_formula(form, rng):
-    """Of 30 users, from their vectors one by one."""
+    """Recomputes it from the vectors of 30 users, one by one."""
     protocol = TwoReport(KENDALL, 2.0, (2, 3), form=form)
     params, n = protocol.build(), 30
     reports = rng.integers(-3000, 3000, size=(n, 2, params.left.shape[1])).astype(np.int32)

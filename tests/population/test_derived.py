@@ -170,7 +170,7 @@ def test_law_of_the_table_of_pairs(counts, key):
 
 @pytest.mark.slow
 def test_pairs_of_drawn_users_are_independent(key):
-    """Of two million users from a distribution the table of pairs is multinomial."""
+    """The table of pairs of two million users from a distribution is multinomial."""
     p = np.array([0.2, 0.3, 0.5])
     table = Population.from_distribution(p, 2_000_000).bind(key).pairs(key).counts().numpy()
     stats.check_multinomial(table, np.outer(p, p).ravel())

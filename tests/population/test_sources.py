@@ -145,7 +145,7 @@ LONG_BINS = {
 )
 @pytest.mark.parametrize("grouped", [False, True])
 def test_tiles_and_the_rest_are_all_users(name, skipped, grouped, key):
-    """Of a span whose first blocks are another's, and which ends within its last block."""
+    """A span whose first blocks are another's, and which ends within its last block."""
     size, number = 2048 * 16, 20
     source = Population.from_histogram(LONG_BINS[name]).source
     if grouped:

@@ -19,7 +19,7 @@ def top_eigenvalue(d):
 
 
 def small_part_of_the_cone(d):
-    """Of the matrices of trace at most 10: rounding of x − p must not count for infinity."""
+    """Matrices of trace at most 10: rounding of x − p must not count for infinity."""
     return 10 * np.maximum(top_eigenvalue(d), 0)
 
 

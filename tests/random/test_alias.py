@@ -113,7 +113,7 @@ def test_draws_at_the_thresholds(name):
 
 
 def test_draws_from_rows_are_those_of_each_table(rng):
-    """Of more rows than columns: the column is told by the bits that a row's columns need."""
+    """With more rows than columns, the column takes only the bits that a row's columns need."""
     rows = rng.multinomial(2**16, np.ones(3) / 3, 9).astype(object) * 2**16
     table = AliasTable.of(rows, 32)
     assert (table.packed.shape, table.column_bits) == ((9, 4), 2)

@@ -41,7 +41,7 @@ def tables() -> np.ndarray:
 
 @pytest.mark.slow
 def test_large_law(tables):
-    """Of the sum of all trials, the joint law of the cells; of single cells, the moments."""
+    """Checks the joint law of the cells, summed over trials, and the moments of each cell."""
     assert np.all(tables.sum(1) == 10**12)
     p = np.arange(1.0, 101.0) / 5050
     stats.check_multinomial(tables.sum(0), p)

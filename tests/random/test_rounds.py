@@ -71,7 +71,7 @@ def test_words_of_neighbouring_addresses_are_independent(rounds, key):
 
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_every_byte_is_uniform(rounds, key):
-    """Of consecutive users; only 3 rounds are so few that it shows."""
+    """Counted over consecutive users; only 3 rounds are so few that it shows."""
 
     def check(words):
         for byte in words.ravel()[:, None].view(np.uint8).T:

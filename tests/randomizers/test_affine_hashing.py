@@ -111,7 +111,7 @@ def test_blanks_make_functions_equally_likely():
 
 @pytest.mark.parametrize(("values", "order"), [(7, 3), (16, 4), (6, 2)])
 def test_covariance_is_that_of_the_channel(values, order, rng):
-    """Of the decoded reports; control: that of another value."""
+    """Compares decoded reports; control: the covariance for another value."""
     spec = AffineHashing(values, 1.0, order)
     law = np.array([[float(p) for p in row] for row in spec.channel()])
     decoder = spec.noise().decoder
@@ -133,7 +133,7 @@ def test_covariance_is_that_of_the_channel(values, order, rng):
 
 @pytest.mark.parametrize(("values", "order", "value"), [(20, 3, 17), (17, 4, 14)])
 def test_drawn_reports_of_one_value_are_multinomial(values, order, value, key):
-    """Those of all users of a value have the law of its row. Control: the row of another value."""
+    """Reports of users of one value have the law of its row. Control: another value's row."""
     spec = AffineHashing(values, 1.0, order)
     counts = np.where(np.arange(values) == value, 10**6, 0)
     drawn = spec.build().sample_tally(key, Count.of(counts)).numpy()

@@ -17,7 +17,7 @@ from tests.marks import slow
 @pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 8.0, 30.0])
 @pytest.mark.parametrize(("size", "high"), [(4, 1), (4, 2), (64, 23), (4096, 700)])
 def test_counts_of_words_are_private(size, high, epsilon):
-    """Of the 2**64 pairs of words, how many lead to each place; the threshold is the largest."""
+    """Counts how many of the 2**64 pairs of words lead to each place; the threshold is largest."""
     ranks = Ranks.of(epsilon, size, high)
     near = [ranks.threshold * n for n in ranks.words_of(np.arange(high), high).tolist()]
     rest, others = 2**32 - ranks.threshold, size - high

@@ -186,7 +186,7 @@ def test_the_default_grid_fits_any_dimension(dim):
 
 
 def test_a_drawn_sum_has_the_spread_of_noise_and_of_rounding(key):
-    """Of 10**12 users, whose values lie a half, or all but nothing, of a step off the grid."""
+    """Sums 10**12 users, whose values lie a half, or all but nothing, of a step off the grid."""
     params, users = Gaussian(4, 1.0, 1e-6).build(), 10**12
     value = jnp.float32([0.3, 0.1234567, -0.25, 0.5])
     with jax.enable_x64(True):

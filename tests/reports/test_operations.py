@@ -104,7 +104,7 @@ MEMBERS = [
 """(name, function, arrays of one user)."""
 
 WITHOUT = {"exp", "log"}
-"""Of floats, whose last bit is no business of a program: `test_vectors` counts what they move."""
+"""Functions of floats may differ in the last bit; `test_vectors` counts what that moves."""
 
 
 def lowered(function, arrays) -> Program:

@@ -236,7 +236,7 @@ def test_changed_code_is_computed_anew(tmp_path, monkeypatch):
 
 
 def test_hash_of_sources(tmp_path, monkeypatch):
-    """Of every file of a package, or of a module alone; of jaxdp, and of what a cell names."""
+    """Hashes every file of a package, or a single module: jaxdp's, and what a cell names."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "hashed" / "inner").mkdir(parents=True)
     seen = set()

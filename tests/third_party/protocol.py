@@ -281,7 +281,7 @@ class LookupRound(Through[dict[str, Count]]):
 
     @property
     def report_limits(self) -> tuple[Tree, Tree] | None:
-        """Those of the inner round, of whose kind the reports are."""
+        """Limits of the inner round, which makes the reports."""
         return self.inner.report_limits
 
     @property

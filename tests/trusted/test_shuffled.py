@@ -139,7 +139,7 @@ def test_shuffled_sum_keeps_its_promise(epsilon):
 
 
 def test_sums_of_large_messages_fit():
-    """Of 2**20 users of a block each message may be as large as 2**27."""
+    """Each message of 2**20 users of a block may be as large as 2**27."""
     spec = ShuffledSum(GiniDiversity(), 1.0, 1e-6, num_users=1000, num_values=2)
     params = spec.build()
     messages = np.array([-(2**27), 2**27 - 1, -4096, -1, 77], np.int32).repeat(2**18)[:, None]
@@ -168,7 +168,7 @@ def test_sum_of_discrete_gaussians_is_nearly_one():
 
 
 def test_rounding_to_a_coarse_grid_is_predicted():
-    """Of a million users with little noise: the error is the bias of the grid."""
+    """With a million users and little noise, the error is the bias of the grid."""
     counts = 1000 * COUNTS
     spec = ShuffledSum(GiniMeanDifference(), 20.0, 1e-6, 10**6, num_values=5, form="v")
     users = jaxdp.Population.from_histogram(counts)

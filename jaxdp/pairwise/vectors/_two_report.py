@@ -450,7 +450,7 @@ class TwoReportParams(Round[dict[str, Any]]):
 
     @property
     def report_limits(self) -> tuple[Tree, Tree] | None:
-        """Those of the randomizer, twice."""
+        """Limits of the randomizer's reports, for both reports of a user."""
         limits = self.inner.report_limits
         return None if limits is None else jax.tree.map(lambda x: np.stack([x, x]), limits)
 

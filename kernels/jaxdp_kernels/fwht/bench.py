@@ -9,7 +9,7 @@ from .arg_specs import ARG_SPECS
 from .ref import fwht_ref
 
 MIN_ENTRIES = 2**16
-"""Of fewer entries, the call itself would take most of the time."""
+"""With fewer entries, the call itself would take most of the time."""
 
 
 def cases() -> Iterator[Case]:

@@ -8,7 +8,7 @@ from .arg_specs import ARG_SPECS
 from .ref import randomize_and_tally_ref
 
 MIN_WORDS = 2**16
-"""Of fewer words, the call itself would take most of the time."""
+"""With fewer words, the call itself would take most of the time."""
 
 
 def cases() -> Iterator[Case]:

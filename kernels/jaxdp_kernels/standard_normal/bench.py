@@ -12,7 +12,7 @@ from .api import standard_normal
 from .arg_specs import ARG_SPECS
 
 MIN_NORMALS = 2**16
-"""Of fewer normals, the call itself would take most of the time."""
+"""With fewer normals, the call itself would take most of the time."""
 
 
 def by_erf_inv(words: jax.Array) -> jax.Array:

@@ -9,7 +9,7 @@ from .api import threefry_words
 from .arg_specs import ARG_SPECS
 
 MIN_WORDS = 2**16
-"""Of fewer words, the call itself would take most of the time."""
+"""With fewer words, the call itself would take most of the time."""
 
 
 def cases() -> Iterator[Case]:
