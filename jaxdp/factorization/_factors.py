@@ -87,11 +87,11 @@ def factors_of(matrix, triangle, cols):
     """
     root = jnp.sqrt(cols)
     solved = solve_triangular(triangle, (matrix * root[None, :]).T, trans="T")
-    axes = _axes(triangle)
+    axes = principal_axes(triangle)
     return _without_rest(matrix, axes.T @ solved, axes.T @ triangle / root[None, :])
 
 
-def _axes(rows, signs=None):
+def principal_axes(rows, signs=None):
     """Orthonormal columns Q whose coordinates Qᵀ·rows the Gram matrix of the columns determines.
 
     Reports depend on the coordinates, which must not depend on how a machine rounds. Principal axes
@@ -132,7 +132,7 @@ def read_signed_factor(matrix, rows, spectrum, scale):
     signs = jnp.where(values < 0, -1.0, 1.0)
     factor = jnp.sqrt(jnp.abs(values))[:, None] * (vectors.T @ triangle)
     # Rows of one sign may be turned into one another.
-    axes = _axes(factor, signs)
+    axes = principal_axes(factor, signs)
     signs, factor = jnp.where(signs @ axes**2 < 0, -1.0, 1.0), axes.T @ factor / root[None, :]
     factor = _without_rest(matrix, factor, factor)[0]
     return factor, signs[:, None] * factor, signs

@@ -31,7 +31,7 @@ def check_turned(axes, rows):
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_the_gram_matrix_determines_coordinates(name):
-    check_turned(_factors._axes, MATRICES[name])
+    check_turned(_factors.principal_axes, MATRICES[name])
 
 
 @pytest.mark.parametrize("name", ["many equal axes", "prefix"])

@@ -29,6 +29,30 @@ def test_optimal_constructions(k):
     check(distance, explicit.lipschitz_thresholds(distance), k - 1)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_semidefinite(sign, rng):
+    """Also of low rank, with rows of very different sizes, or of 0."""
+    sizes = np.array([1.0, 1e-6, 1e4, 0.0, 3.0])
+    rows = rng.normal(size=(2, 5)) * sizes
+    for factor in (rows, np.eye(4), np.zeros((1, 3))):
+        matrix = sign * factor.T @ factor
+        result = explicit.semidefinite(matrix)
+        np.testing.assert_allclose(result.matrix, matrix, rtol=1e-10, atol=1e-300)
+        fz.certify(matrix, result)
+        assert result.rank == max(np.linalg.matrix_rank(factor), 1)
+        assert np.all(result.signs == sign) or not np.any(matrix)
+        np.testing.assert_allclose(result.upper, np.abs(matrix).max(), rtol=1e-12)
+        np.testing.assert_allclose(result.lower, result.upper, rtol=1e-12)
+
+
+def test_other_matrices_are_not_semidefinite():
+    for matrix in (workloads.sign(3) @ workloads.sign(3).T - np.eye(3), [[0, 1], [1, 0]]):
+        with pytest.raises(ValueError, match="matrix must be positive or negative semidefinite"):
+            explicit.semidefinite(matrix)
+    with pytest.raises(ValueError, match="matrix must equal its transpose"):
+        explicit.semidefinite([[1, 2], [0, 1]])
+
+
 @pytest.mark.parametrize(("bits", "order"), [(1, 0), (3, 1), (4, 4)])
 def test_orthogonal_rows(bits, order):
     matrix = workloads.parity(bits, order)

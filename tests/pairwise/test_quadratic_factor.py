@@ -1,9 +1,11 @@
-"""Vectors of values: the coordinates that all machines use."""
+"""Vectors of values: the coordinates that all machines use, and those that need no solver."""
 
 import numpy as np
 import pytest
 
-from jaxdp.pairwise.vectors._quadratic_factor import QuadraticFactor
+from jaxdp.factorization import gamma2
+from jaxdp.pairwise.vectors._quadratic_factor import QuadraticFactor, best_factor, semidefinite
+from jaxdp.workloads import kendall
 
 
 @pytest.mark.parametrize("rows", [5, 40])
@@ -32,3 +34,27 @@ def test_turned_coordinates_that_no_vector_uses_are_left_out(rng):
     factor = QuadraticFactor(vectors, np.ones(3), np.zeros(3), 0.0).turned()
     assert factor.columns.shape == (6, 2)
     np.testing.assert_allclose(factor.matrix, vectors @ vectors.T, rtol=0, atol=1e-12)
+
+
+def on_a_line(points):
+    return np.abs(np.subtract.outer(points, points)) + 0.5
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_what_needs_no_solver_is_as_short_as_what_one_finds(shift, rng):
+    rows = rng.normal(size=(3, 6))
+    rows /= np.linalg.norm(rows, axis=0)
+    matrix = on_a_line(np.sort(rng.uniform(0, 3, 6))) if shift else rows.T @ rows
+    known = semidefinite(matrix, shift)
+    assert known is not None
+    found = best_factor(matrix, shift)
+    np.testing.assert_allclose(found.matrix, matrix, atol=1e-12)
+    least = gamma2(matrix, shift=shift)
+    np.testing.assert_allclose([known.upper, found.norm], least.upper, rtol=2e-6)
+
+
+def test_other_matrices_need_one():
+    """Their signs differ, or their largest entry is off the diagonal of what is semidefinite."""
+    assert semidefinite(kendall(3, 3), shift=True) is None
+    assert semidefinite(on_a_line(np.arange(6.0)), shift=False) is None
+    assert semidefinite(np.diag([1.0, 2.0]), shift=True) is None

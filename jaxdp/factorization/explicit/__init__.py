@@ -12,3 +12,4 @@ from ._orthogonal import identity as identity
 from ._orthogonal import orthogonal_rows as orthogonal_rows
 from ._prefix import hierarchical_prefix as hierarchical_prefix
 from ._prefix import toeplitz_prefix as toeplitz_prefix
+from ._semidefinite import semidefinite as semidefinite

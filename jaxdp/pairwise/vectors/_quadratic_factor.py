@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._given_factors import as_factorization, check_product, given_factors
-from ...factorization import gamma2, signed
+from ...factorization import Factorization, explicit, gamma2, signed
 from ...linear import EmbeddedRound
 
 _NULL = 1e-7  # directions of relative size below this are not used
@@ -149,6 +149,9 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
 
     With `shift` its norm is the least gamma_2(W - u 1^T) over u, without it is gamma_2(W).
     """
+    known = semidefinite(matrix, shift)
+    if known is not None:
+        return _of_signs(known).normalised()
     if shift:
         factor = fitted(gamma2(matrix, shift=True).right.T, matrix)
         if np.abs(factor.matrix - matrix).max() <= _CLOSE * max(np.abs(matrix).max(), 1e-300):
@@ -159,11 +162,32 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
 
 def signed_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFactor:
     """The factor with d = +-1, g = 0 and the smallest column norm, of W or W minus a constant."""
-    result = signed(matrix, shift=shift).settled("the kernel")
+    return _of_signs(signed(matrix, shift=shift).settled("the kernel")).turned()
+
+
+def semidefinite(matrix: Float[np.ndarray, "k k"], shift: bool) -> Factorization | None:
+    """The factors of W, or of W minus the middle of its range, if no solver could find better ones.
+
+    For any u, gamma_2(W - u 1^T) is at least half of the range of each row.
+    """
+    middle = (matrix.max() + matrix.min()) / 2 if shift else 0.0
+    centred = matrix - middle
+    least = np.ptp(matrix, axis=1).max() / 2 if shift else np.abs(matrix).max()
+    if np.abs(np.diagonal(centred)).max() > least * (1 + 1e-12):
+        return None
+    try:
+        found = explicit.semidefinite(centred)
+    except ValueError:
+        return None
+    return dataclasses.replace(found, shift=np.asarray(middle)) if shift else found
+
+
+def _of_signs(result: Factorization) -> QuadraticFactor:
+    """The quadratic form of a factorization with signs."""
     assert result.signs is not None
     constant = 0.0 if result.shift is None else float(result.shift)
     signs, columns = np.asarray(result.signs, np.float64), np.asarray(result.left).T
-    return QuadraticFactor(columns, signs, np.zeros(result.rank), constant).used().turned()
+    return QuadraticFactor(columns, signs, np.zeros(result.rank), constant).used()
 
 
 def candidates(
@@ -178,7 +202,7 @@ def candidates(
       several: whether to offer more than one: lower ranks, of the leading directions.
     """
     full = [best_factor(matrix, shift)]
-    if several and shift:
+    if several and shift and np.any(full[0].linear):
         full.append(signed_factor(matrix, shift=True).normalised())
     ranks = [max(len(f.scales) for f in full) if rank is None else rank]
     while several and rank is None and ranks[-1] > 1:  # three quarters each time

@@ -33,6 +33,7 @@ from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG, SelfMoments
 from .._protocol import PairwiseProtocol
 from ..kernels._exact import FORM, Form, num_pairs
 from ..kernels._pair_kernel import NUM_VALUES, as_kernel
+from ._quadratic_factor import semidefinite
 from ._quadratic_form import (
     RANDOMIZER,
     QuadraticForm,
@@ -328,12 +329,13 @@ def _embedding(protocol: TwoReport) -> PairEmbedding:
         left, right, constant = (x.values for x in protocol.factorization)
         return _embedded(protocol, left, right, float(constant))
     matrix = protocol.matrices()[0]
-    constant = 0.0
+    known, constant = semidefinite(matrix, protocol.shift), 0.0
     if protocol.shift:
-        constant = float(np.asarray(signed(matrix, shift=True).shift))
+        constant = float(np.asarray((known or signed(matrix, shift=True)).shift))
+        known = known and dataclasses.replace(known, shift=None)  # of W - c
     offered = [
         _embedded(protocol, factors.left, factors.right, constant)
-        for factors in _offered(protocol, matrix - constant)
+        for factors in _offered(protocol, matrix - constant, known)
     ]
     n = protocol.num_users or 2**40  # so many that the leading term decides
     return min(offered, key=lambda e: e.statistic(protocol, "u").worst_error(matrix, n))
@@ -366,14 +368,16 @@ def _embedded(
     return PairEmbedding(left, right, scale, constant, randomizer)
 
 
-def _offered(protocol: TwoReport, centred: Float[np.ndarray, "k k"]) -> list[Factorization]:
-    """The factorizations of W - c to choose from."""
+def _offered(
+    protocol: TwoReport, centred: Float[np.ndarray, "k k"], known: Factorization | None
+) -> list[Factorization]:
+    """The factorizations of W - c to choose from, where the best exact one may be known."""
     alpha, rank, n = protocol.alpha, protocol.rank, protocol.num_users
     if n is None:
-        base = gamma2_approx(centred, alpha or 0.0, tol=_TOL if alpha else 1e-6)
+        base = gamma2_approx(centred, alpha, tol=_TOL) if alpha else known or gamma2(centred)
         base = base.settled("the kernel")
         return [base if rank is None else _reduced(protocol, centred, base, rank, alpha or 0.0)]
-    exact = gamma2(centred).settled("the kernel")
+    exact = known or gamma2(centred).settled("the kernel")
     unit = protocol.randomizer(dim=len(centred), epsilon=protocol.epsilon / 2, radius=1.0)
     noise = unit.worst_case_variance(n)
     # The root of the leading term, gamma sqrt(2 s / n), plus the bias alpha: up to a factor
