@@ -67,23 +67,24 @@ def norms(sizes: list[int] = SIZES) -> Rows:
 
 
 def draw(rows: Rows, output: pathlib.Path) -> None:
-    """The constants against k, and the limits of those of equal weights."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
-    for number, (name, (_, shift)) in enumerate(KINDS.items()):
-        mine = [row for row in rows if row["norm"] == name]
-        sizes = [int(row["k"].replace(",", "")) for row in mine]
-        style = {"color": f"C{number // 2}", "linestyle": "--" if number % 2 else "-"}
-        values = [float(row["upper"]) for row in mine]
-        axes.semilogx(sizes, values, marker="o", markersize=3.5, label=name, base=2, **style)
-        if number % 2 == 0:
-            limit = equal_weights(None, shift)
-            axes.axhline(limit, color=f"C{number // 2}", linewidth=0.8, linestyle=":")
-            axes.annotate(f"{limit:.4f}", (sizes[0], limit), (0, 3), textcoords="offset points")
-    axes.set_xlabel("number of values k")
-    axes.set_ylabel("norm − ln(k)/π (certified to 1e-6)")
-    axes.set_ylim(0.2, 0.85)
-    axes.legend(frameon=False, ncols=2, loc="center right")
-    axes.spines[["top", "right"]].set_visible(False)
+    """The constants against k, without and with a shift, and the limits for equal weights."""
+    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained")
+    for axes, shift in zip(panels, (False, True), strict=True):
+        for name, (_, shifted) in KINDS.items():
+            mine = [row for row in rows if row["norm"] == name]
+            if shifted == shift:
+                sizes = [int(row["k"].replace(",", "")) for row in mine]
+                values = [float(row["upper"]) for row in mine]
+                axes.semilogx(sizes, values, base=2, marker="o", markersize=3.5, label=name)
+        limit = equal_weights(None, shift)
+        axes.axhline(limit, color="k", linewidth=0.8, linestyle=":")
+        axes.annotate(
+            f"{limit:.4f}", (2**20, limit), (0, 3), textcoords="offset points", ha="right"
+        )
+        axes.set_xlabel("number of values k")
+        axes.legend(frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("norm − ln(k)/π (certified to 1e-6)")
     figure.savefig(output, dpi=150)
 
 
