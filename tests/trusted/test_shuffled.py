@@ -20,6 +20,7 @@ from jaxdp.pairwise import (
     KendallTau,
     OneStep,
     OracleStatistic,
+    PairKernel,
     QuantizedRR,
     QueriesFromPairs,
     ThreeRound,
@@ -170,7 +171,8 @@ def test_sum_of_discrete_gaussians_is_nearly_one():
 def test_rounding_to_a_coarse_grid_is_predicted():
     """With a million users and little noise, the error is the bias of the grid."""
     counts = 1000 * COUNTS
-    spec = ShuffledSum(GiniMeanDifference(), 20.0, 1e-6, 10**6, num_values=5, form="v")
+    squares = PairKernel.from_matrix(np.subtract.outer(np.arange(5), np.arange(5)) ** 2)
+    spec = ShuffledSum(squares, 20.0, 1e-6, 10**6, form="v")
     users = jaxdp.Population.from_histogram(counts)
     trials = jaxdp.simulate(spec, users, jax.random.key(4), num_trials=200, method="tally")
     predicted, spread = float(spec.variance(counts)), float(np.var(trials.estimates))
