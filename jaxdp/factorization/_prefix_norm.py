@@ -65,7 +65,7 @@ def prefix_norm(
 
     It is what `gamma2(prefix(k), shift=shift)` or `gamma_f` finds, in O(k·log k) operations: the
     inverse of T·diag(q)·Tᵀ is the Laplacian of a chain of resistors, and square roots are integrals
-    over its impedances (see `_resistor_chain`). A million values take about two minutes on two
+    over its impedances (see `_resistor_chain`). A million values take two to four minutes on two
     cores, and 1.3 GB.
 
     Formal guarantees:
