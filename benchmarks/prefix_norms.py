@@ -32,7 +32,7 @@ KINDS = {
 
 
 def equal_weights(k: int | None, shift: bool) -> float:
-    """The constant of equal weights, the singular values' mean less ln(k)/π; None for k → ∞."""
+    """The constant of equal weights, the singular values' mean minus ln(k)/π; None for k → ∞."""
     if k is None:
         return (np.euler_gamma + math.log((4 if shift else 16) / math.pi)) / math.pi
     if shift:
@@ -43,7 +43,7 @@ def equal_weights(k: int | None, shift: bool) -> float:
 
 
 def norms(sizes: list[int] = SIZES) -> Rows:
-    """The norm of `prefix(k)` less ln(k)/π between proven bounds, and that of equal weights."""
+    """The norm of `prefix(k)` minus ln(k)/π between proven bounds, and that of equal weights."""
     rows: Rows = []
     for name, (norm, shift) in KINDS.items():
         for k in sizes:

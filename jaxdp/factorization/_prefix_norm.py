@@ -21,7 +21,7 @@ class PrefixNorm:
     """A factorization norm of the workload `prefix(num_values)` between two proven bounds.
 
     Both follow from the weights by one evaluation of M = diag(√p)·T·diag(√q), where T sums
-    prefixes, less their means where there is a shift. `lower` is the trace norm of M over √(Σp·Σq).
+    prefixes, minus their means where there is a shift. `lower` is M's trace norm over √(Σp·Σq).
     M's polar decomposition gives a factorization of T whose columns of `left` have the squared
     lengths ((M·Mᵀ)^½)_ii/p_i, and those of `right` ((Mᵀ·M)^½)_jj/q_j: `upper` is what they attain.
 
@@ -157,7 +157,7 @@ def _fixed_point(
         p, q = _rows_and_columns(weights, norm, shift)
         found = diagonals(p, q, centred=shift, accuracy=min(tol, 0.01) / 100)
         f = float(p @ found.y)
-        lower, upper = _bounds(p, q, found, norm)
+        lower, upper = _bounds(p, q, f, found, norm)
         if best is None or upper / lower < best.upper / best.lower:
             sums = np.cumsum(q)
             best = PrefixNorm(
@@ -220,9 +220,10 @@ def _rows_and_columns(
     return q[::-1].copy(), q
 
 
-def _bounds(p: np.ndarray, q: np.ndarray, found: Diagonals, norm: str) -> tuple[float, float]:
-    """The trace norm and what the polar decomposition's factors attain, as far as proven."""
-    trace = float(p @ found.y)
+def _bounds(
+    p: np.ndarray, q: np.ndarray, trace: float, found: Diagonals, norm: str
+) -> tuple[float, float]:
+    """What the trace norm proves, and what the polar decomposition's factors attain."""
     if norm == "gamma_f":
         lower, upper = trace / math.sqrt(q.sum()), math.sqrt(trace * found.z.max())
     else:

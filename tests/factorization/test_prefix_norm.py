@@ -13,7 +13,7 @@ NORMS = [(norm, shift) for norm in ("gamma2", "gamma_f") for shift in (False, Tr
 
 
 def weighted(p, q, centred):
-    """The singular value decomposition of prefix sums with weights, or less their means."""
+    """The singular value decomposition of prefix sums with weights, or minus their means."""
     prefix = np.tril(np.ones((len(p), len(p))))
     if centred:
         prefix -= (prefix @ q)[:, None] / q.sum()

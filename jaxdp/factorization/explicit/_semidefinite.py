@@ -5,7 +5,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._factors import principal_axes
-from .._inputs import check_symmetric, one_matrix
+from .._inputs import check_symmetric, evaluate, one_matrix
 from .._result import Factorization
 from ._claim import claim
 
@@ -17,7 +17,7 @@ def semidefinite(matrix: ArrayLike) -> Factorization:
 
     That no factors are shorter follows from that entry alone: it is the product of two columns. One
     eigendecomposition takes the place of a solver. Distances on a line, for instance, are negative
-    semidefinite less the middle of their range: Σ_t w_t·(1 − s_t·s_tᵀ)/2 with signs s_t.
+    semidefinite minus the middle of their range: Σ_t w_t·(1 − s_t·s_tᵀ)/2 with signs s_t.
 
     Args:
       matrix: float[k, k], symmetric and semidefinite.
@@ -55,8 +55,7 @@ def semidefinite(matrix: ArrayLike) -> Factorization:
     rows = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T * root
     used = values > rounding
     rows = rows[used] if used.any() else rows[:1]
-    with jax.enable_x64(True):
-        rows = np.asarray(jax.jit(principal_axes)(rows)).T @ rows
+    rows = evaluate(jax.jit(principal_axes), rows).T @ rows
     place = np.zeros(len(dense))
     place[np.argmax(diagonal)] = 1.0
     signs = np.full(len(rows), sign)
