@@ -146,7 +146,7 @@ def _by_entry(
     entries = jnp.moveaxis(jnp.nan_to_num(jnp.asarray(values, jnp.float32)) * scale, -1, 0)
     factor = np.float32(1)
     if len(entries) > 1:
-        norm = jnp.sum(jnp.minimum(jnp.abs(entries), _FAR), axis=0)
+        norm = _sum_in_order(jnp.minimum(jnp.abs(entries), _FAR))
         factor = most / jnp.maximum(norm, most)
 
     def step(before: jax.Array, each: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
@@ -161,6 +161,19 @@ def _by_entry(
         _, made = step(start, jax.tree.map(lambda x: x[0], (entries, others)))
         return jax.tree.map(lambda x: x[None], made)
     return jax.lax.scan(step, start, (entries, others))[1]
+
+
+def _sum_in_order(terms: Float32[Array, "d *k"]) -> Float32[Array, "*k"]:
+    """The sum over the first axis, halves at a time: the same float on every machine.
+
+    A reduction adds in an order of its own, and a last bit of the norm may move an entry to the
+    next part of a level.
+    """
+    while len(terms) > 1:
+        half = len(terms) // 2
+        sums = terms[:half] + terms[half : 2 * half]
+        terms = jnp.concatenate([sums, terms[2 * half :]])
+    return terms[0]
 
 
 def count_levels(

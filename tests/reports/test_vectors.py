@@ -20,8 +20,10 @@ import numpy as np
 import pytest
 
 from jaxdp._contract import round_of
+from jaxdp.randomizers import Laplace
 from jaxdp.reports import Client, Collection
 from jaxdp.reports._interpreter import Program
+from jaxdp.reports._lowering import lower
 from tests.contracts.case import Case, ids
 from tests.contracts.registry import RANDOMIZERS
 
@@ -154,6 +156,18 @@ def differing(case: Case, num_users: int, epsilon: float = 1.0) -> int:
 def most_differing(case: Case, num_users: int) -> int:
     """None where all is of integers; processors round the last bit of a float otherwise."""
     return 1 + num_users // 100_000 if case.floats else 0
+
+
+def test_programs_equal_from_bits_of_long_vectors():
+    """A norm is added up in one order everywhere: entries are on the same level, whatever runs."""
+    params, n = Laplace(1.0, dim=64).built, 20_000
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, 2**32, (n, params.num_words), np.uint32)
+    values = rng.normal(size=(n, 64)).astype(np.float32)
+    values /= np.abs(values).sum(axis=1, keepdims=True) * rng.uniform(0.5, 1.2, (n, 1))
+    values = values.astype(np.float32)
+    (made,) = lower(params, "Laplace")(words, values)
+    np.testing.assert_array_equal(made, jax.jit(jax.vmap(params.from_bits))(words, values))
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
