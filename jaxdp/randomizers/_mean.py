@@ -232,6 +232,11 @@ class MeanRound(Round[dict[str, Count]]):
         """The largest absolute value of an entry of a report; static."""
 
     @property
+    def largest_added(self) -> int:
+        """The most that a user adds to one sum of the tally; static."""
+        return self.largest_report
+
+    @property
     def report_limits(self) -> tuple[Tree, Tree] | None:
         """The grid's; None where reports are rounded from floats, and serve simulation only."""
         ends = self._corners()
@@ -288,8 +293,7 @@ class MeanRound(Round[dict[str, Count]]):
         """
         if is_traced(population.size):
             return
-        largest = self.largest_report
-        most = 2**63 // (squares * largest**2 if squares else largest)
+        most = 2**63 // (squares * self.largest_report**2 if squares else self.largest_added)
         if population.num_users > most:
             raise ValueError(
                 f"the population must have at most {most} users for {type(self).__name__}, got "

@@ -7,14 +7,14 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int32, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
-from ..random import Count
+from ..random import Count, sum_integers
 from ._exact import exp_lower, log_upper
 from ._levels import (
     FRACTION,
@@ -238,13 +238,18 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         parts = np.asarray(steps.ends * steps.signs)[..., 0]
         return parts // FRACTION, parts % FRACTION / FRACTION
 
+    def _mean_square(self) -> tuple[float, float]:
+        """(A, B) of the mean `A + B j**2` of the square of a centred report at level j."""
+        window = self.window()
+        high, low = window.high / 2**64, window.low / 2**64
+        near, everywhere = (w * (w**2 - 1) / 3 for w in (window.near, window.cells))
+        return near * (high - low) + everywhere * low, 4 * window.near * (high - low)
+
     def _level_variances(self) -> np.ndarray:
         """The variance of a decoded report at each level, in units of the value; [2 J + 1]."""
-        window, levels = self.window(), np.arange(-self.num_levels, self.num_levels + 1.0)
-        near = 4 * levels**2 * window.near + window.near * (window.near**2 - 1) / 3
-        everywhere = window.cells * (window.cells**2 - 1) / 3
-        square = near * (window.high / 2**64) + (everywhere - near) * (window.low / 2**64)
-        return square * self._unit**2 - (levels * self._level) ** 2
+        levels = np.arange(-self.num_levels, self.num_levels + 1.0)
+        constant, slope = self._mean_square()
+        return (constant + slope * levels**2) * self._unit**2 - (levels * self._level) ** 2
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """The variance of one report of each value."""
@@ -267,6 +272,21 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         """
         counts, inputs = self.check_inputs(counts, inputs)
         return np.asarray(np.sum(counts * self._spread(inputs)) / counts.sum() ** 2)
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
+        """The variance for users of the mean square that the squares of the reports tell.
+
+        It is above that of the users by `(s / 2)**2 / n` at most, s being the size of a level.
+        """
+        constant, slope = self._mean_square()
+        upper, lower = map(int, outcome["squares"].numpy())
+        square = (upper * 2**self.built.half_bits + lower) / num_users
+        # Of the users' levels j the mean square is at least the squared mean, and at most J**2.
+        least = min(float(self.built.estimate(outcome)) / self._level, self.num_levels) ** 2
+        levels = min(max((square - constant) / slope, least), self.num_levels**2)
+        # Rounding to levels adds s**2 f (1 - f) to the mean square of a value: at most s**2 / 4.
+        spread = (constant + slope * levels) * self._unit**2 - self._level**2 * (levels - 0.25)
+        return np.asarray(spread / num_users)
 
     def worst_case_variance(self, num_users: int) -> float:
         """The largest variance of the mean over all data sets; exact."""
@@ -327,8 +347,34 @@ class PiecewiseParams(MeanRound):
         """4 J: the window has at most as many cells as the rest."""
         return 4 * self.num_levels
 
+    @property
+    def half_bits(self) -> int:
+        """The bits of the lower half of a squared report."""
+        return (self.largest_report - 1).bit_length()
+
+    @property
+    def largest_added(self) -> int:
+        """More than a report, and than either half of its square."""
+        return 2**self.half_bits
+
     def _inside(self, values: jax.Array) -> Steps:
         return steps_of(values[..., None], jnp.asarray(self.scale), self.num_levels)
+
+    def tally(
+        self, reports: Int32[Array, " n"], mask: Bool[Array, " n"] | None = None, /
+    ) -> dict[str, Count]:
+        """{"sum": Count[] in units, "users": Count[], "squares": Count[2]}.
+
+        The squares of the reports tell how the users' values spread. They are added in two halves:
+        `upper 2**half_bits + lower` is their sum.
+        """
+        squares = sum_integers(jnp.stack(self._halves(reports), axis=-1), self.largest_added, mask)
+        return super().tally(reports, mask) | {"squares": squares}
+
+    def _halves(self, reports: Int32[Array, "*k"]) -> tuple[Int32[Array, "*k"], Int32[Array, "*k"]]:
+        """The upper and the lower half of the squares of reports."""
+        squares = reports * reports  # at most (4 * 2**13)**2 = 2**30
+        return squares >> np.int32(self.half_bits), squares & np.int32(2**self.half_bits - 1)
 
     def _report(self, level: jax.Array, place: jax.Array) -> jax.Array:
         """The centred report at a place of the circle that starts with the level's window."""
@@ -376,11 +422,12 @@ class PiecewiseParams(MeanRound):
             place = (cell - level - np.int32(self.num_levels)) % cells
             return jnp.where(cell < cells, p[place], 0.0)
 
-        centred = 2 * cell + 1 - cells
-        sums = sum_reports(
-            jax.random.fold_in(key, 1), levels, users, self.num_levels, row, centred[None, :]
-        )
-        return {"sum": sums[0, 0], "users": counts.sum()}
+        centred = jnp.where(cell < cells, 2 * cell + 1 - cells, 0)
+        added = jnp.stack([centred, *self._halves(centred)])
+        sums = sum_reports(jax.random.fold_in(key, 1), levels, users, self.num_levels, row, added)[
+            :, 0
+        ]
+        return {"sum": sums[0], "users": counts.sum(), "squares": sums[1:]}
 
     def _cost(self, work: Work) -> float:
         levels = min(2 * work.num_bins, 2 * self.num_levels + 1)

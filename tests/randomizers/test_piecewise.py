@@ -101,3 +101,44 @@ def test_values_out_of_range_inside_jit():
         np.testing.assert_array_equal(
             report(words, jnp.float32(outside)), report(words, jnp.float32(edge))
         )
+
+
+@pytest.mark.parametrize("steps", [16, 21, 2**13])
+def test_squares_are_whole_in_two_halves(steps):
+    spec = Piecewise(14.0, steps=steps)
+    reports = spec.reports()[[0, -1, 5, 7, 0]]
+    tally = spec.build().tally(jnp.asarray(reports), jnp.array([True, True, True, False, True]))
+    upper, lower = map(int, tally["squares"].numpy())
+    kept = reports[[0, 1, 2, 4]].astype(int)
+    base = 2**spec.built.half_bits
+    assert upper * base + lower == np.sum(kept**2)
+    assert max(lower, upper) < 4 * base
+    assert np.abs(spec.reports()).max() < base == spec.built.largest_added
+    assert int(tally["sum"]) == np.sum(kept)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("x", [[0.0, 0.1], [-2.0, 1.9], [0.2, 2.0]])
+def test_the_squares_tell_the_variance(epsilon, x):
+    """From the mean tally, to within the largest variance of rounding to a level."""
+    spec, n = Piecewise(epsilon, bound=2.0, steps=64), 10**6
+    reports, base = spec.reports().astype(float), 2**spec.built.half_bits
+    row = np.array(spec.channel(inputs=x), np.float64).mean(axis=0)
+    upper, lower = (Count.of(round(n * float(row @ part))) for part in np.divmod(reports**2, base))
+    squares = jax.tree.map(lambda *x: jnp.stack(x), upper, lower)
+    total = Count.of(round(n * float(row @ reports)))
+    outcome = {"sum": total, "users": Count.of(n), "squares": squares}
+    variance = float(spec.variance([n // 2, n // 2], x))
+    excess = spec.reported_variance(outcome, n) - variance
+    assert -1e-6 * variance <= excess <= (spec._level / 2) ** 2 / n + 1e-6 * variance
+
+
+def test_a_variance_is_that_of_some_users():
+    """However far noise takes the squares."""
+    spec, n = Piecewise(1.0), 100
+    least, most = (float(spec.variance([n], [x])) for x in (0.0, 1.0))
+    for upper in (0, 10**9):
+        squares = Count.of(np.array([upper, 0]))
+        outcome = {"sum": Count.of(0), "users": Count.of(n), "squares": squares}
+        found = float(spec.reported_variance(outcome, n))
+        assert found == pytest.approx(most if upper else least, rel=1e-4)

@@ -16,7 +16,7 @@ from tests.reports.made import CASES, bins, drawn, sent
 from tests.stats import check_proportion, must_fail
 
 TRIALS = 400
-WIDE = {"piecewise": 1.25, "binary": 1.12, "binary-wide": 1.12}
+WIDE = {"binary": 1.12, "binary-wide": 1.12}
 """How much wider intervals may be than the best: reports do not tell these how values spread."""
 
 
