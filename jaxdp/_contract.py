@@ -486,6 +486,13 @@ class Round(Params[T]):
         del queries
         return None
 
+    def extreme_tallies(self) -> T | None:
+        """Tallies of single reports, [r, ...], among which each entry has its extremes.
+
+        For rounds that know these, but cannot name the reports. None, the default.
+        """
+        return None
+
     @property
     def permanent_words(self) -> int:
         """How many words, the first ones, make what a user remembers and reports of again; static.

@@ -35,7 +35,7 @@ from ._vector import (
     require_words,
 )
 
-_REACH = 8  # entries of candidates, normals of 32-bit words, end at 6.3
+_LARGEST = 6490  # steps of the largest normal, that of a word of 0 or of all ones: 6.338 GRID
 _FAR = 12.0  # where the law of a coordinate ends: a tail of 1e-33
 _PUBLIC_KEY = np.array([0x6A617864, 0x70000001], np.uint32)  # what candidates are made with
 
@@ -383,8 +383,17 @@ class CandidateResponseParams(TiltedNormalRound):
 
     @property
     def largest_report(self) -> int:
-        """8 standard deviations."""
-        return _REACH * GRID
+        """6.3 standard deviations: candidates are normals of 32-bit words."""
+        return _LARGEST
+
+    def extreme_tallies(self) -> dict[str, Count]:
+        """Every entry at its least, and at its largest.
+
+        Some seed has a candidate with each of these, but for a probability of `e**-M`: an entry is
+        made of one word in `2**32`, and there are `2**31 M` words. Which seed is not known.
+        """
+        ends = np.full((2, self.dim), [[-_LARGEST], [_LARGEST]])
+        return {"sum": Count.of(ends), "users": Count.of(np.ones(2, np.int64))}
 
     def user_cost(self, work: Work) -> float:
         """Nanoseconds of a user, roughly: its candidates are normals."""

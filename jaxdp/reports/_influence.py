@@ -1,5 +1,6 @@
 """What malicious users can do: the largest shift of an answer, and simulations that show it."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -52,42 +53,45 @@ def influence(
       Cheu, Smith, Ullman (2021), Manipulation attacks in local differential privacy; Cao, Jia, Gong
       (2021), Data poisoning attacks to local differential privacy protocols.
     """
-    held, extreme = _linear_round(protocol)
+    held, tallies = _extremes(protocol)
     num_users = check_int("num_users", num_users, low=1, high=MAX_USERS)
     share = check_int("num_malicious", num_malicious, low=0, high=num_users) / num_users
     # The estimate of n equal reports is n times what one stands for, or it, where it is a mean.
-    every = share * _estimates(held, extreme, num_users)
+    estimate = jax.jit(jax.vmap(held.estimate))
+    found = []
+    for part in tallies:
+        with jax.enable_x64(True):
+            found.append(np.asarray(estimate(_times(part, num_users))))
+    every = share * np.concatenate(found)
     return every.min(axis=0), every.max(axis=0)
 
 
-def _linear_round(protocol: object) -> tuple[Round[Any], Tree]:
-    """The round of a protocol, and its extreme reports."""
+def _extremes(protocol: object) -> tuple[Round[Any], Iterable[Tree]]:
+    """The round of a protocol, and the tallies of its extreme reports, some at a time."""
     if not isinstance(protocol, Spec):
         raise TypeError(
             f"protocol must be a spec, such as KRR(10, 1.0), got {type(protocol).__name__}."
         )
     held = round_of(protocol.built)
-    extreme = None if held is None else held.extreme_reports()
-    if held is None or extreme is None:
-        raise ValueError(
-            f"protocol must be of one round with known extreme reports, got {protocol!r}: which "
-            "reports move its answers most is not known; simulate an attack with `Attacked`."
-        )
-    return held, extreme
+    if held is not None and (reports := held.extreme_reports()) is not None:
+        return held, _tallies(held, reports)
+    if held is not None and (tallies := held.extreme_tallies()) is not None:
+        return held, [tallies]
+    raise ValueError(
+        f"protocol must be of one round with known extreme reports, got {protocol!r}: which "
+        "reports move its answers most is not known; simulate an attack with `Attacked`."
+    )
 
 
-def _estimates(held: Round[Any], reports: Tree, num_users: int) -> np.ndarray:
-    """The estimate of so many equal reports, for each of some; float64[r, ...]."""
+def _tallies(held: Round[Any], reports: Tree) -> Iterator[Tree]:
+    """The tally of each of some reports."""
     tally = jax.jit(jax.vmap(lambda report: held.tally(jax.tree.map(lambda x: x[None], report))))
-    estimate = jax.jit(jax.vmap(held.estimate))
     number = len(jax.tree.leaves(reports)[0])
     rows = max(_CHUNK // max(held.num_bins or 1, number), 1)
-    found = []
     for begin in range(0, number, rows):
         part = jax.tree.map(lambda x, at=begin: jnp.asarray(x[at : at + rows]), reports)
         with jax.enable_x64(True):
-            found.append(np.asarray(estimate(_times(tally(part), num_users))))
-    return np.concatenate(found)
+            yield tally(part)
 
 
 def _times(tally: Tree, number: int) -> Tree:

@@ -191,9 +191,18 @@ def reports_are_within_their_limits(subject: Subject) -> None:
             assert np.all(entries <= high), f"a report is above: {entries.max()} > {high}"
 
 
-@check("protocol", lambda s: s.round is not None and s.round.extreme_reports() is not None)
+def _has_extremes(subject: Subject) -> bool:
+    held = subject.round
+    return held is not None and not (
+        held.extreme_reports() is None and held.extreme_tallies() is None
+    )
+
+
+@check("protocol", _has_extremes)
 def extreme_reports_are_extreme(subject: Subject) -> None:
     """No report moves an entry of the estimate further than one of `extreme_reports` does.
+
+    Or one of `extreme_tallies`, where these are known instead.
 
     Of 2**10 reports of each value, estimated one by one.
     """
@@ -204,14 +213,18 @@ def extreme_reports_are_extreme(subject: Subject) -> None:
     tally = jax.jit(jax.vmap(lambda one: params.tally(jax.tree.map(lambda x: x[None], one))))
     estimate = jax.jit(jax.vmap(params.estimate))
 
-    def alone(reports: Tree) -> np.ndarray:
-        return np.asarray(estimate(tally(reports)), np.float64)
+    def alone(tallies: Tree) -> np.ndarray:
+        return np.asarray(estimate(tallies), np.float64)
 
-    ends = alone(jax.tree.map(jnp.asarray, params.extreme_reports()))
+    extreme = params.extreme_reports()
+    if extreme is None:
+        ends = alone(given(params.extreme_tallies()))
+    else:
+        ends = alone(tally(jax.tree.map(jnp.asarray, extreme)))
     low, high = ends.min(axis=0), ends.max(axis=0)
     slack = 1e-9 * np.maximum(abs(low), abs(high))
     for value in subject.rows:
-        found = alone(report(jnp.asarray(words), jax.tree.map(jnp.asarray, value)))
+        found = alone(tally(report(jnp.asarray(words), jax.tree.map(jnp.asarray, value))))
         assert np.all(found >= low - slack), f"an entry is {found.min()}, below {low}"
         assert np.all(found <= high + slack), f"an entry is {found.max()}, above {high}"
 

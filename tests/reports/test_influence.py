@@ -10,10 +10,11 @@ import pytest
 import jaxdp
 from jaxdp.linear import HistogramQuery, OracleQueries
 from jaxdp.pairwise import GiniDiversity, OracleStatistic, TwoRound
-from jaxdp.random import merge
+from jaxdp.random import merge, standard_normal
 from jaxdp.randomizers import (
     KRR,
     BinaryResponse,
+    CandidateResponse,
     Gaussian,
     HadamardResponse,
     Laplace,
@@ -89,6 +90,28 @@ def test_means_move_by_the_share_of_malicious_users():
     np.testing.assert_allclose([low, high], [-0.01 * spec.magnitude, 0.01 * spec.magnitude])
     low, high = influence(Laplace(1.0, dim=2), 0, 7)
     np.testing.assert_array_equal([low, high], np.zeros((2, 2)))
+
+
+def test_of_candidates_the_extremes_are_those_of_a_normal_of_a_word():
+    spec = CandidateResponse(3, 1.0, radius=2.0)
+    params = spec.built
+    low, high = influence(spec, 20, 1000)
+    largest = round(6.3379574 * 2**10)
+    np.testing.assert_allclose(high, np.full(3, 0.02 * float(params.unit) * largest))
+    np.testing.assert_array_equal(low, -high)
+    ends = np.concatenate([np.arange(2**20), 2**32 - 1 - np.arange(2**20)]).astype(np.uint32)
+    steps = np.abs(_steps(jnp.asarray(ends)))
+    assert steps.max() == steps[0] == steps[2**20] == largest == params.largest_report
+
+
+_steps = jax.jit(lambda words: jnp.rint(standard_normal(words) * np.float32(2**10)))
+
+
+@pytest.mark.slow
+def test_no_word_has_a_larger_normal():
+    largest = jax.jit(lambda first: jnp.max(jnp.abs(_steps(first + jnp.arange(2**22, dtype="u4")))))
+    found = [int(largest(np.uint32(first))) for first in range(0, 2**32, 2**22)]
+    assert max(found) == CandidateResponse(3, 1.0).built.largest_report
 
 
 def test_what_is_not_known_is_refused():
