@@ -249,3 +249,53 @@ def test_bad_parts():
         HierarchicalAUC(4, 1.0, label_epsilon=0.5)
     with pytest.raises(ValueError, match="label_epsilon"):
         HierarchicalAUC(4, 1.0, labels="randomized", label_epsilon=1.0)
+
+
+@pytest.mark.parametrize("labels", ["public", "randomized", "private"])
+def test_plausible_users_are_the_users_where_there_is_no_noise(labels):
+    spec = HierarchicalAUC(5, 16.0, labels=labels, threshold=0.0)
+    counts = np.array([3, 0, 5, 1, 2, 0, 4, 2, 2, 7]) * 10**8
+    tally = jax.jit(spec.built.sample_tally)(jax.random.key(0), Count.of(counts))
+    found = np.asarray(spec.built.plausible_users(tally))
+    np.testing.assert_allclose(found.ravel(), counts, atol=1e-3 * counts.sum())
+    np.testing.assert_allclose(found.sum(), counts.sum(), rtol=1e-12)
+    assert np.all(found >= 0)
+
+
+def test_plausible_users_are_spread_evenly_where_all_is_noise():
+    spec = HierarchicalAUC(5, 0.5, threshold=0.0)
+    tally = spec.built.sample_tally(jax.random.key(0), Count.of(np.array([9, 0, 0, 0, 0] * 2)))
+    np.testing.assert_allclose(spec.built.plausible_users(tally), np.full((2, 5), 9 / 5))
+
+
+@pytest.mark.parametrize("labels", ["public", "private"])
+def test_errors_of_pruned_trees_are_reported(labels):
+    spec = HierarchicalAUC(4, 2.0, labels=labels)
+    counts = np.array([300, 400, 200, 100, 100, 150, 300, 450])
+    n, params = int(counts.sum()), spec.built
+    estimates = params.drawn_estimates(jax.random.key(3), Count.of(counts), 400)
+    measured = float(np.mean((np.asarray(estimates) - spec.truth(counts)) ** 2))
+    for seed in range(3):
+        tally = params.sample_tally(jax.random.key(seed), Count.of(counts))
+        assert 0.5 < float(spec.reported_variance(tally, n)) / measured < 2
+
+
+def test_drawn_estimates_have_the_law_of_one():
+    spec = HierarchicalAUC(2, 2.0, threshold=0.0)
+    counts = np.array([300, 400, 200, 500])
+    drawn = np.asarray(spec.built.drawn_estimates(jax.random.key(3), Count.of(counts), 2000))
+    variance, truth = spec.variance(counts), spec.truth(counts)
+    stats.check_mean(drawn, truth, variance=variance)
+    stats.must_fail(stats.check_mean, drawn + np.sqrt(variance), truth, variance=variance)
+    stats.check_variance(drawn, variance, mean=truth, kurtosis=4.0)
+    stats.must_fail(stats.check_variance, 1.5 * drawn, variance, mean=1.5 * truth, kurtosis=4.0)
+
+
+def test_errors_of_users_of_one_label_are_not_known():
+    for labels, threshold in itertools.product(("public", "private"), (0.0, "optimal")):
+        spec = HierarchicalAUC(2, 2.0, labels=labels, threshold=threshold)
+        tally = spec.built.sample_tally(jax.random.key(0), Count.of(np.array([0, 0, 1, 0])))
+        assert spec.reported_variance(tally, 1) is None
+    spec = HierarchicalAUC(2, 2.0, threshold=0.0)
+    tally = spec.built.sample_tally(jax.random.key(0), Count.of(np.array([0, 0, 9, 5])))
+    assert spec.reported_variance(tally, 14) is None

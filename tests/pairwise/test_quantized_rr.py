@@ -20,6 +20,7 @@ from jaxdp.pairwise import (
     Grid,
     KendallTau,
     PairKernel,
+    ProductGrid,
     QuantizedRR,
 )
 from jaxdp.random import Count
@@ -191,3 +192,41 @@ def test_flights_have_the_predicted_error(key):
     stats.check_variance(trials.estimates, predicted, kurtosis=3.1, mean=truth)
     worse = QuantizedRR(KendallTau("b"), 2.0, num_values=(10, 10)).variance(table)
     stats.must_fail(stats.check_variance, trials.estimates, worse, kurtosis=3.1, mean=truth)
+
+
+@pytest.mark.parametrize("form", ["u", "v"])
+@pytest.mark.parametrize(
+    ("rounding", "rule"), [("simple", None), ("simple", "average"), ("randomized", None)]
+)
+def test_on_a_grid_the_reported_error_covers_any_place_in_the_bins(form, rounding, rule):
+    """With hardly any noise, so that what is off is the rounding."""
+    options = dict(grid=Grid.uniform(3), form=form, rounding=rounding, rule=rule)
+    protocol = QuantizedRR(GiniMeanDifference(), 21.0, **options)
+    rng, params = np.random.default_rng(0), protocol.built
+    run = jax.jit(params.sample_tally)
+    for values in (rng.uniform(size=6), np.zeros(6), np.repeat([0.0, 1.0], 3), rng.uniform(size=6)):
+        counts = rng.multinomial(60_000, np.full(6, 1 / 6))
+        inputs = values.astype(np.float32)
+        tally = run(jax.random.key(1), Count.of(counts), inputs)
+        error = float(params.estimate(tally)) - float(protocol.truth(counts, inputs))
+        assert error**2 <= protocol.reported_variance(tally, 60_000)
+        assert protocol.reported_variance(tally, 60_000) < 4 / 9 + 1e-6
+
+
+def test_on_a_grid_the_reported_error_is_attained():
+    protocol = QuantizedRR(GiniMeanDifference(), 21.0, grid=Grid.uniform(3))
+    tally = protocol.built.sample_tally(
+        jax.random.key(1), Count.of(np.array([10**6])), jnp.zeros(1, jnp.float32)
+    )
+    # Users of one value, taken to be a sixth apart: half of the range of f on a bin.
+    assert float(protocol.built.estimate(tally)) == pytest.approx(1 / 6, rel=1e-3)
+    assert protocol.reported_variance(tally, 10**6) == pytest.approx(1 / 36, rel=1e-3)
+    linked = QuantizedRR(CollisionEntropy(), 1.0, num_values=4)
+    assert linked.reported_variance(Count.of(np.array([40, 30, 20, 10])), 100) > 0
+
+
+def test_on_a_grid_a_ratio_has_no_known_error():
+    grid = ProductGrid((Grid(edges=(0.5,)), Grid.uniform(2)))
+    protocol = QuantizedRR(AUC(), 1.0, grid=grid)
+    counts = Count.of(np.arange(1, protocol.built.inner.num_bins + 1))
+    assert protocol.reported_variance(counts, int(counts.sum())) is None

@@ -11,6 +11,7 @@ of users with even and odd rows are counted for each level behind the slots.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -114,6 +115,14 @@ class HierarchicalAUCParams(Round[Count]):
         return 2 ** (self.height + 2)
 
     @property
+    def report_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both signs of the slots of all levels, or of each of them."""
+        first = 2 ** (np.array(self.levels) + 1)
+        low, high = 2 * first, 4 * first - 1
+        low[0] += 2 * self.private  # of level 0, with slots 2 and 3, only row 1 is used
+        return (low[0], high[-1]) if self.split_users else (low, high)
+
+    @property
     def law(self) -> TallyLaw[Count]:
         """Draws each level's signs by the law of `HadamardBit`."""
         return TallyLaw(self._draw, self._cost)
@@ -203,13 +212,12 @@ class HierarchicalAUCParams(Round[Count]):
         shape = () if self.split_users else (len(self.levels),)
         if reports.ndim == 0 or len(reports) == 0 or reports.shape[1:] != shape:
             raise ValueError(f"reports must have shape (n, *{shape}), got {reports.shape}.")
-        # The first slot in use is 3, row 1 of level 0, or with other labels 4, of level 1.
-        least, most = 6 if self.private else 8, 2 * self.num_slots
+        least, most = self.report_limits
         if not np.issubdtype(reports.dtype, np.integer) or not (
-            reports.min() >= least and reports.max() < most
+            np.all(reports >= least) and np.all(reports <= most)
         ):
             raise ValueError(
-                f"reports must be integers in [{least}, {most}) for num_scores = "
+                f"reports must be integers from {least} to {most} for num_scores = "
                 f"{self.num_scores}, got {reports.dtype} from {reports.min()} to {reports.max()}."
             )
 
@@ -332,6 +340,36 @@ class HierarchicalAUCParams(Round[Count]):
         if self.half_ties:
             total = total + jnp.sum(jnp.where(active, (counts[0] * counts[1] + same) / 2, 0.0))
         return total / product
+
+    @functools.partial(jax.jit, static_argnums=3)
+    def drawn_estimates(self, key: jax.Array, counts: Count, number: int) -> Float[Array, " t"]:
+        """The estimates of so many tallies of given users, one after the other."""
+
+        def one(key: jax.Array) -> Float[Array, ""]:
+            return self.estimate(self.sample_tally(key, counts))
+
+        return lax.map(one, jax.random.split(key, number))
+
+    @compiled_in_float64
+    def plausible_users(self, tally: Count) -> Float[Array, "2 d"]:
+        """Users whose trees would be about the estimated ones, by label and score.
+
+        From the root down those of a node are split by the difference of its children's counts; or
+        evenly over its scores where they are fewer than two standard errors of a count, which would
+        make noise of the difference.
+        """
+        users, _, spreads = self._classes(tally[2:4].f64())
+        masses, least = users[:, None], 2 * jnp.sqrt(spreads)[:, None]
+        for level in range(1, self.height + 1):
+            children = self.counts(tally, level).reshape(2, -1, 2)
+            width = 2 ** (self.height - level)  # of a child
+            ends = np.clip(self.num_scores - np.arange(2**level) * width, 0, width).reshape(-1, 2)
+            share = (ends[:, 0] / np.maximum(ends.sum(axis=1), 1))[None]
+            split = (masses > least) & (ends[:, 1] > 0)[None]
+            left = jnp.clip((masses + children[..., 0] - children[..., 1]) / 2, 0.0, masses)
+            left = jnp.where(split, left, masses * share)
+            masses = jnp.stack([left, masses - left], axis=-1).reshape(2, -1)
+        return masses[:, : self.num_scores]
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:

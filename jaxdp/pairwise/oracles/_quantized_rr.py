@@ -254,12 +254,37 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
         """The mean squared error for the users nearest to the estimated ones.
 
-        None with a grid: where in its cell a value lies, and so the bias, no report tells.
+        With a grid a bound on it: where in its bin a value lies no report tells, so that the bias
+        is the largest that rounding may lead to, and with randomized rounding the variance is that
+        of users drawn from the estimated points, which is no smaller but for terms of order 1/n.
+        None where the statistic of values on a grid is not linear: its bias has no known bound.
         """
-        if self.grid is not None:
+        counts = plausible_counts(np.asarray(self.built.inner.estimate(outcome)), num_users)
+        if self.grid is None:
+            return self.variance(counts)
+        if not self.kernel.is_linear:
             return None
-        counts = np.asarray(self.built.inner.estimate(outcome))
-        return self.variance(plausible_counts(counts, num_users))
+        ((weights, linear),) = self._quadratic_forms()
+        symbols, chances = self._symbols, self._probabilities()
+        if symbols.randomized:
+            law = counts / num_users
+            noise = iid_variance(weights, linear, law, num_users, *chances)
+        else:
+            noise = variance(weights, linear, symbols.users(counts, None), *chances)
+        lost = self._lost()
+        alone = np.diagonal(lost) @ counts if self.form == "u" else 0.0
+        pairs = num_pairs(num_users, self.form)
+        bias = (counts @ lost @ counts - alone) / pairs
+        return np.asarray(noise / float(pairs) ** 2 + bias**2)
+
+    def _lost(self) -> Float[np.ndarray, "k k"]:
+        """How far f is from its matrix, at most, for users who may become a pair of symbols."""
+        symbols = self._symbols
+        half = np.sqrt(self.kernel.spread(symbols.domain))
+        if symbols.randomized:  # a point is that of the bins on both sides
+            half = _largest_around(half, domain_shape(symbols.domain))
+        # A midpoint is off by half the range of f on a pair of bins, other rules by all of it.
+        return half if self.rule in (None, "midpoint") and not symbols.randomized else 2 * half
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
@@ -310,10 +335,7 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
         # (p - q)**4, over (n (n - 1))**2
         linear = 4 * share / (n * (p - q) ** 2)
         degenerate = 2 * share / (n * (n - 1) * (p - q) ** 4)
-        # A midpoint is off by half the range of f on a pair of bins, other rules by all of it.
-        factor = 1 if self.rule in (None, "midpoint") and not symbols.randomized else 4
-        lost = factor * float(self.kernel.spread(symbols.domain).max())
-        return float(np.ptp(matrix)) ** 2 * (linear + degenerate) + lost
+        return float(np.ptp(matrix)) ** 2 * (linear + degenerate) + float(self._lost().max()) ** 2
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are in the domain, and enough for a pair.
@@ -366,6 +388,20 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
         if values is None:
             masses = masses.reshape(domain_shape(symbols.domain))
         return masses, values
+
+
+def _largest_around(
+    table: Float[np.ndarray, "bins bins"], shape: tuple[int, ...]
+) -> Float[np.ndarray, "points points"]:
+    """For each pair of points of a grid the largest entry of the bins that end at them."""
+    found = table.reshape(*shape, *shape)
+    for axis in range(found.ndim):
+        ends = [(0, 0)] * found.ndim
+        ends[axis] = (1, 1)
+        padded = np.moveaxis(np.pad(found, ends), axis, 0)
+        found = np.moveaxis(np.maximum(padded[:-1], padded[1:]), 0, axis)
+    size = math.isqrt(found.size)
+    return found.reshape(size, size)
 
 
 @params
