@@ -5,7 +5,7 @@
 
 Prints Markdown tables and writes them, with the machine and the versions, to
 benchmarks/results/reports/. Sections that are not run keep their last results. A library that is
-not installed has no number.
+not installed, or has no server for the reports, has no number.
 """
 
 import importlib
@@ -21,8 +21,15 @@ import numpy as np
 
 from jaxdp import Population
 from jaxdp._contract import Spec
-from jaxdp.linear import HistogramQuery
-from jaxdp.pairwise import GiniDiversity, OracleStatistic, QuantizedRR
+from jaxdp.engine import outcome
+from jaxdp.linear import HierarchicalQueries, HistogramQuery, OracleQueries
+from jaxdp.pairwise import (
+    GiniDiversity,
+    HierarchicalAUC,
+    KendallTau,
+    OracleStatistic,
+    QuantizedRR,
+)
 from jaxdp.randomizers import (
     KRR,
     AffineHashing,
@@ -30,18 +37,25 @@ from jaxdp.randomizers import (
     CandidateResponse,
     DiscreteLaplace,
     Gaussian,
+    HadamardBit,
     HadamardResponse,
     Laplace,
+    LocalHashing,
+    Memoised,
     Piecewise,
+    ProjectiveGeometryResponse,
+    Rappor,
     SubsetSelection,
     UnaryEncoding,
 )
 from jaxdp.reports import Aggregate, Client, Collection
+from jaxdp.workloads import prefix
 
 from ._report import RESULTS, Rows, choose_sections
 
 FOLDER = RESULTS / "reports"
 NUMBER = 2**24  # reports in a file
+OTHERS = ("pure-ldp", "multi-freq-ldpy", "opendp")
 LOOP = 20_000  # reports of a library that goes one by one
 TRIALS = 10_000
 USERS = 20_000
@@ -69,7 +83,7 @@ def counting() -> Rows:
                 "Parquet (10⁶ reports/s)": f"{NUMBER / seconds['parquet'] / 1e6:.0f}",
                 **{
                     f"{name} / ours": f"{each / (ours / NUMBER):,.0f}" if each else "none"
-                    for name, each in (found or {"pure-ldp": 0, "multi-freq-ldpy": 0}).items()
+                    for name, each in (found or dict.fromkeys(OTHERS, 0)).items()
                 },
             }
         )
@@ -113,7 +127,7 @@ def _count(collection: Collection, reports: np.ndarray, kind: str) -> float:
 
 
 def _others(spec: Any, module: str, pure: str, freq: str) -> dict[str, float]:
-    """Seconds a report of the servers of other libraries; 0 of one that is not installed."""
+    """Seconds a report of the servers of other libraries; 0 of one that is not there."""
     values = np.random.default_rng(0).integers(spec.num_values, size=LOOP).tolist()
 
     def pure_ldp() -> Callable[[], Any]:
@@ -138,12 +152,26 @@ def _others(spec: Any, module: str, pure: str, freq: str) -> dict[str, float]:
         arguments = (spec.num_values,) if freq == "GRR" else ()
         return lambda: server(reports, *arguments, spec.epsilon, *more)
 
+    def opendp() -> Callable[[], Any] | None:
+        if freq != "UE":  # the only server that it has is of bits
+            return None
+        prelude = importlib.import_module("opendp.prelude")
+        prelude.enable_features("contrib")
+        flip = 2 / (1 + np.exp(spec.epsilon / 2))
+        space = prelude.bitvector_domain(max_weight=1), prelude.discrete_distance()
+        client = prelude.m.make_randomized_response_bitvec(*space, flip)
+        bits = np.packbits(np.eye(spec.num_values, dtype=np.uint8), axis=1)
+        reports = [client(bits[value]) for value in values]
+        return lambda: prelude.m.debias_randomized_response_bitvec(reports, flip)
+
     found = {}
-    for name, make in (("pure-ldp", pure_ldp), ("multi-freq-ldpy", multi_freq)):
+    for name, make in zip(OTHERS, (pure_ldp, multi_freq, opendp), strict=True):
         try:
             count = make()
         except ImportError as error:
             print(f"{name}: {error}")
+            count = None
+        if count is None:
             found[name] = 0.0
             continue
         begin = time.perf_counter()
@@ -153,7 +181,7 @@ def _others(spec: Any, module: str, pure: str, freq: str) -> dict[str, float]:
 
 
 def coverage() -> Rows:
-    """Intervals at 95 %: 10,000 times 20,000 users, ε = 1; best: those of who knows the users."""
+    """Intervals at 95 %: 10,000 times 20,000 users; best: those of who knows the users."""
     rng = np.random.default_rng(0)
     zipf = rng.multinomial(USERS, 1 / np.arange(1, 17) / np.sum(1 / np.arange(1, 17)))
     numbers = np.linspace(-0.5, 0.9, 5)
@@ -165,14 +193,24 @@ def coverage() -> Rows:
             (spec, Population.from_histogram(zipf))
             for spec in (
                 KRR(16, 1.0),
+                HadamardBit(16, 1.0),
                 HadamardResponse(16, 1.0),
+                ProjectiveGeometryResponse(16, 1.0),
                 SubsetSelection(16, 1.0),
                 UnaryEncoding(16, 1.0),
+                Rappor(16, 1.0),
+                LocalHashing(16, 1.0),
                 AffineHashing(16, 1.0),
+                Memoised(KRR(16, 2.0), KRR(16, 1.0)),
                 DiscreteLaplace(0, 15, 1.0),
                 HistogramQuery(HadamardResponse(16, 1.0)),
+                OracleQueries(prefix(16), SubsetSelection(16, 1.0)),
+                HierarchicalQueries(prefix(16), 1.0),
                 QuantizedRR(GiniDiversity(), 1.0, num_values=16),
+                QuantizedRR(KendallTau(), 1.0, num_values=(4, 4)),
                 OracleStatistic(GiniDiversity(), HadamardResponse(16, 1.0)),
+                HierarchicalAUC(8, 4.0, threshold=0.0),
+                HierarchicalAUC(8, 4.0, threshold=0.0, labels="private"),
             )
         ),
         *(
@@ -190,8 +228,13 @@ def coverage() -> Rows:
 def _coverage(spec: Spec[Any], population: Population) -> dict[str, Any]:
     params: Any = spec.built
     counts, inputs = population.counts(), population.inputs
-    draw = jax.jit(jax.vmap(lambda key: params.sample_tally(key, counts, inputs)))
-    tallies = jax.device_get(draw(jax.random.split(jax.random.key(0), TRIALS)))
+    keys = jax.random.split(jax.random.key(0), TRIALS)
+    if params.law is None:
+        every = [outcome(spec, population, key) for key in keys]
+        tallies = jax.tree.map(lambda *leaves: np.stack(leaves), *every)
+    else:
+        draw = jax.jit(jax.vmap(lambda key: params.sample_tally(key, counts, inputs)))
+        tallies = jax.device_get(draw(keys))
     truth = np.asarray(spec.truth(counts.numpy(), inputs))
     exact = np.sqrt(np.asarray(getattr(spec, "variance")(counts.numpy(), inputs)))  # noqa: B009
     z = statistics.NormalDist().inv_cdf(0.975)
@@ -202,11 +245,13 @@ def _coverage(spec: Spec[Any], population: Population) -> dict[str, Any]:
         assert variance is not None
         error = np.sqrt(variance)
         inside += np.abs(np.asarray(params.estimate(tally)) - truth) <= z * error
-        widths += error / exact
-    share, width = inside / TRIALS, widths / TRIALS
+        widths += error / np.maximum(exact, 1e-300)
+    random = exact > 1e-6 * exact.max()  # entries that any data set answers alike have no error
+    share, width = inside[random] / TRIALS, widths[random] / TRIALS
     spread = np.sqrt(0.95 * 0.05 / TRIALS)
     return {
-        "protocol": type(spec).__name__,
+        "protocol": type(spec).__name__ + ", private labels" * ("private" in repr(spec)),
+        "ε": f"{spec.exact_epsilon():.2f}",
         "least coverage": f"{share.min():.4f}",
         "largest": f"{share.max():.4f}",
         "standard error": f"{spread:.4f}",
