@@ -62,12 +62,15 @@ def by_conic_solver(name, noisy):
     return np.asarray(fitted.value)
 
 
-SOLVER = 5e-6  # relative error granted to Clarabel, which stops short of the 1e-12 it is asked for
+SOLVER = 5e-5  # relative error granted to Clarabel, which stops short of the 1e-12 it is asked for
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_projection_is_that_of_a_conic_solver(name, rng):
-    """The distance to it is certified, up to the error of the solver itself, 5e-6 of the norm."""
+    """The distance to it is certified, up to the error of the solver itself, 5e-5 of the norm.
+
+    How early that one stops depends on its version; ours must be at least as near in any case.
+    """
     noisy = truth(name, rng) + 0.3 * rng.normal(size=SETS[name].shape)
     expected = by_conic_solver(name, noisy)
     size, distance = float(np.linalg.norm(expected)), np.inf
@@ -79,6 +82,8 @@ def test_projection_is_that_of_a_conic_solver(name, rng):
             assert bool(found.converged)
             assert float(found.gap) <= tol**2 * np.sum(noisy**2) * (1 + 1e-9)
     assert distance <= 2 * SOLVER * size
+    near, other = (np.sum((np.asarray(x) - noisy) ** 2) for x in (found.point, expected))
+    assert near <= other * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", SETS)
