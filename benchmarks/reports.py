@@ -74,7 +74,7 @@ def counting() -> Rows:
         report = _reports(collection)
         seconds = {name: _count(collection, report, name) for name in ("raw", "parquet")}
         ours = min(seconds.values())
-        found = {} if others is None else _others(spec, *others)
+        found = dict.fromkeys(OTHERS, 0.0) if others is None else _others(spec, *others)
         rows.append(
             {
                 "randomizer": repr(spec),
@@ -83,7 +83,7 @@ def counting() -> Rows:
                 "Parquet (10⁶ reports/s)": f"{NUMBER / seconds['parquet'] / 1e6:.0f}",
                 **{
                     f"{name} / ours": f"{each / (ours / NUMBER):,.0f}" if each else "none"
-                    for name, each in (found or dict.fromkeys(OTHERS, 0)).items()
+                    for name, each in found.items()
                 },
             }
         )
@@ -238,16 +238,16 @@ def _coverage(spec: Spec[Any], population: Population) -> dict[str, Any]:
     truth = np.asarray(spec.truth(counts.numpy(), inputs))
     exact = np.sqrt(np.asarray(getattr(spec, "variance")(counts.numpy(), inputs)))  # noqa: B009
     z = statistics.NormalDist().inv_cdf(0.975)
-    inside, widths = np.zeros(truth.shape), np.zeros(truth.shape)
+    inside, errors = np.zeros(truth.shape), np.zeros(truth.shape)
     for trial in range(TRIALS):
         tally = jax.tree.map(lambda x, t=trial: x[t], tallies)
         variance = spec.reported_variance(tally, population.num_users)
         assert variance is not None
         error = np.sqrt(variance)
         inside += np.abs(np.asarray(params.estimate(tally)) - truth) <= z * error
-        widths += error / np.maximum(exact, 1e-300)
+        errors += error
     random = exact > 1e-6 * exact.max()  # entries that any data set answers alike have no error
-    share, width = inside[random] / TRIALS, widths[random] / TRIALS
+    share, width = inside[random] / TRIALS, errors[random] / TRIALS / exact[random]
     spread = np.sqrt(0.95 * 0.05 / TRIALS)
     return {
         "protocol": type(spec).__name__ + ", private labels" * ("private" in repr(spec)),

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, dataclass_transform, final
 
 import jax
@@ -37,6 +37,8 @@ from ._spec import Tree as Tree
 from ._spec import check_key, is_traced
 from .population import Population
 from .random import Count, FlatWords, UserWords, merge, user_words
+
+_CHUNK = 2**22  # numbers of the tallies that are made at a time
 
 T = TypeVar("T")  # a tally: a pytree of Counts
 O = TypeVar("O")  # the outcome of a trial: a pytree  # noqa: E741
@@ -486,12 +488,23 @@ class Round(Params[T]):
         del queries
         return None
 
-    def extreme_tallies(self) -> T | None:
-        """Tallies of single reports, [r, ...], among which each entry has its extremes.
+    def extreme_tallies(self) -> Iterable[T] | None:
+        """Tallies of single reports, [r, ...], some at a time; each entry has its extremes in one.
 
-        For rounds that know these, but cannot name the reports. None, the default.
+        Those of `extreme_reports`, or None. A subclass may know them where it cannot name reports.
         """
-        return None
+        reports = self.extreme_reports()
+        if reports is None:
+            return None
+        tally = jax.jit(
+            jax.vmap(lambda report: self.tally(jax.tree.map(lambda x: x[None], report)))
+        )
+        number = len(jax.tree.leaves(reports)[0])
+        rows = max(_CHUNK // max(self.num_bins or 1, number), 1)
+        return (
+            tally(jax.tree.map(lambda x, at=begin: jnp.asarray(x[at : at + rows]), reports))
+            for begin in range(0, number, rows)
+        )
 
     @property
     def permanent_words(self) -> int:

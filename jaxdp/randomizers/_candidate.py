@@ -386,14 +386,14 @@ class CandidateResponseParams(TiltedNormalRound):
         """6.3 standard deviations: candidates are normals of 32-bit words."""
         return _LARGEST
 
-    def extreme_tallies(self) -> dict[str, Count]:
+    def extreme_tallies(self) -> list[dict[str, Count]]:
         """Every entry at its least, and at its largest.
 
         Some seed has a candidate with each of these, but for a probability of `e**-M`: an entry is
         made of one word in `2**32`, and there are `2**31 M` words. Which seed is not known.
         """
         ends = np.full((2, self.dim), [[-_LARGEST], [_LARGEST]])
-        return {"sum": Count.of(ends), "users": Count.of(np.ones(2, np.int64))}
+        return [{"sum": Count.of(ends), "users": Count.of(np.ones(2, np.int64))}]
 
     def user_cost(self, work: Work) -> float:
         """Nanoseconds of a user, roughly: its candidates are normals."""

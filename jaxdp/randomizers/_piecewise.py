@@ -424,9 +424,8 @@ class PiecewiseParams(MeanRound):
 
         centred = jnp.where(cell < cells, 2 * cell + 1 - cells, 0)
         added = jnp.stack([centred, *self._halves(centred)])
-        sums = sum_reports(jax.random.fold_in(key, 1), levels, users, self.num_levels, row, added)[
-            :, 0
-        ]
+        key = jax.random.fold_in(key, 1)
+        sums = sum_reports(key, levels, users, self.num_levels, row, added)[:, 0]
         return {"sum": sums[0], "users": counts.sum(), "squares": sums[1:]}
 
     def _cost(self, work: Work) -> float:

@@ -1,6 +1,6 @@
 """What malicious users can do: the largest shift of an answer, and simulations that show it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -14,8 +14,6 @@ from .._contract import Round, Spec, Through, Tree, field, params, round_of, spe
 from .._spec import MAX_USERS, as_array, check_int
 from ..population import Population
 from ..random import Count, merge
-
-_CHUNK = 2**22  # numbers of an array that is made on the way
 
 
 def influence(
@@ -53,7 +51,7 @@ def influence(
       Cheu, Smith, Ullman (2021), Manipulation attacks in local differential privacy; Cao, Jia, Gong
       (2021), Data poisoning attacks to local differential privacy protocols.
     """
-    held, tallies = _extremes(protocol)
+    held, tallies = _linear_round(protocol)
     num_users = check_int("num_users", num_users, low=1, high=MAX_USERS)
     share = check_int("num_malicious", num_malicious, low=0, high=num_users) / num_users
     # The estimate of n equal reports is n times what one stands for, or it, where it is a mean.
@@ -66,32 +64,20 @@ def influence(
     return every.min(axis=0), every.max(axis=0)
 
 
-def _extremes(protocol: object) -> tuple[Round[Any], Iterable[Tree]]:
+def _linear_round(protocol: object) -> tuple[Round[Any], Iterable[Tree]]:
     """The round of a protocol, and the tallies of its extreme reports, some at a time."""
     if not isinstance(protocol, Spec):
         raise TypeError(
             f"protocol must be a spec, such as KRR(10, 1.0), got {type(protocol).__name__}."
         )
     held = round_of(protocol.built)
-    if held is not None and (reports := held.extreme_reports()) is not None:
-        return held, _tallies(held, reports)
-    if held is not None and (tallies := held.extreme_tallies()) is not None:
-        return held, [tallies]
-    raise ValueError(
-        f"protocol must be of one round with known extreme reports, got {protocol!r}: which "
-        "reports move its answers most is not known; simulate an attack with `Attacked`."
-    )
-
-
-def _tallies(held: Round[Any], reports: Tree) -> Iterator[Tree]:
-    """The tally of each of some reports."""
-    tally = jax.jit(jax.vmap(lambda report: held.tally(jax.tree.map(lambda x: x[None], report))))
-    number = len(jax.tree.leaves(reports)[0])
-    rows = max(_CHUNK // max(held.num_bins or 1, number), 1)
-    for begin in range(0, number, rows):
-        part = jax.tree.map(lambda x, at=begin: jnp.asarray(x[at : at + rows]), reports)
-        with jax.enable_x64(True):
-            yield tally(part)
+    tallies = None if held is None else held.extreme_tallies()
+    if held is None or tallies is None:
+        raise ValueError(
+            f"protocol must be of one round with known extreme reports, got {protocol!r}: which "
+            "reports move its answers most is not known; simulate an attack with `Attacked`."
+        )
+    return held, tallies
 
 
 def _times(tally: Tree, number: int) -> Tree:

@@ -191,18 +191,9 @@ def reports_are_within_their_limits(subject: Subject) -> None:
             assert np.all(entries <= high), f"a report is above: {entries.max()} > {high}"
 
 
-def _has_extremes(subject: Subject) -> bool:
-    held = subject.round
-    return held is not None and not (
-        held.extreme_reports() is None and held.extreme_tallies() is None
-    )
-
-
-@check("protocol", _has_extremes)
+@check("protocol", lambda s: s.round is not None and s.round.extreme_tallies() is not None)
 def extreme_reports_are_extreme(subject: Subject) -> None:
-    """No report moves an entry of the estimate further than one of `extreme_reports` does.
-
-    Or one of `extreme_tallies`, where these are known instead.
+    """No report moves an entry of the estimate further than one of `extreme_tallies` does.
 
     Of 2**10 reports of each value, estimated one by one.
     """
@@ -216,11 +207,7 @@ def extreme_reports_are_extreme(subject: Subject) -> None:
     def alone(tallies: Tree) -> np.ndarray:
         return np.asarray(estimate(tallies), np.float64)
 
-    extreme = params.extreme_reports()
-    if extreme is None:
-        ends = alone(given(params.extreme_tallies()))
-    else:
-        ends = alone(tally(jax.tree.map(jnp.asarray, extreme)))
+    ends = np.concatenate([alone(part) for part in given(params.extreme_tallies())])
     low, high = ends.min(axis=0), ends.max(axis=0)
     slack = 1e-9 * np.maximum(abs(low), abs(high))
     for value in subject.rows:

@@ -266,16 +266,15 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
             return None
         ((weights, linear),) = self._quadratic_forms()
         symbols, chances = self._symbols, self._probabilities()
+        users = symbols.users(counts, None)
         if symbols.randomized:
             law = counts / num_users
             noise = iid_variance(weights, linear, law, num_users, *chances)
         else:
-            noise = variance(weights, linear, symbols.users(counts, None), *chances)
-        lost = self._lost()
-        alone = np.diagonal(lost) @ counts if self.form == "u" else 0.0
-        pairs = num_pairs(num_users, self.form)
-        bias = (counts @ lost @ counts - alone) / pairs
-        return np.asarray(noise / float(pairs) ** 2 + bias**2)
+            noise = variance(weights, linear, users, *chances)
+        lost, with_self = self._lost(), float(self.form == "v")
+        bias = expectation(lost, with_self * np.diagonal(lost), users)
+        return np.asarray((noise + bias**2) / float(num_pairs(num_users, self.form)) ** 2)
 
     def _lost(self) -> Float[np.ndarray, "k k"]:
         """How far f is from its matrix, at most, for users who may become a pair of symbols."""
