@@ -6,6 +6,7 @@ the remedy. `bad` holds values that it must refuse: the contract tests try them 
 
 import abc
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from ._spec import (
     check_int,
     check_real,
     frozen,
+    is_frozen,
 )
 
 T = TypeVar("T")
@@ -186,11 +188,50 @@ class Maker(Check):
     def __call__(self, name: str, value: object) -> Any:
         if not callable(value):
             raise TypeError(f"{name} must be {self.wanted}, got {value!r}.")
+        if isinstance(value, functools.partial) and is_frozen(value.func) and not value.args:
+            return Given(value.func, tuple(sorted(value.keywords.items())))
         return value
 
     @property
     def bad(self) -> tuple[Any, ...]:
         return (3, "none")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Given:
+    """A `functools.partial` of a spec's class as a value: equal to another of the same keywords.
+
+    So specs that hold one are equal, hash alike and have a JSON form, as `functools.partial` has
+    not. Documents are read from others, so that it calls nothing but classes of specs.
+
+    Attributes:
+      function: the class.
+      keywords: what it is called with, by name.
+    """
+
+    function: Callable[..., Any]
+    keywords: tuple[tuple[str, Any], ...]
+
+    def __post_init__(self) -> None:
+        if not is_frozen(self.function):
+            raise ValueError(f"function must name a class of specs, got {self.function!r}.")
+
+    @property
+    def _partial(self) -> Callable[..., Any]:
+        return functools.partial(self.function, **dict(self.keywords))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What it may still be called with."""
+        return inspect.signature(self._partial)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the function makes of these and the keywords."""
+        return self._partial(*arguments, **keywords)
+
+    def __repr__(self) -> str:
+        given = "".join(f", {name}={value!r}" for name, value in self.keywords)
+        return f"functools.partial({self.function!r}{given})"
 
 
 def made_by(

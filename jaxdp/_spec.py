@@ -399,7 +399,7 @@ def spec_from_json(data: object) -> Any:
     if isinstance(data, dict):
         if "spec" in data:
             cls = _named(data["spec"])
-            if not (isinstance(cls, type) and _is_frozen(cls)):
+            if not is_frozen(cls):
                 raise ValueError(
                     f"spec must name a class of specs, got {data['spec']!r}; {_IMPORT}"
                 )
@@ -410,7 +410,7 @@ def spec_from_json(data: object) -> Any:
         if "tuple" in data:
             return tuple(spec_from_json(v) for v in data["tuple"])
         function = _named(data["function"])
-        if not callable(function) or (isinstance(function, type) and not _is_frozen(function)):
+        if not callable(function) or (isinstance(function, type) and not is_frozen(function)):
             raise ValueError(f"function must name one, got {data['function']!r}; {_IMPORT}")
         return function
     return data
@@ -419,8 +419,11 @@ def spec_from_json(data: object) -> Any:
 _IMPORT = "import the module that defines it first."
 
 
-def _is_frozen(cls: type) -> bool:
-    return dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # pyright: ignore[reportAttributeAccessIssue]
+def is_frozen(cls: object) -> bool:
+    """Whether it is the class of a frozen dataclass."""
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        return False
+    return cls.__dataclass_params__.frozen  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _named(name: object) -> Any:

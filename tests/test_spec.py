@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import json
 import pickle
 import sys
@@ -13,9 +14,9 @@ import pytest
 
 from jaxdp import Population, _spec, factorization, projections
 from jaxdp._spec import FrozenArray, spec_from_json, spec_to_json
-from jaxdp.linear import OracleQueries
+from jaxdp.linear import FactorizedQueries, OracleQueries
 from jaxdp.random import Count
-from jaxdp.randomizers import KRR, BinaryResponse, FiniteChannel
+from jaxdp.randomizers import KRR, BinaryResponse, FiniteChannel, Gaussian
 
 
 def test_arrays_are_values():
@@ -196,9 +197,27 @@ def test_nested_specs_round_trip_through_json():
     assert "derived" not in data
 
 
+def test_partials_of_specs_are_values():
+    def made(delta):
+        randomizer = functools.partial(Gaussian, delta=delta)
+        return FactorizedQueries(np.eye(2), 1.0, randomizer=randomizer)
+
+    spec = made(1e-6)
+    again = spec_from_json(json.loads(json.dumps(spec_to_json(spec))))
+    assert spec == made(1e-6) == again != made(1e-5)
+    assert hash(spec) == hash(made(1e-6)) == hash(again)
+    assert spec.exact_delta() == again.exact_delta() > 0
+    assert "functools.partial(" in repr(spec)
+
+
 @pytest.mark.parametrize(
     "data",
     [
+        {
+            "spec": "jaxdp._checks:Given",
+            "function": {"function": "numpy:savez"},
+            "keywords": {"tuple": [{"tuple": ["file", "stolen"]}]},
+        },
         {"spec": "os:system", "command": "true"},
         {"spec": "subprocess:CompletedProcess", "args": "true", "returncode": 0},
         {"spec": "antigravity:x"},
