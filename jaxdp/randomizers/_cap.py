@@ -19,6 +19,7 @@ from .._contract import Words
 from ..random._normal import truncated_normal, unit
 
 _FAILURE_BITS = 64
+_NO_REST = np.float32(2.0**-20)  # of a squared norm of 1, and so an error of 5e-7 of the vector
 
 
 def rounds(dim: int) -> int:
@@ -130,7 +131,10 @@ def _factors(
 ) -> tuple[Float32[Array, " d"], Float32[Array, ""], Float32[Array, ""]]:
     """`embed`, its head as the product of a vector and a number."""
     entries, scale, square = _scaled(value, inverse)
-    return entries, scale, jnp.sqrt(np.float32(1) - square)
+    # Of a vector as long as the radius the rest is the rounding error of its square, which differs
+    # from program to program and whose root is large: 3e-4. It counts as 0.
+    rest = np.float32(1) - square
+    return entries, scale, jnp.where(rest > _NO_REST, jnp.sqrt(rest), np.float32(0))
 
 
 def _scaled(
