@@ -9,7 +9,8 @@ from jaxtyping import Float
 from .._checks import Integer
 from .._contract import Tree, field, spec
 from .._features import check_rows
-from ._encoded import EmbeddedRound
+from ..randomizers import PrivUnitG
+from ._encoded import RANDOMIZER, EmbeddedRound, VectorMaker
 from ._product_means import (
     EPSILON,
     ONTO,
@@ -27,17 +28,17 @@ class GramQueries(ProductMeans):
     Users hold x in [-1, 1]^n, a number for each of n items, so that an item is a vector with an
     entry from every user, and the answers are the inner products of the items over the number of
     users. For x in {-1, 1}^n these are their cosine similarities. A user's vector is the upper
-    triangle of x x^T - I, entries off the diagonal times sqrt(2), reported by `PrivUnitG`; the
+    triangle of x x^T - I, entries off the diagonal times sqrt(2), randomized; the
     estimate is the mean of the reports, which may be projected: with
     `onto=jaxdp.central.CosineSet(n)` (for signs) or `CosineSet(n, "at_most_one")` it is the local
     version of `jaxdp.central.CosineSimilarity`.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, by `PrivUnitG`: `exact_epsilon() <= epsilon`.
-      * Raw estimate: unbiased up to float32 rounding of products; `raw_variance` is exact, the same
-        for every data set: `n (n - 1) / (gamma**2 m)` on the diagonal for m users and the gamma of
-        `PrivUnitG`, half of it elsewhere. `n (n - 1) = max |x x^T - I|**2`, and no other multiple
-        of I is as close to all users.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`: `exact_epsilon() <= epsilon`.
+      * Raw estimate: unbiased up to float32 rounding of products. Its variance is, by `PrivUnitG`,
+        the same for every data set: `n (n - 1) / (gamma**2 m)` on the diagonal for m users and the
+        gamma of `PrivUnitG`, half of it elsewhere. `n (n - 1) = max |x x^T - I|**2`, and no other
+        multiple of I is as close to all users.
       * Projected: never further from the truth than the raw estimate in Frobenius norm, but for the
         tolerance; biased. `total_variance` and `variance` are proven bounds.
 
@@ -48,6 +49,7 @@ class GramQueries(ProductMeans):
                                      diagonal's entries for cosines, and do not project onto
                                      `CosineSet(n)`, whose diagonal is 1
       more than 2**42 users          ValueError: sums are kept in 63 bits
+      reports to be collected        take `randomizer=CandidateResponse`
       =============================  =============================================================
 
     Args:
@@ -57,10 +59,13 @@ class GramQueries(ProductMeans):
         `jaxdp.central.ConvexSet`, or any hashable object with its `shape`, `radius`,
         `complexity_bound()` and `project(x, tol=)`.
       tol: relative accuracy of the projection.
+      randomizer: makes the spec of an unbiased randomizer of vectors in a ball, one with a
+        `covariance_form`, from the keywords dim, epsilon and radius: `PrivUnitG`; for real reports
+        `CandidateResponse` or `functools.partial(Gaussian, delta=1e-6)`.
 
     Raises:
       ValueError: an argument is out of range, or `onto` is a set of other points.
-      TypeError: an argument is of the wrong kind, or is traced.
+      TypeError: an argument is of the wrong kind, or is traced, or `randomizer` needs more.
 
     Example:
       >>> import jax, numpy as np, jaxdp
@@ -85,6 +90,7 @@ class GramQueries(ProductMeans):
     epsilon: float = field(EPSILON)
     onto: ProjectionSet | None = field(ONTO, default=None)
     tol: float = field(TOLERANCE, default=1e-6)
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
 
     def validate(self) -> None:
         """Raises ValueError unless the arguments fit together."""

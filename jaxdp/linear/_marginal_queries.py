@@ -12,7 +12,8 @@ from .._contract import Tree, field, spec
 from .._features import check_binary_rows
 from .._spec import check_int
 from .._subsets import num_subsets, subsets
-from ._encoded import EmbeddedRound
+from ..randomizers import PrivUnitG
+from ._encoded import RANDOMIZER, EmbeddedRound, VectorMaker
 from ._product_means import (
     EPSILON,
     ONTO,
@@ -25,21 +26,21 @@ from ._product_means import (
 
 @spec
 class MarginalQueries(ProductMeans):
-    """Marginals of at most k of n binary features: users report all of theirs by `PrivUnitG`.
+    """Marginals of at most k of n binary features: users report all of theirs in a vector.
 
     Users hold x in {0, 1}^n. The answers are the shares y_U of users who have all the features in U
     ("marginals"), or the means p_U of the products of `1 - 2 x_i` over U ("parities"), for
     `1 <= |U| <= k`. A user's vector holds the N products of its features, minus 1/2 each for
-    marginals, and is reported by `PrivUnitG`; the estimate is the mean of the reports, which may be
-    projected: with `onto=jaxdp.central.MomentSet(n, k, basis)` it is the local version of
+    marginals, and is randomized; the estimate is the mean of the reports, which may be projected:
+    with `onto=jaxdp.central.MomentSet(n, k, basis)` it is the local version of
     `jaxdp.central.Marginals`. No matrix with a column for each of the 2**n values is needed.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, by `PrivUnitG`: `exact_epsilon() <= epsilon`.
-      * Raw estimate: unbiased; `raw_variance` is exact, the same for every data set and answer:
-        `r**2 / (gamma**2 n)` with the gamma of `PrivUnitG`, and the radius r of a ball that all
-        users' vectors lie in: `r**2 = N` for parities, N / 4 for marginals, or f(t), the number of
-        nonempty sets of at most k out of t features, for sparse users where that is less.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`: `exact_epsilon() <= epsilon`.
+      * Raw estimate: unbiased. Its variance is, by `PrivUnitG`, the same for every data set and
+        answer: `r**2 / (gamma**2 n)` with the gamma of `PrivUnitG`, and the radius r of a ball that
+        all users' vectors lie in: `r**2 = N` for parities, N / 4 for marginals, or f(t), the number
+        of nonempty sets of at most k out of t features, for sparse users where that is less.
       * Projected: never further from the truth than the raw estimate, in the sum of the squared
         errors, but for the tolerance; biased. `total_variance` and `variance` are proven bounds.
 
@@ -50,6 +51,7 @@ class MarginalQueries(ProductMeans):
       features other than 0 and 1       ValueError; inside jit those above 1/2 count as 1
       projection not converged          private; `params.projection(tally)` has its `gap`
       more than 2**42 users             ValueError: sums are kept in 63 bits
+      reports to be collected           take `randomizer=CandidateResponse`
       ================================  ==========================================================
 
     Args:
@@ -62,10 +64,13 @@ class MarginalQueries(ProductMeans):
       basis: "marginals" or "parities".
       sparsity: None, or t in [1, n]: no user has more than t features. Only for marginals.
       tol: relative accuracy of the projection.
+      randomizer: makes the spec of an unbiased randomizer of vectors in a ball, one with a
+        `covariance_form`, from the keywords dim, epsilon and radius: `PrivUnitG`; for real reports
+        `CandidateResponse` or `functools.partial(Gaussian, delta=1e-6)`.
 
     Raises:
       ValueError: an argument is out of range, or `onto` is a set of other points.
-      TypeError: an argument is of the wrong kind, or is traced.
+      TypeError: an argument is of the wrong kind, or is traced, or `randomizer` needs more.
 
     Example:
       >>> import jax, numpy as np, jaxdp
@@ -94,6 +99,7 @@ class MarginalQueries(ProductMeans):
     )
     sparsity: int | None = field(Optional(Integer(1)), default=None)
     tol: float = field(TOLERANCE, default=1e-3)
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
 
     def validate(self) -> None:
         """Raises ValueError unless the arguments fit together."""

@@ -2,7 +2,8 @@
 
 import abc
 import dataclasses
-import math
+import functools
+import operator
 from typing import Protocol, runtime_checkable
 
 import jax
@@ -19,11 +20,11 @@ from .._x64 import as_float64, compiled_in_float64
 from ..population import Population
 from ..projections import IntersectionProjection
 from ..random import Count
-from ..randomizers import MeanRound, PrivUnitG
-from ._encoded import EncodedRound
+from ..randomizers import MeanRandomizer, MeanRound
+from ._encoded import EncodedRound, VectorMaker, make_randomizer
 
 _MOST_PRODUCTS = 2**20  # that a user reports
-_SPREAD = math.sqrt(2.0)  # root of the variance of a - b for the a, b of `total_variance`
+_ROUNDING = 1e-12  # of a slope that is 0
 
 
 @runtime_checkable
@@ -89,6 +90,7 @@ class ProductMeans(Spec["ProductMeansParams"]):
       epsilon: privacy parameter.
       onto: what the estimate is projected onto, a compact convex set; None for the raw estimate.
       tol: relative accuracy of the projection.
+      randomizer: makes the randomizer of the users' vectors.
     """
 
     __slots__ = ()
@@ -96,6 +98,7 @@ class ProductMeans(Spec["ProductMeansParams"]):
     epsilon: float
     onto: ProjectionSet | None
     tol: float
+    randomizer: VectorMaker
 
     @property
     @abc.abstractmethod
@@ -143,21 +146,29 @@ class ProductMeans(Spec["ProductMeansParams"]):
                 f"onto must be a set of points of shape {self.shape}, got one of shape "
                 f"{tuple(self.onto.shape)}."
             )
-        self.randomizer.validate()  # epsilon and the dimension
+        if self.vector_randomizer.covariance_form() is None:  # made, so epsilon is one that it has
+            raise TypeError(
+                "randomizer must make unbiased reports with a `covariance_form`, as PrivUnitG, "
+                f"CandidateResponse and Gaussian do, got one that makes {self.vector_randomizer!r}."
+            )
 
     @property
-    def randomizer(self) -> PrivUnitG:
+    def vector_randomizer(self) -> MeanRandomizer:
         """What users report their vectors with."""
         encoding = self.encoding()
-        return PrivUnitG(len(encoding.sets), self.epsilon, encoding.radius)
+        return make_randomizer(self.randomizer, len(encoding.sets), self.epsilon, encoding.radius)
 
     def exact_epsilon(self) -> float:
-        """The realised privacy parameter of `randomizer`."""
-        return self.randomizer.exact_epsilon()
+        """The realised privacy parameter of the randomizer."""
+        return self.vector_randomizer.exact_epsilon()
+
+    def exact_delta(self) -> float:
+        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
+        return self.vector_randomizer.exact_delta()
 
     def build(self, word_bits: int = 32) -> "ProductMeansParams":
         """The params; the reports need words of 32 bits."""
-        inner, encoding = self.randomizer.build(word_bits), self.encoding()
+        inner, encoding = self.vector_randomizer.build(word_bits), self.encoding()
         leaves = (encoding.sets, encoding.shift, encoding.weight, encoding.place)
         return ProductMeansParams(inner, *leaves, self.num_features, self.kind, self.onto, self.tol)
 
@@ -165,7 +176,7 @@ class ProductMeans(Spec["ProductMeansParams"]):
         """Raises ValueError unless users hold such rows, and are few enough to be added."""
         population.require_reals((self.num_features,), low=-1.0, high=1.0)
         self.factors(population.inputs)
-        self.randomizer.check_total(population)
+        self.vector_randomizer.check_total(population)
 
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "..."]:
         """The target: the answers for given users.
@@ -191,27 +202,32 @@ class ProductMeans(Spec["ProductMeansParams"]):
         return means if encoding.place is None else means[encoding.place]
 
     def raw_variance(self, num_users: int) -> Float[np.ndarray, "..."]:
-        """The exact variance of each raw estimate, the same for all data sets.
+        """The largest variance of each raw estimate over all data sets.
 
-        `sigma**2 / n` for the sigma of `randomizer`, over the squared weight of the entry.
+        With `PrivUnitG` and `Gaussian` it is the same for all of them: `sigma**2 / n` for the noise
+        sigma of the randomizer, over the squared weight of the entry.
 
         Args:
           num_users: n.
         """
-        n, encoding = check_int("num_users", num_users, low=1), self.encoding()
-        each = self.randomizer.worst_case_variance(n) / encoding.weight.astype(np.float64) ** 2
+        n = check_int("num_users", num_users, low=1)
+        each = self.vector_randomizer.worst_case_variance(n)
+        return self._decoded(np.full(len(self.encoding().sets), each))
+
+    def _decoded(self, variances: Float[np.ndarray, " N"]) -> Float[np.ndarray, "..."]:
+        """Variances of answers, from those of the entries of the mean vector."""
+        encoding = self.encoding()
+        each = variances / encoding.weight.astype(np.float64) ** 2
         return each if encoding.place is None else each[encoding.place]
 
     def total_variance(self, num_users: int) -> float:
-        """The mean squared error summed over the answers: exact if raw, else a proven bound.
+        """The largest sum of the answers' mean squared errors over all data sets, or a bound on it.
 
-        The least of three, for a truth A in the set. With the noise z of the raw estimate, the
-        projection P has `|P - A|**2 <= |z|**2`, at most `(2 radius)**2`, and at most `<z, P - A>`,
-        of the same mean as `<z, P>`. A report is sigma times `g + (a - b) u` for independent
-        normals g, the user's vector u over r, of norm at most 1, b their part along u with its
-        padding, and a of variance 1 independent of g. So, with the Gaussian complexity G of the
-        set, `E max <z, P> <= sigma (G + sqrt(2) radius) / sqrt(n)`. The tolerance of the projection
-        comes on top.
+        Raw, that of `raw_variance`. Projected, the least of three bounds, for a truth A in the set.
+        With the noise z of the raw estimate, the projection P has `|P - A|**2 <= |z|**2`, at most
+        `(2 radius)**2`, and at most `<z, P - A>`, of the same mean as `<z, P>`, which `PrivUnitG`
+        bounds by the Gaussian complexity of the set (`expected_largest`). The tolerance of the
+        projection comes on top.
 
         Args:
           num_users: n.
@@ -219,10 +235,9 @@ class ProductMeans(Spec["ProductMeansParams"]):
         raw = float(self.raw_variance(num_users).sum())
         if self.onto is None:
             return raw
-        # E <z, P> <= sigma (G + sqrt(2) radius) / sqrt(n), by the inequality of Cauchy for a - b
         radius = self.onto.radius
-        noise = math.sqrt(self.randomizer.worst_case_variance(num_users))
-        width = noise * (self.onto.complexity_bound() + _SPREAD * radius)
+        complexity = self.onto.complexity_bound()
+        width = self.vector_randomizer.expected_largest(complexity, radius, num_users)
         return min(raw, (2 * radius) ** 2, width)
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "..."]:
@@ -232,10 +247,26 @@ class ProductMeans(Spec["ProductMeansParams"]):
 
         Args:
           counts: int[rows], the number of users with each row of features.
-          inputs: unused: the noise does not depend on the users.
+          inputs: float[rows, n]; not needed where the noise does not depend on the users.
         """
-        del inputs
-        return self._bounds(int(check_counts(counts).sum()))
+        counts = check_counts(counts).ravel()
+        n = int(counts.sum())
+        form = self.vector_randomizer.covariance_form()
+        if self.onto is not None or form is None or abs(form[1]) < _ROUNDING:
+            return self._bounds(n)
+        encoding, factors = self.encoding(), self.factors(inputs)
+        mean, square = (
+            mean_products(counts / n, factors**power, encoding.sets) for power in (1, 2)
+        )
+        # A user's entry is (product - shift) weight, and its report has the variance a + b entry**2
+        shift, weight = (x.astype(np.float64) for x in (encoding.shift, encoding.weight))
+        entry = (square - 2 * shift * mean + shift**2) * weight**2
+        return self._decoded((form[0] + form[1] * entry) / n)
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, "..."] | None:
+        """The largest variance of each raw estimate; None where the estimate is projected."""
+        del outcome
+        return self.raw_variance(num_users) if self.onto is None else None
 
     def worst_case_variance(self, num_users: int) -> float:
         """The largest entry of `variance`, which holds for every data set."""
@@ -300,7 +331,8 @@ class ProductMeansParams(EncodedRound[dict[str, Count]]):
             factors = 1 - 2 * factors if self.kind == "parities" else factors
         ones = jnp.ones((*factors.shape[:-1], 1), factors.dtype)  # what n in a set stands for
         chosen = jnp.concatenate([factors, ones], axis=-1)[..., jnp.asarray(self.sets)]
-        products = jnp.prod(chosen, axis=-1)
+        # One factor after the other, which a client without jax can do
+        products = functools.reduce(operator.mul, jnp.moveaxis(chosen, -1, 0))
         shift, weight = (
             jnp.broadcast_to(jnp.asarray(x), products.shape) for x in (self.shift, self.weight)
         )

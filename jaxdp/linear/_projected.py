@@ -94,9 +94,15 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
     def check_population(self, population: Population) -> None:
         self.protocol.check_population(population)
 
-    def reported_variance(self, outcome: Tree, num_users: int) -> None:
-        """None: the estimate is biased, so that no interval is centred at it."""
-        del outcome, num_users
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, " m"] | None:
+        """With "clip" the raw answers' variances, which bound what the clipped ones are off.
+
+        None otherwise: other projections move an answer for what others say, so that no interval of
+        its own is around it. Collect `protocol`, which has intervals, and project its answers.
+        """
+        if self.onto != "clip":
+            return None
+        return self.protocol.reported_variance(outcome, num_users)
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " m"]:
         """A proven bound on the mean squared error of each answer for given users.

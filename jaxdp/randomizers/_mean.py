@@ -98,6 +98,19 @@ class MeanRandomizer(Randomizer[P_co]):
         """A proven exponential tail of one report's noise; None where none is known."""
         return None
 
+    def expected_largest(self, complexity: float, radius: float, num_users: int) -> float:
+        """A proven bound on `E max <z, P>` over the points P of a set, z the noise of the mean.
+
+        inf, the default, where none is known.
+
+        Args:
+          complexity: the Gaussian complexity of the set, `E max <g, P>` for independent normals g.
+          radius: the largest norm of a point.
+          num_users: n, over whom the mean is taken.
+        """
+        del complexity, radius, num_users
+        return math.inf
+
     def self_moments(self, means: np.ndarray, weights: np.ndarray) -> SelfMoments | None:
         """The moments of `z^T D z` for the noise z of a report; None where they are not known.
 

@@ -117,6 +117,16 @@ class PrivUnitG(PaddedCapRandomizer):
         square = (self.radius / self.threshold) ** 2
         return Tail(square * _proxy_variance(self.threshold, p, q), 0.0)
 
+    def expected_largest(self, complexity: float, radius: float, num_users: int) -> float:
+        """`sigma (complexity + sqrt(2) radius) / sqrt(n)`.
+
+        A report is sigma times `g + (a - b) u` for independent normals g, the user's vector u over
+        r, of norm at most 1, b their part along u with its padding, and a of variance 1 independent
+        of g. The means of `(a - b) u` have an expected norm of at most `sqrt(2 / n)`.
+        """
+        sigma = self.radius / self.threshold
+        return sigma * (complexity + math.sqrt(2.0) * radius) / math.sqrt(num_users)
+
 
 @functools.lru_cache(maxsize=256)
 def _proxy_variance(threshold: float, p: float, q: float) -> float:

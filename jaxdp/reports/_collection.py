@@ -59,8 +59,8 @@ class Collection:
         if params.report_limits is None:
             raise ValueError(
                 f"spec must have reports to send; those of {name} serve simulation only: they are "
-                "rounded from floats, or no wire format is known. Take CandidateResponse or "
-                "Gaussian for vectors."
+                "rounded from floats, or no wire format is known. For vectors take "
+                "CandidateResponse or Gaussian, which protocols have as their `randomizer`."
             )
 
     def __repr__(self) -> str:

@@ -168,6 +168,10 @@ class ShuffledReports(Spec[Params[Any]]):
         """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
         return self.delta
 
+    def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray | None:
+        """What the protocol's reports tell of its error."""
+        return self.protocol.reported_variance(outcome, num_users)
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The mean squared error of the protocol."""
         return self.protocol.variance(counts, inputs)

@@ -1,6 +1,7 @@
 """Marginals and Gram matrices from local reports: encodings, projections, bounds."""
 
 import dataclasses
+import functools
 from typing import Any, cast
 
 import jax
@@ -11,6 +12,7 @@ import jaxdp
 from jaxdp import workloads
 from jaxdp.central import CosineSet, MomentSet
 from jaxdp.linear import GramQueries, MarginalQueries
+from jaxdp.randomizers import CandidateResponse, GaussianRejection, L2Ball, Laplace
 from tests import stats
 
 N = 4
@@ -129,13 +131,31 @@ def test_bounds_are_the_least_of_three():
     spec = GramQueries(256, 1.0, CosineSet(256))
     for users, least in ((10**9, "raw"), (10**6, "width"), (10, "diameter")):
         raw = dataclasses.replace(spec, onto=None).total_variance(users)
-        sigma = spec.randomizer.worst_case_variance(users) ** 0.5
+        sigma = spec.vector_randomizer.worst_case_variance(users) ** 0.5
         width = sigma * (CosineSet(256).complexity_bound() + 2**0.5 * 256)
         terms = {"raw": raw, "width": width, "diameter": 4 * 256.0**2}
         assert spec.total_variance(users) == pytest.approx(min(terms.values()))
         assert min(terms, key=lambda term: terms[term]) == least
     assert np.all(spec.variance([10]) == 4.0)
     assert spec.worst_case_variance(10) == 4.0
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_variances_of_any_randomizer_are_those_of_its_reports(name):
+    """L2Ball's covariance depends on the vector, so that `variance` needs the users."""
+    rows, counts = users_of(name)
+    spec = dataclasses.replace(SPECS[name], onto=None, randomizer=L2Ball)
+    encoding, n = spec.encoding(), counts.sum()
+    vectors = np.asarray(spec.build().encode(rows))
+    expected = spec.vector_randomizer.variance(counts, vectors) / encoding.weight**2
+    expected = expected if encoding.place is None else expected[encoding.place]
+    found = spec.variance(counts, rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert np.all(found <= spec.raw_variance(n) * (1 + 1e-6))
+    with pytest.raises(ValueError, match="inputs must have shape"):
+        spec.variance(counts)
+    collected = dataclasses.replace(SPECS[name], randomizer=CandidateResponse)
+    assert collected.total_variance(n) >= SPECS[name].total_variance(n)
 
 
 def test_bad_arguments():
@@ -153,6 +173,8 @@ def test_bad_arguments():
         (lambda: GramQueries(1500, 1.0), ValueError, "num_items"),
         (lambda: GramQueries(N, 1.0, CosineSet(3)), ValueError, r"shape \(4, 4\)"),
         (lambda: GramQueries(N, 1.0, tol=cast(Any, None)), TypeError, "tol"),
+        (lambda: GramQueries(N, 1.0, randomizer=cast(Any, Laplace)), TypeError, "randomizer"),
+        (lambda: features(randomizer=AS_PRINTED), TypeError, "covariance_form"),
         (lambda: SPECS["gram"].truth([1], ROWS), ValueError, "row"),
         (lambda: SPECS["gram"].truth(COUNTS, 2 * ROWS), ValueError, r"row 1"),
         (lambda: GramQueries(N, 1.0).build().projection({}), ValueError, "onto"),
@@ -164,3 +186,4 @@ def test_bad_arguments():
 
 
 KEY = jax.random.key(0)
+AS_PRINTED = functools.partial(GaussianRejection, variant="as_printed", num_users=10**4)

@@ -41,7 +41,7 @@ def test_the_variance_is_that_of_moments_of_reports():
     spec = BilinearAUC(3, 2.0)
     counts = np.array([3, 1, 2, 1, 4, 2])
     columns = spec.build().embedding.astype(np.float64)
-    means, covariances = zip(*(spec.randomizer.moments(c) for c in columns), strict=True)
+    means, covariances = zip(*(spec.vector_randomizer.moments(c) for c in columns), strict=True)
     sides = []
     for part in (slice(0, 3), slice(3, 6)):
         n = counts[part].sum()
@@ -84,7 +84,7 @@ def test_private_labels():
     np.testing.assert_allclose(found, kernel.matrices((2, 3)), atol=1e-6)
     assert spec.exact_epsilon() <= 2.0
     # The linearised ratio, pair by pair.
-    means, covariances = zip(*(spec.randomizer.moments(c) for c in columns), strict=True)
+    means, covariances = zip(*(spec.vector_randomizer.moments(c) for c in columns), strict=True)
     area = float(spec.truth(counts))
     weights = np.diag(params.scales[0] - area * params.scales[1])
     users = np.repeat(np.arange(6), counts)

@@ -20,11 +20,13 @@ import numpy as np
 import pytest
 
 from jaxdp._contract import round_of
+from jaxdp.linear import MarginalQueries
 from jaxdp.randomizers import Laplace
 from jaxdp.reports import Client, Collection
 from jaxdp.reports._interpreter import Program
 from jaxdp.reports._lowering import lower
 from tests.contracts.case import Case, ids
+from tests.contracts.cases.product_means import FEW
 from tests.contracts.registry import RANDOMIZERS
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "_static" / "test_vectors"
@@ -173,6 +175,17 @@ def test_programs_equal_from_bits_of_long_vectors():
 @pytest.mark.parametrize("case", CASES, ids=ids)
 def test_programs_equal_from_bits(case):
     assert differing(case, 20_000) <= most_differing(case, 20_000)
+
+
+def test_programs_equal_from_bits_on_the_sphere():
+    """All users' vectors are as long as the radius: what is left of a unit vector is rounding."""
+    params = MarginalQueries(3, 2, 1.0, randomizer=FEW).built
+    rows = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]], np.float32)
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, 2**32, (20_000, params.num_words), np.uint32)
+    values = rows[rng.integers(4, size=20_000)]
+    (made,) = lower(params, "MarginalQueries")(words, values)
+    np.testing.assert_array_equal(made, jax.jit(jax.vmap(params.from_bits))(words, values))
 
 
 @pytest.mark.slow

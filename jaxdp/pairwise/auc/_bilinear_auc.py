@@ -12,16 +12,24 @@ from numpy.typing import ArrayLike
 
 from ..._checks import Choice, Epsilon, Integer
 from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec
+from ..._plausible import explaining_counts
 from ..._spec import check_counts, check_int, check_probabilities
 from ..._x64 import compiled_in_float64
 from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count, everyone
-from ...randomizers import MeanRound, PrivUnitG
+from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG
 from .._auc_protocol import AUCProtocol, Labels, warn_of_noise
 from ..kernels._auc import AUC, auc_ratio
 from ..vectors._one_report import OneReportParams
-from ..vectors._quadratic_form import QuadraticForm, Reports, Statistic
+from ..vectors._quadratic_form import (
+    RANDOMIZER,
+    QuadraticForm,
+    Reports,
+    Statistic,
+    VectorMaker,
+    check_randomizer,
+)
 from ._tree_errors import ScoreTree, sampling_variance
 
 MAX_SCORES = 2**12
@@ -55,16 +63,16 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     larger, whatever C is.
 
     Formal guarantees:
-      * Privacy: pure epsilon-LDP, by the vectors' randomizer, of the score; of score and label
-        where labels are private.
+      * Privacy: the randomizer's, pure epsilon-LDP for `PrivUnitG`, of the score; of score and
+        label where labels are private.
       * Bias: none with public labels, for every data set, up to float32. With private labels
         numerator and denominator have none, and their ratio is consistent: its bias is of the
         order of its variance.
       * `variance(counts)`: the exact mean squared error; with private labels that of the linearised
         ratio (delta method). If reports have the covariance `s**2 I` it is, for public labels,
         `s**2 (|R h-|**2 / n+ + |L h+|**2 / n-) + d s**4 / (n+ n-)`.
-      * `worst_case_variance(n, n+)`: exact with public labels, attained where each class has one
-        score; with private ones a proven bound.
+      * `worst_case_variance(n, n+)`: with public labels and an isotropic randomizer, such as
+        `PrivUnitG`, exact, attained where each class has one score; otherwise a proven bound.
 
     Edge cases:
       ====================================  ======================================================
@@ -72,6 +80,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
       a class too small for the noise       warns with the root mean squared error, if above 1/2
       value outside the domain              ValueError from a Population; clamped inside jit
       epsilon outside of [1e-4, 30]         ValueError from `PrivUnitG`
+      reports to be collected               take `randomizer=CandidateResponse`
       ====================================  ======================================================
 
     Args:
@@ -79,10 +88,13 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         twice as many each where labels are private.
       epsilon: privacy parameter, > 0.
       labels: "public" or "private".
+      randomizer: makes the spec of an unbiased randomizer of vectors in a ball, one with a
+        `covariance_form`, from the keywords dim, epsilon and radius: `PrivUnitG`; for real reports
+        `CandidateResponse` or `functools.partial(Gaussian, delta=1e-6)`.
 
     Raises:
       ValueError: an argument is out of range.
-      TypeError: an argument is of the wrong kind, or is traced.
+      TypeError: an argument is of the wrong kind, or is traced, or `randomizer` needs more.
 
     Example:
       >>> from jaxdp.pairwise import BilinearAUC
@@ -98,10 +110,12 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     num_scores: int = field(Integer(2, MAX_SCORES))
     epsilon: float = field(Epsilon())
     labels: Labels = field(Choice("public", "private"), default="public")
+    randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
 
     def validate(self) -> None:
-        """Raises ValueError where the vectors' randomizer has no such epsilon."""
-        _ = self.randomizer
+        """Raises unless the vectors' randomizer can be made."""
+        dim = _embedding(self.num_scores, self.labels == "private", num_shown=1).shape[1]
+        check_randomizer(self.randomizer, dim, self.epsilon)
 
     @property
     def kernel(self) -> AUC:
@@ -112,15 +126,16 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         return _embedding(self.num_scores, self.labels == "private")
 
     @property
-    def randomizer(self) -> PrivUnitG:
+    def vector_randomizer(self) -> MeanRandomizer:
         """What users randomize their vector with."""
         # Vectors of one label hold the same entries, in another order and with other signs.
         two = _embedding(self.num_scores, self.labels == "private", num_shown=1)
-        return PrivUnitG(two.shape[1], self.epsilon, EmbeddedRound.radius_of(two))
+        radius = EmbeddedRound.radius_of(two)
+        return self.randomizer(dim=two.shape[1], epsilon=self.epsilon, radius=radius)
 
     def build(self, word_bits: int = 32) -> "BilinearAUCParams | OneReportParams":
         """The params; with private labels those of `OneReport`."""
-        vectors, inner = self._embedding(), self.randomizer.build(word_bits)
+        vectors, inner = self._embedding(), self.vector_randomizer.build(word_bits)
         if self.labels == "public":
             return BilinearAUCParams(inner, vectors)
         forms = _forms(self.num_scores)
@@ -138,7 +153,11 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the randomizer; at most `epsilon`."""
-        return self.randomizer.exact_epsilon()
+        return self.vector_randomizer.exact_epsilon()
+
+    def exact_delta(self) -> float:
+        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
+        return self.vector_randomizer.exact_delta()
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users; see the class.
@@ -155,8 +174,8 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     @property
     def _covariance(self) -> tuple[float, float]:
         """(a, b) of the covariance `a I + b x x^T` of a report of x."""
-        form = self.randomizer.covariance_form()
-        assert form is not None, "it has one at the optimum of PrivUnitG"
+        form = self.vector_randomizer.covariance_form()
+        assert form is not None, "checked by `check_randomizer`"
         return form
 
     def _statistic(self) -> Statistic:
@@ -219,9 +238,34 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         positive = check_int("num_positive", positive, low=1, high=n - 1)
         if self.labels == "private":
             return self._private_bound(n, positive)
-        table = np.zeros(self.shape)
-        table[:, 0] = n - positive, positive
-        return self._noise(table, iid=False)
+        across, along = self._covariance
+        along = max(along, 0.0)
+        # `_noise`, where columns have the squared norm C**2, and products with those of the other
+        # class of at most 1/2
+        each = across * self._square + along / 4
+        total = across**2 * self.num_scores + along * (2 * across * self._square + along / 4)
+        return (total + n * each) / (positive * (n - positive))
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
+        """The mean squared error for users whose vectors have means nearest to the reports'.
+
+        None for users of one label, of whom the area is undefined.
+        """
+        del num_users
+        params, vectors = self.built, self._embedding().astype(np.float64)
+        tallies, parts = [outcome], [vectors]
+        if isinstance(params, BilinearAUCParams):
+            tallies, parts = [params.side(outcome, i) for i in (0, 1)], np.split(vectors, 2)
+        table = []
+        for tally, part in zip(tallies, parts, strict=True):
+            users = int(tally["users"].numpy())
+            mean = np.asarray(params.inner.estimate(tally))
+            counts = explaining_counts(mean, part.T, users) if users else None
+            if counts is None:
+                return None
+            table.append(counts)
+        counts = np.concatenate(table)
+        return self.variance(counts) if np.all(np.sum(np.split(counts, 2), axis=1)) else None
 
     @property
     def _square(self) -> float:
@@ -257,7 +301,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless values are cells, both labels occur, and users can be added."""
         AUCProtocol.check_population(self, population)
-        self.randomizer.check_total(population)
+        self.vector_randomizer.check_total(population)
 
 
 class SignFactors(NamedTuple):
@@ -359,6 +403,20 @@ class BilinearAUCParams(Round[dict[str, Count]]):
         return self.inner.user_cost(work)
 
     @property
+    def report_limits(self) -> tuple[Tree, Tree] | None:
+        """Both labels, and the randomizer's limits; None where it has none."""
+        limits = self.inner.report_limits
+        if limits is None:
+            return None
+        low, high = limits
+        return {"label": 0, "vector": low}, {"label": 1, "vector": high}
+
+    @staticmethod
+    def side(outcome: dict[str, Count], label: int) -> dict[str, Count]:
+        """The randomizer's tally of the users with a label."""
+        return jax.tree.map(lambda limb: limb[label], outcome)
+
+    @property
     def law(self) -> TallyLaw[dict[str, Count]] | None:
         """The randomizer's law, for each class."""
         law = self.inner.law
@@ -399,7 +457,7 @@ class BilinearAUCParams(Round[dict[str, Count]]):
     @compiled_in_float64
     def estimate(self, outcome: dict[str, Count], /) -> Float[Array, ""]:
         """The estimated area; a class without users counts as the mean 0."""
-        sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]
+        sides = [self.side(outcome, i) for i in (0, 1)]
         negative, positive = (
             jnp.where(side["users"].f64() > 0, self.inner.estimate(side), 0.0) for side in sides
         )

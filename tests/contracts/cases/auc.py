@@ -2,6 +2,7 @@
 
 from jaxdp.pairwise import BilinearAUC, HierarchicalAUC
 from tests.contracts.case import Case
+from tests.contracts.cases.product_means import FEW
 
 CASES = (
     Case(
@@ -58,6 +59,14 @@ CASES = (
         counts=(300, 100, 200, 100, 50, 400),
         epsilons=(0.5, 1.0, 4.0),
         floats=True,
+    ),
+    Case(
+        "bilinear-auc-collected",
+        lambda e: BilinearAUC(3, e, randomizer=FEW),
+        counts=(300, 100, 200, 100, 50, 400),
+        epsilons=(0.5, 1.0, 4.0),
+        floats=True,
+        variant=True,
     ),
     Case(
         "bilinear-auc-private",
