@@ -8,6 +8,7 @@ benchmarks/results/reports/. Sections that are not run keep their last results. 
 not installed, or has no server for the reports, has no number.
 """
 
+import functools
 import importlib
 import pathlib
 import statistics
@@ -22,13 +23,27 @@ import numpy as np
 from jaxdp import Population
 from jaxdp._contract import Spec
 from jaxdp.engine import outcome
-from jaxdp.linear import HierarchicalQueries, HistogramQuery, OracleQueries
+from jaxdp.linear import (
+    ColumnQueries,
+    FactorizedQueries,
+    GaussianQueries,
+    GramQueries,
+    HierarchicalQueries,
+    HistogramQuery,
+    LaplaceQueries,
+    MarginalQueries,
+    OptimizedStrategy,
+    OracleQueries,
+)
 from jaxdp.pairwise import (
+    BilinearAUC,
     GiniDiversity,
     HierarchicalAUC,
     KendallTau,
+    OneReport,
     OracleStatistic,
     QuantizedRR,
+    TwoReport,
 )
 from jaxdp.randomizers import (
     KRR,
@@ -36,6 +51,7 @@ from jaxdp.randomizers import (
     BinaryResponse,
     CandidateResponse,
     DiscreteLaplace,
+    FiniteChannel,
     Gaussian,
     HadamardBit,
     HadamardResponse,
@@ -188,6 +204,7 @@ def coverage() -> Rows:
     vectors = rng.normal(size=(5, 3))
     vectors /= 1.2 * np.linalg.norm(vectors, axis=1, keepdims=True)
     fifths = np.full(5, USERS // 5)
+    features = rng.integers(2, size=(5, 4)).astype(np.float64)
     members: list[tuple[Spec[Any], Population]] = [
         *(
             (spec, Population.from_histogram(zipf))
@@ -211,6 +228,16 @@ def coverage() -> Rows:
                 OracleStatistic(GiniDiversity(), HadamardResponse(16, 1.0)),
                 HierarchicalAUC(8, 4.0, threshold=0.0),
                 HierarchicalAUC(8, 4.0, threshold=0.0, labels="private"),
+                FiniteChannel(np.array(KRR(16, 1.0).channel(), np.float64)),
+                OptimizedStrategy(prefix(16), 1.0),
+                LaplaceQueries(prefix(16), 1.0),
+                GaussianQueries(prefix(16), 1.0, 1e-6),
+                FactorizedQueries(prefix(16), 1.0, randomizer=CandidateResponse),
+                ColumnQueries(prefix(16), 1.0, randomizer=CandidateResponse),
+                OneReport(GiniDiversity(), 4.0, num_values=16, randomizer=CandidateResponse),
+                TwoReport(GiniDiversity(), 4.0, num_values=16, randomizer=CandidateResponse),
+                BilinearAUC(8, 4.0, randomizer=CandidateResponse),
+                BilinearAUC(8, 4.0, "private", randomizer=CandidateResponse),
             )
         ),
         *(
@@ -220,6 +247,13 @@ def coverage() -> Rows:
         *(
             (spec, Population.from_histogram(fifths, vectors))
             for spec in (Gaussian(3, 1.0, 1e-6), CandidateResponse(3, 1.0))
+        ),
+        *(
+            (spec, Population.from_histogram(fifths, rows))
+            for spec, rows in (
+                (MarginalQueries(4, 2, 1.0, randomizer=CandidateResponse), features),
+                (GramQueries(4, 1.0, randomizer=CandidateResponse), 1 - 2 * features),
+            )
         ),
     ]
     return [_coverage(spec, population) for spec, population in members]
@@ -233,8 +267,9 @@ def _coverage(spec: Spec[Any], population: Population) -> dict[str, Any]:
         every = [outcome(spec, population, key) for key in keys]
         tallies = jax.tree.map(lambda *leaves: np.stack(leaves), *every)
     else:
-        draw = jax.jit(jax.vmap(lambda key: params.sample_tally(key, counts, inputs)))
-        tallies = jax.device_get(draw(keys))
+        draw = functools.partial(params.sample_tally, counts=counts, inputs=inputs)
+        some = jax.jit(lambda keys: jax.lax.map(draw, keys, batch_size=256))  # fits in memory
+        tallies = jax.device_get(some(keys))
     truth = np.asarray(spec.truth(counts.numpy(), inputs))
     exact = np.sqrt(np.asarray(getattr(spec, "variance")(counts.numpy(), inputs)))  # noqa: B009
     z = statistics.NormalDist().inv_cdf(0.975)
@@ -250,7 +285,8 @@ def _coverage(spec: Spec[Any], population: Population) -> dict[str, Any]:
     share, width = inside[random] / TRIALS, errors[random] / TRIALS / exact[random]
     spread = np.sqrt(0.95 * 0.05 / TRIALS)
     return {
-        "protocol": type(spec).__name__ + ", private labels" * ("private" in repr(spec)),
+        "protocol": type(spec).__name__
+        + ", private labels" * (getattr(spec, "labels", None) == "private"),
         "ε": f"{spec.exact_epsilon():.2f}",
         "least coverage": f"{share.min():.4f}",
         "largest": f"{share.max():.4f}",
