@@ -33,6 +33,7 @@ from jaxdp_kernels.threefry_words import StreamKey
 
 from ._checked import Checked
 from ._checks import Check
+from ._prediction import Kind
 from ._spec import Tree as Tree
 from ._spec import check_key, is_traced
 from .population import Population
@@ -320,6 +321,15 @@ class Spec(Described, Checked, Generic[P_co]):
     def exact_delta(self) -> float:
         """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure."""
         return 0.0
+
+    @property
+    def variance_kind(self) -> Kind:
+        """What the arrays of `variance` are: "exact", by the "delta" method, or a "bound".
+
+        Predictions that are one number, such as `worst_case_variance`, are a `Prediction`, which
+        says so itself.
+        """
+        return "exact"
 
     def reported_variance(self, outcome: Any, num_users: int) -> np.ndarray | None:
         """The variance of an unbiased estimate as far as its own reports tell it.

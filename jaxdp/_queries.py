@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ._checks import By, Instance
 from ._contract import Params, Round, Spec, Tree
 from ._plausible import explaining_counts, plausible_counts
+from ._prediction import Prediction
 from ._spec import FrozenArray, as_array, check_counts, check_int, check_probabilities, frozen
 from .population import Population
 from .randomizers import CountedRound, FrequencyOracle, MeanRandomizer, Tail
@@ -153,16 +154,16 @@ class LinearProtocol(Spec[P_co]):
         """The mean squared error of each answer about `W p` for independent users."""
 
     @abc.abstractmethod
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error of an answer over all data sets of a size."""
 
     @abc.abstractmethod
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error, summed over the answers, over all data sets of a size."""
 
-    def total_variance(self, counts: ArrayLike) -> float:
+    def total_variance(self, counts: ArrayLike) -> Prediction:
         """The mean squared error summed over the answers, for given users."""
-        return float(self.variance(counts).sum())
+        return Prediction(self.variance(counts).sum(), self.variance_kind)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, " m"] | None:
         """The mean squared errors of users whose answers are nearest to the estimated ones.
@@ -286,13 +287,13 @@ class AdditiveProtocol(LinearProtocol[P_co]):
         spread = np.square(mean - (mean @ p)[:, None]) @ p  # of the mean, by the draw of the value
         return (variance @ p + spread) / n + ((mean - self.workload.values) @ p) ** 2
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error of an answer over all data sets of a size; exact."""
-        return float(self._by_value(num_users).max())
+        return Prediction(self._by_value(num_users).max())
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the mean squared errors over all data sets of a size; exact."""
-        return float(self._by_value(num_users).sum(axis=0).max())
+        return Prediction(self._by_value(num_users).sum(axis=0).max())
 
     def _by_value(self, num_users: int) -> np.ndarray:
         """The mean squared error of each answer where all users hold a value, float64[m, k]."""

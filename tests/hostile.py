@@ -308,7 +308,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 
 # What takes the results of others, or functions, and checks nothing by design.
 _RESULTS = re.compile(
-    r"(Release|Outcome|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
+    r"(Release|Outcome|Prediction|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|PrefixNorm|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count"
     r"|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
     r"|Added|Answer|Fit|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"

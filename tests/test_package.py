@@ -22,6 +22,7 @@ FLOORS = {
     "jaxdp._version": 0,
     "jaxdp._bits": 0,
     "jaxdp._files": 0,
+    "jaxdp._prediction": 0,
     "jaxdp._progress": 0,
     "jaxdp._features": 1,
     "jaxdp._hints": 0,

@@ -23,6 +23,7 @@ from .._contract import (
     static,
 )
 from .._features import check_binary_rows, mean_products
+from .._prediction import Kind, Prediction
 from .._spec import check_counts, check_int, check_probabilities
 from .._subsets import joined, num_subsets, sizes, subsets
 from .._x64 import compiled_in_float64
@@ -273,7 +274,12 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         m = check_int("num_users", num_users, low=1)
         return (self.sigma / m) ** 2 * self._row_norms(str(self.noise))
 
-    def total_variance(self, num_users: int) -> float:
+    @property
+    def variance_kind(self) -> Kind:
+        """Exact where the noisy answers are left as they are, otherwise a bound."""
+        return "exact" if self.method == "none" else "bound"
+
+    def total_variance(self, num_users: int) -> Prediction:
         """A bound on the summed mean squared error, on any data set.
 
         "none", "clip" and "largest" act on the answers, and it is the sum over these: that of the
@@ -289,14 +295,17 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         scale = self.sigma / m
         if self.method == "moments":
             # Theorem 5.1 with the constant 1: sigma G(S), or the noise as it is
-            return min(scale**2 * self.num_entries, scale * self.moment_set.complexity_bound())
+            return Prediction(
+                min(scale**2 * self.num_entries, scale * self.moment_set.complexity_bound()),
+                self.variance_kind,
+            )
         if self.method == "flattened":
             places = joined(self.num_features, self.order // 2, str(self.noise))
             # The matrix has each answer `times` times; the projection does not expand its norm.
             times = np.bincount(places.ravel())[1:]
-            return scale**2 * float(times.sum() / times.min())
+            return Prediction(scale**2 * float(times.sum() / times.min()), self.variance_kind)
         noise = float(self.noise_variance(m).sum())
-        return 4 * noise if self.method == "largest" else noise
+        return Prediction(4 * noise if self.method == "largest" else noise, self.variance_kind)
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float64[np.ndarray, " N"]:
         """A proven bound on the mean squared error of each answer for given users.
@@ -311,9 +320,9 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
         del inputs
         return self._bounds(int(check_counts(counts).sum()))
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest bound of `variance` over the answers; it holds for every data set."""
-        return float(self._bounds(num_users).max())
+        return Prediction(self._bounds(num_users).max(), self.variance_kind)
 
     def _bounds(self, num_users: int) -> np.ndarray:
         noise = self.noise_variance(num_users)

@@ -31,6 +31,7 @@ from .._contract import (
     spec,
     static,
 )
+from .._prediction import Prediction
 from .._spec import check_counts, check_int, check_key, check_probabilities
 from .._x64 import compiled_in_float64, dot
 from ..engine import outcome
@@ -251,7 +252,7 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
         n = check_int("num_users", num_users, low=1)
         return self._error(*self._moments(p, n, queries)[:4])
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A bound on the mean squared error of an answer about `q_t p`, for every analyst.
 
         `B**2 E[1/M; M >= 1] + bound**2 Pr[M = 0]`, for independent users of any distribution. The
@@ -259,7 +260,7 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
         """
         n = check_int("num_users", num_users, low=1)
         inverse, empty = mean_inverse(n, 1 / self.num_rounds)
-        return self.randomizer.magnitude**2 * inverse + self.bound**2 * empty
+        return Prediction(self.randomizer.magnitude**2 * inverse + self.bound**2 * empty, "bound")
 
     def check_population(self, population: Population) -> None:
         """Raises unless the users' values are bins of the domain; warns of rounds without users."""

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from .._contract import Params, Round, Through, Tree, field, params, spec
+from .._prediction import Prediction
 from .._queries import ORACLE, LinearProtocol, users_of
 from .._spec import check_int
 from .._x64 import compiled_in_float64
@@ -95,13 +96,13 @@ class HistogramQuery(LinearProtocol[Params[Any]]):
         # p_v (1 - p_v) is the variance of the indicator of one random user's value.
         return (self.oracle.expected_variances(p) + p * (1 - p)) / n
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of one share over all data sets of a size; exact."""
-        return self.oracle.worst_case_variance(num_users) / num_users**2
+        return Prediction(self.oracle.worst_case_variance(num_users) / num_users**2)
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the variances over all data sets of a size; exact."""
-        return self.oracle.worst_case_total_variance(num_users) / num_users**2
+        return Prediction(self.oracle.worst_case_total_variance(num_users) / num_users**2)
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins of the oracle's domain."""

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from .._checks import Epsilon, Instance, Optional, Real
 from .._contract import Spec, Tree, params, static
 from .._features import check_binary_rows, mean_products
+from .._prediction import Kind, Prediction
 from .._spec import check_counts, check_int, check_probabilities, is_traced
 from .._x64 import as_float64, compiled_in_float64
 from ..population import Population
@@ -220,7 +221,24 @@ class ProductMeans(Spec["ProductMeansParams"]):
         each = variances / encoding.weight.astype(np.float64) ** 2
         return each if encoding.place is None else each[encoding.place]
 
-    def total_variance(self, num_users: int) -> float:
+    @property
+    def variance_kind(self) -> Kind:
+        """Exact where the estimate is raw; of a projection a bound."""
+        return "exact" if self.onto is None else "bound"
+
+    @property
+    def _worst_kind(self) -> Kind:
+        """Exact where the noise is the same for all users, and nothing is projected."""
+        return "exact" if self.onto is None and self._form[1] == 0 else "bound"
+
+    @property
+    def _form(self) -> tuple[float, float]:
+        """(a, b) of the covariance `a I + b x x^T` of a report of x."""
+        form = self.vector_randomizer.covariance_form()
+        assert form is not None, "checked by `_check_products`"
+        return form[0], form[1] if abs(form[1]) > _ROUNDING else 0.0
+
+    def total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the answers' mean squared errors over all data sets, or a bound on it.
 
         Raw, that of `raw_variance`. Projected, the least of three bounds, for a truth A in the set.
@@ -234,11 +252,11 @@ class ProductMeans(Spec["ProductMeansParams"]):
         """
         raw = float(self.raw_variance(num_users).sum())
         if self.onto is None:
-            return raw
+            return Prediction(raw, self._worst_kind)
         radius = self.onto.radius
         complexity = self.onto.complexity_bound()
         width = self.vector_randomizer.expected_largest(complexity, radius, num_users)
-        return min(raw, (2 * radius) ** 2, width)
+        return Prediction(min(raw, (2 * radius) ** 2, width), "bound")
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "..."]:
         """The mean squared error of each answer for given users: exact if raw, else a proven bound.
@@ -251,26 +269,26 @@ class ProductMeans(Spec["ProductMeansParams"]):
         """
         counts = check_counts(counts).ravel()
         n = int(counts.sum())
-        form = self.vector_randomizer.covariance_form()
-        if self.onto is not None or form is None or abs(form[1]) < _ROUNDING:
+        across, along = self._form
+        if self.onto is not None or along == 0:
             return self._bounds(n)
         encoding, factors = self.encoding(), self.factors(inputs)
         mean, square = (
             mean_products(counts / n, factors**power, encoding.sets) for power in (1, 2)
         )
-        # A user's entry is (product - shift) weight, and its report has the variance a + b entry**2
+        # The report of a user's entry, (product - shift) weight, has the variance a + b entry**2
         shift, weight = (x.astype(np.float64) for x in (encoding.shift, encoding.weight))
         entry = (square - 2 * shift * mean + shift**2) * weight**2
-        return self._decoded((form[0] + form[1] * entry) / n)
+        return self._decoded((across + along * entry) / n)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, "..."] | None:
         """The largest variance of each raw estimate; None where the estimate is projected."""
         del outcome
         return self.raw_variance(num_users) if self.onto is None else None
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest entry of `variance`, which holds for every data set."""
-        return float(self._bounds(num_users).max())
+        return Prediction(self._bounds(num_users).max(), self._worst_kind)
 
     def _bounds(self, num_users: int) -> np.ndarray:
         raw = self.raw_variance(num_users)

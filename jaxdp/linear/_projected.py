@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Instance, Real
 from .._contract import Params, Round, Through, Tree, field, params, spec, static
+from .._prediction import Kind, Prediction
 from .._queries import LinearProtocol, users_of
 from .._spec import check_real
 from .._x64 import compiled_in_float64
@@ -94,6 +95,11 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
     def check_population(self, population: Population) -> None:
         self.protocol.check_population(population)
 
+    @property
+    def variance_kind(self) -> Kind:
+        """A bound: of what a projection takes away there is no closed form."""
+        return "bound"
+
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, " m"] | None:
         """With "clip" the raw answers' variances, which bound what the clipped ones are off.
 
@@ -138,7 +144,7 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
         total = min(float(raw.sum()), self._drawn_width_bound(num_users))
         return self._each(raw, total, num_users)
 
-    def total_variance(self, counts: ArrayLike) -> float:
+    def total_variance(self, counts: ArrayLike) -> Prediction:
         """A proven bound on the sum of the mean squared errors, for given users.
 
         The least of two. A projection onto a convex set is non-expansive and leaves the truth where
@@ -153,20 +159,22 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
         raw = self.protocol.total_variance(counts)
         if self._is_raw(counts.sum()):
             return raw
-        return min(raw, self._width_bound(counts.sum(), counts / counts.sum()))
+        return Prediction(min(raw, self._width_bound(counts.sum(), counts / counts.sum())), "bound")
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A proven bound on the mean squared error of an answer over all data sets of a size."""
         raw = self.protocol.worst_case_variance(num_users)
         if self._is_raw(num_users):
             return raw
         each = raw if self.onto == "clip" else self.worst_case_total_variance(num_users)
-        return min(each, float(self._spans(num_users).max()) ** 2)
+        return Prediction(min(each, float(self._spans(num_users).max()) ** 2), "bound")
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """A proven bound on the sum of the mean squared errors over all data sets of a size."""
         raw = self.protocol.worst_case_total_variance(num_users)
-        return raw if self._is_raw(num_users) else min(raw, self._width_bound(num_users))
+        if self._is_raw(num_users):
+            return raw
+        return Prediction(min(raw, self._width_bound(num_users)), "bound")
 
     def _may_be_raw(self, num_users: float) -> bool:
         return self.below is not None and num_users >= self.below

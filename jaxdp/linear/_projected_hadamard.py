@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import Choice, Epsilon, Integer
 from .._contract import Params, field, spec
+from .._prediction import Kind
 from ..randomizers import HadamardResponse
 from ._histogram_query import HistogramQuery
 from ._projected import ProjectedProtocol
@@ -110,6 +111,11 @@ class ProjectedHadamard(ProjectedProtocol):
         if self.postprocess == "none":
             return self.histogram.build(word_bits)
         return ProjectedProtocol.build(self, word_bits)
+
+    @property
+    def variance_kind(self) -> Kind:
+        """A bound, but for the estimate that is not projected."""
+        return "exact" if self.postprocess == "none" else "bound"
 
     def _is_raw(self, num_users: float) -> bool:
         del num_users

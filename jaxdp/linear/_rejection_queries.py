@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer, Optional
 from .._contract import Tree, field, spec
+from .._prediction import Prediction
 from .._queries import WORKLOAD
 from .._spec import check_int
 from ..randomizers import GaussianRejection
@@ -144,7 +145,7 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
         one = np.array([float(n)]), np.array([p @ accepted])
         return ratio_error(*one, (mean - target)[None], spread[None], target)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error of an answer over all data sets of a size.
 
         Repaired: exact. As printed: the bound of `GaussianRejection`.
@@ -153,7 +154,7 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
             return EncodedProtocol.worst_case_variance(self, num_users)
         return self.encoding().randomizer.worst_case_variance(num_users)
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the mean squared errors over all data sets of a size.
 
         Repaired: exact. As printed: the bound of `GaussianRejection`, all noise added up.
@@ -164,7 +165,8 @@ class RejectionQueries(EncodedProtocol[GaussianRejection]):
         accepted = randomizer.kept_law(randomizer.radius).probability
         # E[1/M; M >= 1] <= 2 / ((n + 1) p) for the number M of accepted reports
         noise = 2 * randomizer.sigma**2 / ((num_users + 1) * accepted)
-        return randomizer.worst_case_variance(num_users) + (self.num_queries - 1) * noise
+        total = randomizer.worst_case_variance(num_users) + (self.num_queries - 1) * noise
+        return Prediction(total, "bound")
 
 
 @functools.lru_cache(maxsize=16)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._contract import Params, Spec, Tree
+from .._prediction import Prediction
 from .._spec import check_counts, check_probabilities
 from ..population import DistributionSource, Population
 from .kernels._auc import AUC
@@ -66,7 +67,7 @@ class AUCProtocol(Spec[P_co]):
         """The mean squared error about `population_truth` for independent users."""
 
     @abc.abstractmethod
-    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
+    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> Prediction:
         """The largest mean squared error over all data sets of a size, or a bound on it."""
 
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Check
 from .._contract import Params, Spec, Tree, Work
+from .._prediction import Kind, Prediction
 from .._spec import check_counts, check_probabilities
 from ..population import Population
 from ._auc_protocol import check_labels, expected_users
@@ -85,6 +86,11 @@ class PairwiseProtocol(Spec[P_co]):
         """The kernels of the averages on the bins; one if it is linear."""
         return self.kernel.matrices(self.shape)
 
+    @property
+    def variance_kind(self) -> Kind:
+        """Exact for averages over pairs, the delta method for functions of them."""
+        return "exact" if all(kernel.is_linear for kernel in self.kernels) else "delta"
+
     @abc.abstractmethod
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "*statistics"]:
         """The mean squared error for given users.
@@ -107,7 +113,7 @@ class PairwiseProtocol(Spec[P_co]):
         """
 
     @abc.abstractmethod
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error over all data sets of a size, or a bound on it."""
 
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "*statistics"]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Epsilon
 from .._contract import Population, TallyLaw, Tree, Words, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_int, check_real
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
@@ -199,9 +200,9 @@ class BinaryResponse(MeanRandomizer):
         mean = np.clip(self.built.estimate(outcome), -self.bound, self.bound)
         return self.variance([num_users], [float(mean)])
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of the estimated mean: B**2 / n; exact, attained at x = 0."""
-        return self.magnitude**2 / check_int("num_users", num_users, low=1)
+        return Prediction(self.magnitude**2 / check_int("num_users", num_users, low=1))
 
     def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless numbers are in [-bound, bound]."""

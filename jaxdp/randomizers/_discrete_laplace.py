@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer
 from .._contract import Population, Tree, Words, Work, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import AliasTable, Count, merge, multinomial
@@ -162,10 +163,10 @@ class DiscreteLaplace(BinRandomizer):
         del outcome
         return np.asarray(self.worst_case_variance(num_users))
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of the mean over all data sets of `num_users`; exact."""
         n = check_int("num_users", num_users, low=1)
-        return float(self.report_variances().max()) / n
+        return Prediction(float(self.report_variances().max()) / n)
 
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The target: the mean of the users' integers, float64[]."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Epsilon, Optional, Real
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_counts, check_int
 from .._x64 import compiled_in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
@@ -321,9 +322,9 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
             self.check_inputs(counts, inputs)
         return np.full(self.dim, self._variance / counts.sum())
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The variance of an entry of the mean, the same for every data set."""
-        return self._variance / check_int("num_users", num_users, low=1)
+        return Prediction(self._variance / check_int("num_users", num_users, low=1))
 
     def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless vectors are in the ball."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer, Optional, Real
 from .._contract import Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_int, check_real
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial, everyone, multinomial, normal, standard_normal
@@ -341,7 +342,7 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
         gap = self.sigma * mean * unit - target
         return ratio_error(counts, kept, gap, spread, target)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error of an entry over all data sets of `num_users`.
 
         Repaired: exact. As printed: a bound, `4 r**2 + 2 sigma**2 / ((n + 1) P) + r**2 (1 - P)**n`
@@ -351,10 +352,11 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
         square = self.radius**2
         if not self._pure:
             kept = self.kept_law(self.radius).probability
-            return 4 * square + 2 * self.sigma**2 / ((n + 1) * kept) + square * (1 - kept) ** n
+            missed = square * (1 - kept) ** n
+            return Prediction(4 * square + 2 * self.sigma**2 / ((n + 1) * kept) + missed, "bound")
         kept, mean, second = self._pieces(self.radius).moments()
         along = (second - kept) / mean**2 - 1
-        return float(square * (kept / mean**2 + max(along, 0.0)) / n)
+        return Prediction(float(square * (kept / mean**2 + max(along, 0.0)) / n))
 
     def check_range(self, name: str, values: np.ndarray) -> None:
         """Raises unless vectors are in the ball."""

@@ -15,6 +15,7 @@ from jaxdp_kernels.fwht import fwht
 from .._bits import parity
 from .._checks import Epsilon, Integer, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
@@ -197,7 +198,7 @@ class HadamardResponse(FrequencyOracle):
         near = np.bincount(block, weights=counts, minlength=self._blocks)[block]
         return (counts.sum() * rest + near * moved) / moved**2 - counts
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of one estimated count over all data sets of `num_users`; exact.
 
         It is attained where all users have one other value of the same block, or, where blocks hold
@@ -206,15 +207,17 @@ class HadamardResponse(FrequencyOracle):
         n = check_int("num_users", num_users, low=1)
         moved, rest = self._shares()
         alone = self.num_values <= self._blocks
-        return n * ((rest + moved) / moved**2 - alone)
+        return Prediction(n * ((rest + moved) / moved**2 - alone))
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the variances of all counts; exact, attained by users of value 0.
 
         The sum depends on the block of a user's value alone, and that of value 0 is a fullest one.
         """
         n = check_int("num_users", num_users, low=1)
-        return n * float(self.variance(np.eye(1, self.num_values, dtype=np.int64)).sum())
+        return Prediction(
+            n * float(self.variance(np.eye(1, self.num_values, dtype=np.int64)).sum())
+        )
 
     def covariance(self, value: int) -> np.ndarray:
         """The exact covariance of the estimate from one user, float64[k, k].

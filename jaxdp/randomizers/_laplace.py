@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_epsilon, check_int, is_traced
 from .._x64 import compiled_in_float64
 from ..random import Count, sum_integers
@@ -347,14 +348,14 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         counts, inputs = self.check_inputs(counts, inputs)
         return np.asarray(np.tensordot(counts, self._spread(inputs), 1) / counts.sum() ** 2)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of an entry of the mean, over all data sets; exact."""
         n = check_int("num_users", num_users, low=1)
         low, high = self._facts().variances[:-1], self._facts().variances[1:]
         # Between levels it is low + (high - low) f + f (1 - f), largest where its slope is 0.
         share = np.clip((1 + high - low) / 2, 0.0, 1.0)
         worst = np.max(low + (high - low) * share + share * (1 - share))
-        return float(worst) * self._unit**2 / n
+        return Prediction(float(worst) * self._unit**2 / n)
 
     def tail(self) -> Tail:
         """Bernstein's inequality for the bounded noise, and Hoeffding's for the rounding."""

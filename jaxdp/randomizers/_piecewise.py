@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Integer, Optional
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, sum_integers
@@ -288,14 +289,16 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         spread = (constant + slope * levels) * self._unit**2 - self._level**2 * (levels - 0.25)
         return np.asarray(spread / num_users)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of the mean over all data sets; exact."""
         n = check_int("num_users", num_users, low=1)
         each, step = self._level_variances(), self._level**2
         low, high = each[:-1], each[1:]
         # Between levels it is low + (high - low) f + step f (1 - f), largest where its slope is 0.
         share = np.clip((1 + (high - low) / step) / 2, 0.0, 1.0)
-        return float(np.max(low + (high - low) * share + step * share * (1 - share))) / n
+        return Prediction(
+            float(np.max(low + (high - low) * share + step * share * (1 - share))) / n
+        )
 
     def tail(self) -> Tail:
         """Bernstein's inequality: decoded reports are bounded."""

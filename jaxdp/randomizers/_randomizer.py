@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._contract import Population, Round, Spec, Tree
+from .._prediction import Prediction
 from .._spec import as_float64, check_counts, check_int
 
 MOST_ENTRIES = 2**22
@@ -42,7 +43,7 @@ class Randomizer(Spec[P_co]):
         """The mean squared error of the estimate for users with the given histogram."""
 
     @abc.abstractmethod
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error over all data sets of a size."""
 
     @abc.abstractmethod

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._contract import Round, Tree
 from .._plausible import plausible_counts
+from .._prediction import Prediction
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, count_bits, everyone
@@ -104,13 +105,15 @@ class FrequencyOracle(BinRandomizer[P_co]):
         counts = np.rint(probabilities * _USERS).astype(np.int64)
         return self.variance(counts) / counts.sum()
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the variances of all counts over all data sets of a size; exact.
 
         The sum is linear in the counts, so users who all hold one value attain it.
         """
         n = check_int("num_users", num_users, low=1)
-        return n * float(self.query_variances(np.eye(self.num_values)).sum(axis=0).max())
+        return Prediction(
+            n * float(self.query_variances(np.eye(self.num_values)).sum(axis=0).max())
+        )
 
 
 class LinearOracle(FrequencyOracle[P_co]):
@@ -132,13 +135,13 @@ class LinearOracle(FrequencyOracle[P_co]):
         del inputs
         return self._user_variances() @ check_bins(counts, self.num_values)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of one estimated count over all data sets of `num_users`; exact.
 
         The variance is linear in the counts, so it is largest where all users have one value.
         """
         n = check_int("num_users", num_users, low=1)
-        return n * float(self._user_variances().max())
+        return Prediction(n * float(self._user_variances().max()))
 
 
 class SupportOracle(FrequencyOracle[P_co]):
@@ -174,20 +177,20 @@ class SupportOracle(FrequencyOracle[P_co]):
         # N_v is a sum of independent bits: p for users of value v, q for all others.
         return (counts * user + (counts.sum() - counts) * other) / gap**2
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of one estimated count over all data sets of `num_users`; exact.
 
         The variance is linear in c_v, so it is largest at c_v = 0 or at c_v = n.
         """
         n = check_int("num_users", num_users, low=1)
         user, other, gap = self._spreads()
-        return n * max(user, other) / gap**2
+        return Prediction(n * max(user, other) / gap**2)
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the variances of all counts; exact, and the same for every value."""
         n = check_int("num_users", num_users, low=1)
         user, other, gap = self._spreads()
-        return n * (user + (self.num_values - 1) * other) / gap**2
+        return Prediction(n * (user + (self.num_values - 1) * other) / gap**2)
 
     def _spreads(self) -> tuple[float, float, float]:
         """Returns p (1 - p), q (1 - q) and p - q."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Integer
 from .._contract import Population, TallyLaw, Tree, Words, Work
+from .._prediction import Prediction
 from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, normal, part_of
@@ -119,12 +120,12 @@ class VectorRandomizer(MeanRandomizer[P_co]):
         squares = squares if slope < 0 else np.full(self.dim, self.radius**2)
         return (constant + slope * squares) / num_users
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of an entry of the estimated mean over all data sets; exact."""
         n = check_int("num_users", num_users, low=1)
         along, across = self.second_moments()
         # Linear in the mean square of an entry, so largest at an end of its range [0, radius**2].
-        return self.radius**2 * max(across, along - 1) / n
+        return Prediction(self.radius**2 * max(across, along - 1) / n)
 
     def check_population(self, population: Population) -> None:
         """Raises unless the users' values are vectors in the ball."""

@@ -61,10 +61,10 @@ def variance_is_as_predicted(subject: Subject, *, methods: Sequence[Method] = ()
             check_mean(estimates, truth, variance=spread)
             moved = estimates + 0.25 * _coarser(subject) * np.sqrt(spread)
             must_fail(check_mean, moved, truth, variance=spread)
-        options: Any = dict(mean=truth, kurtosis=KURTOSIS, at_most=not subject.exact)
+        options: Any = dict(mean=truth, kurtosis=KURTOSIS, at_most=not subject.predicts_exactly)
         check_variance(estimates, spread, **options)
         errors = estimates - truth
-        if not subject.exact:  # as large as they may be
+        if not subject.predicts_exactly:  # as large as they may be
             errors = errors * np.sqrt(spread / np.square(errors).mean(axis=0))
         wide = np.sqrt(1 + 1.25 * _coarser(subject))
         must_fail(check_variance, truth + wide * errors, spread, **options)

@@ -21,7 +21,7 @@ def check_randomizer(
     checks: Iterable[str] | None = None,
     key: jax.Array | None = None,
     unbiased: bool = True,
-    exact: bool = True,
+    exact: bool | None = None,
     private: bool = True,
     floats: bool = False,
     num_trials: int = 4000,
@@ -35,7 +35,8 @@ def check_randomizer(
       checks: names of checks; None for all that apply.
       key: for all that is random; None for a fixed one.
       unbiased: whether it claims that the mean estimate is the target.
-      exact: whether it claims that `variance` is the mean squared error, rather than a bound.
+      exact: whether `variance` is to be the mean squared error, rather than a bound; None for what
+        `variance_kind` claims. True for a bound that is tight for these users.
       private: whether it claims the privacy that its epsilon and delta say.
       floats: whether reports are rounded from floats, and may differ between programs by one.
       num_trials: runs of a simulation; a tenth as many see offsets three times as large.
@@ -63,7 +64,7 @@ def check_protocol(
     checks: Iterable[str] | None = None,
     key: jax.Array | None = None,
     unbiased: bool = True,
-    exact: bool = True,
+    exact: bool | None = None,
     private: bool = True,
     floats: bool = False,
     num_trials: int = 4000,

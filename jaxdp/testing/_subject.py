@@ -41,7 +41,8 @@ class Subject:
       key: for all that is random; each check folds it with its name.
       unbiased: whether the mean estimate is the target. `variance` is the mean squared error
         anyway.
-      exact: whether `variance` is that error, rather than a bound on it.
+      exact: whether `variance` is that error, rather than a bound on it; None for what the spec's
+        `variance_kind` says.
       private: whether the mechanism has the privacy that its epsilon and delta say.
       floats: whether reports are rounded from floats, which programs of other shapes compute with
         other last bits.
@@ -53,10 +54,15 @@ class Subject:
     inputs: Tree
     key: jax.Array
     unbiased: bool = True
-    exact: bool = True
+    exact: bool | None = None
     private: bool = True
     floats: bool = False
     num_trials: int = 4000
+
+    @property
+    def predicts_exactly(self) -> bool:
+        """Whether `variance` is to be the mean squared error, rather than a bound on it."""
+        return self.spec.variance_kind != "bound" if self.exact is None else self.exact
 
     @functools.cached_property
     def params(self) -> Params[Any]:

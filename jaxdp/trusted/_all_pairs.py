@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import Choice, Epsilon, Integer
 from .._contract import Collect, Step, Work, field, params, spec
+from .._prediction import Prediction
 from .._spec import check_int
 from ..accounting import optimal_delta, split_epsilon
 from ..pairwise import Kernel
@@ -124,7 +125,7 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
         one = self.randomizer.exact_epsilon()
         return optimal_delta(one, self.reports_per_user, self.epsilon)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error over all data sets, or a bound on it; inf by plug-in.
 
         `2 v / (n (n - 1))`, with v the largest variance of a report over the values of f.
@@ -132,9 +133,9 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
         n = check_int("num_users", num_users, low=2)
         self._check_num_users(n)
         if not self.kernel.is_linear:
-            return math.inf
+            return Prediction(math.inf, "bound")
         _, noise, rounding = self._linear_range()
-        return noise / self.num_reports(n) + rounding**2
+        return Prediction(noise / self.num_reports(n) + rounding**2, "bound")
 
     def _drawn(self, num_users: int, squares: float, rows: float) -> float:
         del num_users, squares, rows

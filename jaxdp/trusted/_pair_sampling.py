@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer, Optional
 from .._contract import Collect, Step, Tree, Work, field, params, spec
+from .._prediction import Prediction
 from .._spec import check_counts, check_int
 from ..accounting import split_epsilon
 from ..pairwise import Kernel
@@ -161,7 +162,7 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
         n = int(check_counts(counts).sum())
         return self._best(lambda one: float(one.variance(counts)), most=n - 1)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A proven bound on the mean squared error over all data sets of a size; inf by plug-in.
 
         With R the range of f on the bins and v the largest variance of a report, for even n > 2 it
@@ -171,11 +172,11 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
         n = check_int("num_users", num_users, low=2)
         self._check_num_users(n)
         if not self.kernel.is_linear:
-            return math.inf
+            return Prediction(math.inf, "bound")
         spread, noise, rounding = self._linear_range()
         drawn = self._drawn(n, n * (n - 1) / 2 * spread**2 / 4, 0.0)
         drawn = min(drawn, spread**2 / 4 / self.reports_per_user)
-        return drawn + noise / self.num_reports(n) + rounding**2
+        return Prediction(drawn + noise / self.num_reports(n) + rounding**2, "bound")
 
     def _limit(self) -> float:
         """What n / 2 times `worst_case_variance` tends to for many users."""

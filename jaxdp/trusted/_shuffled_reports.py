@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Instance, Integer, Optional, Real
 from .._contract import Params, Spec, Tree, Work, field, spec
+from .._prediction import Kind, Prediction
 from .._spec import check_epsilon, check_int, check_real, within_float64
 from ..accounting import shuffle_epsilon
 from ..pairwise import AUCProtocol
@@ -172,11 +173,16 @@ class ShuffledReports(Spec[Params[Any]]):
         """What the protocol's reports tell of its error."""
         return self.protocol.reported_variance(outcome, num_users)
 
+    @property
+    def variance_kind(self) -> Kind:
+        """The protocol's."""
+        return self.protocol.variance_kind
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The mean squared error of the protocol."""
         return self.protocol.variance(counts, inputs)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error of the protocol over all data sets of a size."""
         return self.protocol.worst_case_variance(num_users)
 

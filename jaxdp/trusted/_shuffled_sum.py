@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer, Real
 from .._contract import Round, TallyLaw, Tree, Words, field, params, spec, static
+from .._prediction import Prediction
 from .._spec import check_counts, check_int, check_probabilities
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..pairwise import Kernel, PairwiseProtocol
@@ -221,7 +222,7 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
         root = math.sqrt(self.worst_case_variance(n)) + math.sqrt(max(sampling, 0.0)) + loops
         return np.asarray(root**2)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A proven bound on the mean squared error over all data sets of a size.
 
         The noise's part is convex in the histogram, so largest where all users hold one value; the
@@ -231,7 +232,7 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
         eye = np.eye(self.num_bins)
         noise = max(self._noise_variance(row, float(n)) for row in eye)
         bias = float(np.abs(plan.matrix - self.matrices()[0]).max())
-        return self._factor(n) ** 2 * (noise + bias**2)
+        return Prediction(self._factor(n) ** 2 * (noise + bias**2), "bound")
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins, and the users enough."""

@@ -34,7 +34,8 @@ class Case:
       variant: whether another case is of the same mechanism; simulations of it are slow tests.
       private: whether it has the privacy that it claims; mechanisms as printed may not.
       unbiased: whether the mean estimate is the truth; `variance` is the mean squared error anyway.
-      exact: whether `variance` is that error, rather than a bound on it.
+      exact: whether `variance` is that error, rather than a bound on it; None for what its
+        `variance_kind` says, True where a bound is tight.
       any_size: whether it takes any number of users, rather than 100 times `counts`.
     """
 
@@ -48,7 +49,7 @@ class Case:
     variant: bool = False
     private: bool = True
     unbiased: bool = True
-    exact: bool = True
+    exact: bool | None = None
     any_size: bool = True
 
     @property

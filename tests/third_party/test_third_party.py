@@ -329,10 +329,7 @@ def test_errors_are_predicted_everywhere(make):
 def test_variance_is_as_predicted_everywhere(name, key):
     """On all paths that a protocol has."""
     checks = ["variance_is_as_predicted"]
-    exact = name not in BOUNDED
-    testing.check_protocol(
-        EVERYWHERE[name](), BINS, checks=checks, key=key, exact=exact, num_trials=2000
-    )
+    testing.check_protocol(EVERYWHERE[name](), BINS, checks=checks, key=key, num_trials=2000)
 
 
 def test_tally_is_drawn_wherever_it_can_be():

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ..._checks import Choice, Epsilon, Integer
 from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec
 from ..._plausible import explaining_counts
+from ..._prediction import Kind, Prediction
 from ..._spec import check_counts, check_int, check_probabilities
 from ..._x64 import compiled_in_float64
 from ...linear import EmbeddedRound
@@ -33,6 +34,7 @@ from ..vectors._quadratic_form import (
 from ._tree_errors import ScoreTree, sampling_variance
 
 MAX_SCORES = 2**12
+_ROUNDING = 1e-12  # of a slope that is 0
 LABEL = 0.5
 """The coordinate of a private label. The leading error is at most in proportion to
 `(C**2 + b**2) (C**2 + g**2 / (16 b**2 (n+**2 + n-**2)))`, g being `n+ - n-`: for `g**2` close to
@@ -159,6 +161,11 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
         return self.vector_randomizer.exact_delta()
 
+    @property
+    def variance_kind(self) -> Kind:
+        """Exact with public labels, the delta method with private ones."""
+        return "delta" if self.labels == "private" else "exact"
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users; see the class.
 
@@ -226,7 +233,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
             total += n * ((1 - drawn) * of_mean + drawn * of_users)
         return float(total / np.prod(table.sum(axis=1)))
 
-    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
+    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> Prediction:
         """The largest mean squared error over all data sets: exact, or a bound; see the class.
 
         Args:
@@ -237,14 +244,14 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         positive = 1 if num_positive is None else num_positive
         positive = check_int("num_positive", positive, low=1, high=n - 1)
         if self.labels == "private":
-            return self._private_bound(n, positive)
-        across, along = self._covariance
-        along = max(along, 0.0)
+            return Prediction(self._private_bound(n, positive), "bound")
+        across, slope = self._covariance
+        along, kind = max(slope, 0.0), "bound" if abs(slope) > _ROUNDING else "exact"
         # `_noise`, where columns have the squared norm C**2, and products with those of the other
         # class of at most 1/2
         each = across * self._square + along / 4
         total = across**2 * self.num_scores + along * (2 * across * self._square + along / 4)
-        return (total + n * each) / (positive * (n - positive))
+        return Prediction((total + n * each) / (positive * (n - positive)), kind)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
         """The mean squared error for users whose vectors have means nearest to the reports'.

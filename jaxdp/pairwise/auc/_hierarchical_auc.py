@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ..._checks import By, Choice, Epsilon, Integer, Optional, Real
 from ..._contract import Tree, field, spec
 from ..._plausible import plausible_counts
+from ..._prediction import Kind, Prediction
 from ..._spec import check_choice, check_counts, check_int, check_probabilities, check_real
 from ...accounting import basic_composition, optimal_composition, split_epsilon
 from ...random import Count
@@ -307,6 +308,13 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         root = math.sqrt(2 * n * per_user)  # sqrt(2 n C alpha) in Corollaries 4 and 5
         return float(threshold_of(self.threshold, self.discarded == "half", root, least))
 
+    @property
+    def variance_kind(self) -> Kind:
+        """Exact, the delta method, or a bound, as `variance` says."""
+        if self.threshold != 0:
+            return "bound"
+        return "exact" if self.labels == "public" else "delta"
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users.
 
@@ -388,7 +396,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         bound = pruned_bound(data_of(tree, pruning), tree.tie, pruning)
         return (math.sqrt(bound) / pairs + math.sqrt(sampling)) ** 2
 
-    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> float:
+    def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> Prediction:
         """A proven bound on `variance` over all data sets; inf where that is.
 
         Args:
@@ -399,18 +407,21 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         n = check_int("num_users", num_users, low=2)
         # The bounds are largest where one class has a single user.
         if num_positive is None:
-            return max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1))
+            return Prediction(
+                max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1)), "bound"
+            )
         positive = check_int("num_positive", num_positive, low=1, high=n - 1)
         if not self._is_predicted:
-            return math.inf
+            return Prediction(math.inf, "bound")
         sizes, tie = np.array([n - positive, positive], np.float64), self.kernel.tie
         if self.labels == "private":
-            return private_bound(sizes, tie, self._reports())
+            return Prediction(private_bound(sizes, tie, self._reports()), "bound")
         if self.labels == "randomized":
-            return randomized_bound(
-                sizes, self.height, tie, self.count_variance, self.label_variance
-            )
-        return worst_pruned_error(sizes, self.height, tie, self._pruning(sizes))
+            noise = self.count_variance, self.label_variance
+            return Prediction(randomized_bound(sizes, self.height, tie, *noise), "bound")
+        return Prediction(
+            worst_pruned_error(sizes, self.height, tie, self._pruning(sizes)), "bound"
+        )
 
     def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         per_user = self.count_variance

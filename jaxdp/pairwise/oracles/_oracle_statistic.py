@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..._contract import Kernels, Round, TallyLaw, Through, Tree, field, params, spec, static
 from ..._plausible import plausible_counts
+from ..._prediction import Prediction
 from ..._queries import ORACLE, num_counted_reports, users_of
 from ..._spec import check_counts, check_int, check_probabilities
 from ..._x64 import as_float64, compiled_in_float64, dot
@@ -225,7 +226,7 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
         truth = float(self.population_truth(p, n))
         return self._mean_squared_error(np.array(means), n, truth, spread)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A proven bound on the mean squared error over all data sets of a size; inf by plug-in.
 
         Both parts of the variance are bounded apart. A user's part is convex in the histogram of
@@ -234,14 +235,14 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
         """
         n = check_int("num_users", num_users, low=1 if self.form == "v" else 2)
         if not self.kernel.is_linear:
-            return math.inf
+            return Prediction(math.inf, "bound")
         noise, (matrices, rows, _) = _noise(self.oracle), self._forms()
         w, d = matrices[0], self._slope(matrices[0], rows[0], n)
         part = _SinglePart.of(noise, w)
         # The n - 1 others hold one value u: g = 2 (n - 1) W e_u + d, a row for each u
         single = float(part.variances(2 * (n - 1) * w + d, part.shift).max())
         pair = 2 * (n - 1) * max(float(noise.cross_traces(w).max()), 0.0)
-        return n * (single + pair) / num_pairs(n, self.form) ** 2
+        return Prediction(n * (single + pair) / num_pairs(n, self.form) ** 2, "bound")
 
     def _slope(
         self, weights: Float[np.ndarray, "k k"], rows: Float[np.ndarray, " k"], num_users: int

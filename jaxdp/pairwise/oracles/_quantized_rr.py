@@ -28,6 +28,7 @@ from ..._contract import (
     static,
 )
 from ..._plausible import plausible_counts
+from ..._prediction import Kind, Prediction
 from ..._spec import FrozenArray, check_choice, check_counts, check_int, is_traced
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
@@ -234,6 +235,11 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
         masses, values = self._on_domain(np.asarray(probabilities, np.float64), inputs)
         return np.asarray(self.kernel.of_distribution(masses, values))
 
+    @property
+    def variance_kind(self) -> Kind:
+        """Exact for averages over pairs, the delta method for functions of them."""
+        return "exact" if self.kernel.is_linear else "delta"
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users: variance plus squared bias.
 
@@ -307,7 +313,7 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
             means, n, truth, lambda w, d: iid_variance(w, d, law, n, *chances)
         )
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A proven bound on the mean squared error over all data sets of a size; inf by plug-in.
 
         With R the range of W and v the largest variance of an indicator of a set of reports (at
@@ -323,7 +329,7 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
         """
         n = check_int("num_users", num_users, low=2)
         if not self.kernel.is_linear:
-            return math.inf
+            return Prediction(math.inf, "bound")
         (p, q), symbols, matrix = self._probabilities(), self._symbols, self._matrices()[0]
         share = 0.25
         if not symbols.randomized:
@@ -334,7 +340,10 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
         # (p - q)**4, over (n (n - 1))**2
         linear = 4 * share / (n * (p - q) ** 2)
         degenerate = 2 * share / (n * (n - 1) * (p - q) ** 4)
-        return float(np.ptp(matrix)) ** 2 * (linear + degenerate) + float(self._lost().max()) ** 2
+        return Prediction(
+            float(np.ptp(matrix)) ** 2 * (linear + degenerate) + float(self._lost().max()) ** 2,
+            "bound",
+        )
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are in the domain, and enough for a pair.

@@ -24,6 +24,7 @@ from ..._contract import (
     spec,
     static,
 )
+from ..._prediction import Kind, Prediction
 from ..._queries import LinearProtocol
 from ..._spec import check_int
 from ...population import HistogramSource, Population
@@ -145,6 +146,11 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
         """`W h` for each histogram."""
         return np.asarray(histograms, np.float64) @ self.matrix()
 
+    @property
+    def variance_kind(self) -> Kind:
+        """With two reports that of the protocol, with one a bound."""
+        return self.protocol.variance_kind if self.num_reports == 2 else "bound"
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, " k"]:
         """The mean squared error of each answer for given users.
 
@@ -173,15 +179,15 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
         # Given the users the error is at most the worst; W h is off W p by Var W_jX / n.
         return self.worst_case_variance(num_users) + (w**2 @ p - (w @ p) ** 2) / num_users
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A bound on the mean squared error of an answer over all data sets of a size."""
         n = check_int("num_users", num_users, low=1)
         joint, users = (self.protocol.worst_case_variance(m) for m in (2 * n, n))
-        return float(self._combined(np.asarray(joint), users, n))
+        return Prediction(float(self._combined(np.asarray(joint), users, n)), "bound")
 
-    def worst_case_total_variance(self, num_users: int) -> float:
+    def worst_case_total_variance(self, num_users: int) -> Prediction:
         """A bound on the summed mean squared error over all data sets of a size."""
-        return self.num_queries * self.worst_case_variance(num_users)
+        return Prediction(self.num_queries * self.worst_case_variance(num_users), "bound")
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins, and enough for a pair."""

@@ -25,6 +25,7 @@ from jaxdp_kernels import register_dataclass
 
 from ..._checks import Choice, Optional, Real
 from ..._contract import Interactive, Tree, params
+from ..._prediction import Kind, Prediction
 from ..._spec import check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64
 from ...linear import EmbeddedRound
@@ -86,6 +87,11 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
           drawn: whether users are drawn independently.
         """
 
+    @property
+    def variance_kind(self) -> Kind:
+        """A bound: what clipping takes is bounded, and so is the range of what is broadcast."""
+        return "bound"
+
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users; the split of users is part of it.
 
@@ -113,9 +119,10 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
         p = self._check_bins(check_probabilities(probabilities), inputs)
         return self._error(p, check_int("num_users", num_users, low=4), drawn=True)
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """A proven bound on the mean squared error over all data sets of a size."""
-        return float(self._error(None, check_int("num_users", num_users, low=4), drawn=False))
+        n = check_int("num_users", num_users, low=4)
+        return Prediction(float(self._error(None, n, drawn=False)), "bound")
 
 
 @functools.lru_cache(maxsize=32)

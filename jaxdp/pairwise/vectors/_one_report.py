@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from ..._checks import Choice, Epsilon, Integer, Optional
 from ..._contract import TallyLaw, Tree, Work, field, params, spec, static
 from ..._plausible import explaining_counts
+from ..._prediction import Prediction
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...linear import EmbeddedRound
@@ -313,7 +314,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
         pairs = zip(_statistics(self), truths, strict=True)
         return self._each([s.population_error(p, n, t) for s, t in pairs])
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error of a statistic over all data sets; inf by plug-in.
 
         Exact for the U-form of isotropic reports of unbiased vectors, and a proven bound otherwise.
@@ -323,7 +324,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
         """
         n = check_int("num_users", num_users, low=2 if self.form == "u" else 1)
         if not all(kernel.is_linear for kernel in self.kernels):
-            return math.inf
+            return Prediction(math.inf, "bound")
         return max(s.worst_error(s.kernel.matrix(self.shape), n) for s in _statistics(self))
 
     def check_population(self, population: Population) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._checks import Instance, Maker, made_by
+from ..._prediction import Prediction
 from ...randomizers import MeanRandomizer, SelfMoments
 from ..kernels._exact import Form
 from ..kernels._kernel import Kernel, linearised_error
@@ -32,6 +33,8 @@ VectorMaker = Callable[..., MeanRandomizer]
 
 RANDOMIZER = Maker("a callable such as PrivUnitG")
 """The field `randomizer`, a `VectorMaker`."""
+
+_ROUNDING = 1e-6  # of an error: what a bias that is no more than rounding adds
 
 _VECTORS = Instance(
     MeanRandomizer, "one that makes randomizers of vectors in an L2 ball, such as PrivUnitG"
@@ -312,14 +315,19 @@ class Statistic:
 
         return linearised_error(self.kernel, means, num_users, truth, noise)
 
-    def worst_error(self, matrix: Float[np.ndarray, "k k"], num_users: int) -> float:
-        """A bound on the error over all data sets, of the only average, in place of a matrix."""
+    def worst_error(self, matrix: Float[np.ndarray, "k k"], num_users: int) -> Prediction:
+        """The largest error over all data sets, of the only average in place of a matrix.
+
+        Exact as `worst_case_variance` is, but for the rounding of vectors; otherwise a bound.
+        """
         (quadratic,), reports = self.forms, self.reports
         bias = float(np.abs(quadratic.matrix(reports.means) - matrix).max())
         if self.form == "v":
             bias += float(np.ptp(reports.traces(quadratic.weights))) / (2 * num_users)
         moments = self._moments(quadratic)
-        return worst_case_variance(quadratic, reports, num_users, moments) + bias**2
+        largest = worst_case_variance(quadratic, reports, num_users, moments)
+        exact = moments is None and reports.along == 0 and bias**2 <= _ROUNDING * largest
+        return Prediction(largest + bias**2, "exact" if exact else "bound")
 
 
 def check_randomizer(

@@ -15,6 +15,7 @@ from ..._checks import Choice, Epsilon, Integer, Optional, Real
 from ..._contract import Round, TallyLaw, Tree, Words, Work, field, params, spec, static
 from ..._given_factors import check_product, given_factors
 from ..._plausible import explaining_counts
+from ..._prediction import Prediction
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities
 from ..._x64 import as_float64, compiled_in_float64
 from ...factorization import (
@@ -261,7 +262,7 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
         p = self._check_bins(check_probabilities(probabilities), inputs)
         return _statistic(self).population_error(p, n, float(self.population_truth(p, n)))
 
-    def worst_case_variance(self, num_users: int) -> float:
+    def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest mean squared error over all data sets of a size, or a proven bound on it.
 
         Args:

@@ -51,7 +51,6 @@ CASES = (
         epsilons=(0.5, 1.0, 4.0),
         variant=True,
         unbiased=False,
-        exact=False,
     ),
     Case(
         "bilinear-auc",

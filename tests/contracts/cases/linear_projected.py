@@ -19,7 +19,6 @@ CASES = (
         lambda e: ProjectedHadamard(5, e),
         counts=COUNTS,
         unbiased=False,
-        exact=False,
         variant=True,
     ),
     Case(
@@ -34,7 +33,6 @@ CASES = (
         counts=COUNTS,
         floats=True,
         unbiased=False,
-        exact=False,
         bad=((lambda: Projected(RAW, "simplex"), "onto"),),
         variant=True,
     ),
@@ -44,7 +42,6 @@ CASES = (
         counts=COUNTS,
         floats=True,
         unbiased=False,
-        exact=False,
         bad=((lambda: ProjectionMechanism(QUERIES, 1.0, randomizer=Gaussian), "delta.*partial"),),
         variant=True,
     ),

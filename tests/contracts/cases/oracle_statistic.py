@@ -48,6 +48,5 @@ CASES = (
         lambda e: _queries(e, num_reports=1),
         counts=(50, 20, 30),
         variant=True,
-        exact=False,
     ),
 )

@@ -14,6 +14,7 @@ CASES = (
         lambda e: OneStep(MATRIX, e, tau=3.0),
         counts=COUNTS,
         floats=True,
+        exact=True,
     ),
     Case(
         "two-round",
@@ -21,12 +22,14 @@ CASES = (
         counts=COUNTS,
         bad=((lambda: TwoRound(GiniDiversity(), 1.0), "num_values"),),
         floats=True,
+        exact=True,
     ),
     Case(
         "two-round-budget",
         lambda e: TwoRound(MATRIX, e, tau=4.0, sharing="budget", scalar="laplace", form="v"),
         counts=COUNTS,
         floats=True,
+        exact=True,
         variant=True,
     ),
     Case(
@@ -35,12 +38,14 @@ CASES = (
         counts=COUNTS,
         bad=((lambda: ThreeRound(MATRIX, 1.0, form="u", variant="paper"), "form"),),
         floats=True,
+        exact=True,
     ),
     Case(
         "three-round-tuned",
         lambda e: ThreeRound(MATRIX, e, tau=3.0),
         counts=COUNTS,
         floats=True,
+        exact=True,
         variant=True,
     ),
 )
