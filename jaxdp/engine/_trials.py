@@ -3,8 +3,12 @@
 import dataclasses
 import math
 from collections.abc import Hashable
+from typing import Literal
 
 import numpy as np
+
+from .._prediction import Prediction
+from .._spec import check_choice
 
 _SHOWN = 6  # entries of a summary
 _WIDEST = 32  # letters of a label in it
@@ -94,6 +98,19 @@ class Trials:
     def max_error(self) -> np.ndarray:
         """The largest absolute error over the entries of each trial's estimate, float64[trials]."""
         return np.abs(self.errors).reshape(self.num_trials, -1).max(axis=1)
+
+    def error(self, objective: Literal["mean", "max"] = "mean") -> Prediction:
+        """The mean squared error as a simulated `Prediction`, with its standard error.
+
+        Args:
+          objective: "mean" over the entries of the estimate, or "max" for the entry with the
+            largest, which chance makes a little too large.
+        """
+        squares = np.square(self.errors).reshape(self.num_trials, -1)
+        if check_choice("objective", objective, ("mean", "max")) == "max":
+            squares = squares[:, [squares.mean(axis=0).argmax()]]
+        each = squares.mean(axis=1)
+        return Prediction(each.mean(), "simulated", float(_standard_error(each)))
 
     def quantiles(self, q=(0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the estimates.

@@ -9,6 +9,7 @@ from ._adaptive_queries import Transcript as Transcript
 from ._best import RankedProtocol as RankedProtocol
 from ._best import Ranking as Ranking
 from ._best import best as best
+from ._candidates import candidates as candidates
 from ._encoded import AnswerRound as AnswerRound
 from ._encoded import EmbeddedRound as EmbeddedRound
 from ._encoded import EncodedProtocol as EncodedProtocol

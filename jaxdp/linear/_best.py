@@ -3,27 +3,21 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._contract import Params
+from .._prediction import Prediction
 from .._queries import LinearProtocol, check_workload
 from .._ranking import build_all, named, table, whole_users
 from .._spec import FrozenArray, check_bool, check_choice, check_epsilon, check_int, check_real
-from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
+from ..randomizers import FrequencyOracle
+from ..reports import report_bytes
 from ..workloads import Operator
-from ._factorized_queries import FactorizedQueries
-from ._gaussian_queries import GaussianQueries
-from ._hierarchical import HierarchicalQueries
-from ._histogram_query import HistogramQuery
-from ._laplace_queries import LaplaceQueries
+from ._candidates import Linear, answered
+from ._candidates import candidates as candidates_for
 from ._optimized_strategy import OptimizedStrategy
-from ._oracle_queries import OracleQueries
-from ._rejection_queries import RejectionQueries
 
-Linear = LinearProtocol[Params[Any]]
 Candidate = Linear | FrequencyOracle | Callable[[FrozenArray, float], Linear | FrequencyOracle]
 """What may compete: a protocol, an oracle, or a function of (workload, epsilon) that makes one."""
 
@@ -36,13 +30,18 @@ class RankedProtocol:
       name: of the protocol, and of what it is made with.
       protocol: the spec.
       max_error: the largest mean squared error of an answer.
-      mean_error: the mean over the answers of the mean squared errors.
+      mean_error: the mean over the answers of the mean squared errors. Both say what they are.
     """
 
     name: str
     protocol: Linear
-    max_error: float
-    mean_error: float
+    max_error: Prediction
+    mean_error: Prediction
+
+    @property
+    def report_bytes(self) -> int | None:
+        """The length of a user's report; None where no wire format is known."""
+        return report_bytes(self.protocol)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,22 +66,35 @@ class Ranking:
         return self.entries[0].protocol
 
     def __str__(self) -> str:
-        """A Markdown table: roots of the errors, and the factor between an error and the least."""
+        """A Markdown table: roots of the errors, and the factor between an error and the least.
+
+        Bounds are marked, and may be far above the error. Reports without a wire format serve
+        simulation only, and have no length.
+        """
         least = _error(self.entries[0], self.objective)
         rows = [
             (
                 entry.name,
                 f"{entry.max_error**0.5:.4g}",
                 f"{entry.mean_error**0.5:.4g}",
+                _error(entry, self.objective).kind,
+                "-" if entry.report_bytes is None else str(entry.report_bytes),
                 f"{_error(entry, self.objective) / least if least else 1.0:.3f}",
             )
             for entry in self.entries
         ]
-        header = ("protocol", "RMSE, max", "RMSE, mean", f"{self.objective} error / least")
+        header = (
+            "protocol",
+            "RMSE, max",
+            "RMSE, mean",
+            "kind",
+            "bytes",
+            f"{self.objective} error / least",
+        )
         return table(header, rows, self.refused)
 
 
-def _error(entry: RankedProtocol, objective: str) -> float:
+def _error(entry: RankedProtocol, objective: str) -> Prediction:
     return entry.max_error if objective == "max" else entry.mean_error
 
 
@@ -100,19 +112,17 @@ def best(
 ) -> Ranking:
     """Ranks the protocols for linear queries by their predicted errors, without any simulation.
 
-    By default these compete: every oracle of `jaxdp.randomizers.FREQUENCY_ORACLES` followed by the
-    queries, a hierarchy of intervals, Laplace noise, rejection sampling and factorizations with two
-    randomizers of vectors; with `delta` also Gaussian noise, with `optimize` also a channel
-    optimized for the queries. For so few users that noise is as large as the answers, the
-    approximate factorization competes as well. `candidates` join them, and replace those of the
-    same name; with `defaults=False` they compete alone.
+    By default those of `candidates` compete, with `optimize` also a channel optimized for the
+    queries. `candidates=` join them, and replace those of the same name; with `defaults=False` they
+    compete alone.
 
     All errors are exact, for the worst data set of this size, or, with `histogram`, for these
-    users; those of a candidate are what it predicts itself. Estimates are compared as they are:
-    `Projected` around the winner never raises the sum of the squared errors, but may raise the
-    error of one answer, and its errors have no closed form. So it, `ProjectionMechanism` and
-    `ProjectedHadamard` are not ranked. Protocols that were not tried, or cannot be built, are in
-    `refused` with the reason.
+    users; those of a candidate are what it predicts itself, and its bounds are marked. Estimates
+    are compared as they are: `Projected` around the winner never raises the sum of the squared
+    errors, but may raise the error of one answer, and its errors have no closed form. So it,
+    `ProjectionMechanism` and `ProjectedHadamard` are not ranked here; `jaxdp.design.plan` simulates
+    projections. Protocols that were not tried, or cannot be built, are in `refused` with the
+    reason.
 
     Args:
       workload: W, float[q, k], a row for each query; or an `Operator`.
@@ -163,11 +173,12 @@ def best(
     counts = None
     if histogram is not None:
         counts = whole_users(histogram, num_users, workload.values.shape[1])
-    makers = _defaults(workload, num_users, epsilon, objective) if defaults else {}
+    known = candidates_for(workload, delta, norm=objective) if defaults else {}
+    makers: dict[str, Callable[[], Linear]] = {
+        name: functools.partial(make, epsilon, num_users) for name, make in known.items()
+    }
     skipped: dict[str, str] = {}
-    if defaults and delta is not None:
-        makers["GaussianQueries"] = functools.partial(GaussianQueries, workload, epsilon, delta)
-    elif defaults:
+    if defaults and delta is None:
         skipped["GaussianQueries"] = "needs a delta in (0, 1)."
     if defaults and not optimize:
         skipped["OptimizedStrategy"] = "takes from seconds to minutes; pass optimize=True."
@@ -190,25 +201,22 @@ def best(
     return Ranking(tuple(entries), (*refused, *skipped.items()), objective, num_users)
 
 
-def _errors(protocol: Linear, num_users: int, counts: np.ndarray | None) -> tuple[float, float]:
+def _errors(
+    protocol: Linear, num_users: int, counts: np.ndarray | None
+) -> tuple[Prediction, Prediction]:
     """The largest and the mean error over the answers."""
     if counts is not None:
-        errors = protocol.variance(counts)
-        return float(errors.max()), float(errors.mean())
-    total = protocol.worst_case_total_variance(num_users)
-    return protocol.worst_case_variance(num_users), total / protocol.num_queries
-
-
-def _answered(workload: FrozenArray, oracle: FrequencyOracle) -> Linear:
-    """The queries answered through an oracle; the identity is not stored."""
-    identity = np.array_equal(workload.values, np.eye(workload.values.shape[1]))
-    return HistogramQuery(oracle) if identity else OracleQueries(workload, oracle)
+        errors, kind = protocol.variance(counts), protocol.variance_kind
+        return Prediction(errors.max(), kind), Prediction(errors.mean(), kind)
+    total = Prediction.of(protocol.worst_case_total_variance(num_users))
+    largest = Prediction.of(protocol.worst_case_variance(num_users))
+    return largest, total.scaled(1 / protocol.num_queries)
 
 
 def _made(candidate: Candidate, workload: FrozenArray, epsilon: float, delta: float) -> Linear:
     """The protocol of a candidate, or raises ValueError unless it may be compared."""
     spec = candidate(workload, epsilon) if callable(candidate) else candidate
-    protocol = spec if isinstance(spec, LinearProtocol) else _answered(workload, spec)
+    protocol = spec if isinstance(spec, LinearProtocol) else answered(workload, spec)
     values = workload.values
     if protocol.num_values != values.shape[1]:
         raise ValueError(f"it is for {protocol.num_values} values, not {values.shape[1]}.")
@@ -223,33 +231,3 @@ def _made(candidate: Candidate, workload: FrozenArray, epsilon: float, delta: fl
             f"{protocol.exact_delta():.3g}, not for {epsilon:g} and {delta:g}."
         )
     return protocol
-
-
-def _defaults(
-    workload: FrozenArray, num_users: int, epsilon: float, objective: str
-) -> dict[str, Callable[[], Linear]]:
-    """How to make each pure protocol that is quickly made, by name."""
-    size = workload.values.shape[1]
-    makers: dict[str, Callable[[], Linear]] = {}
-    for name, oracle in FREQUENCY_ORACLES.items() if size > 1 else ():
-        makers[name] = lambda oracle=oracle: _answered(workload, oracle(size, epsilon))
-    makers["HierarchicalQueries"] = lambda: HierarchicalQueries(workload, epsilon)
-    makers["LaplaceQueries"] = lambda: LaplaceQueries(workload, epsilon)
-    makers["RejectionQueries"] = lambda: RejectionQueries(workload, epsilon)
-    for randomizer in (PrivUnit, PrivUnitG):
-        makers[f"FactorizedQueries, {randomizer.__name__}"] = functools.partial(
-            FactorizedQueries, workload, epsilon, randomizer=randomizer, norm=objective
-        )
-    makers["FactorizedQueries, approximate"] = lambda: _approximate(workload, num_users, epsilon)
-    return makers
-
-
-def _approximate(workload: FrozenArray, num_users: int, epsilon: float) -> FactorizedQueries:
-    """A biased factorization, unless the noise of the exact one is too small for it to help."""
-    values = workload.values
-    exact = FactorizedQueries(workload, epsilon)
-    # Answering the middle of each range has a mean squared error of at most half**2.
-    half = (values.max(axis=1) - values.min(axis=1)).max() / 2
-    if exact.worst_case_variance(num_users) < half**2 / 10:
-        raise ValueError("so many users that the exact factorization is as good.")
-    return FactorizedQueries(workload, epsilon, num_users=num_users)

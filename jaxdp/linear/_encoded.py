@@ -305,8 +305,11 @@ def ball_center(columns: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " m"]:
         norms = np.square(columns - centre[:, None]).sum(axis=0)
         return float(norms.max()), int(norms.argmax())
 
-    middle = (columns.min(axis=1) + columns.max(axis=1)) / 2
-    starts = np.zeros_like(middle), columns.mean(axis=1), middle
+    middle, mean = (columns.min(axis=1) + columns.max(axis=1)) / 2, columns.mean(axis=1)
+    squares = np.square(columns - mean[:, None]).sum(axis=0)
+    if np.ptp(squares) <= 1e-12 * squares.max():
+        return mean  # towards whichever column another centre moves, it leaves one behind
+    starts = np.zeros_like(middle), mean, middle
     best = centre = min(starts, key=lambda c: farthest(c)[0])
     least, far = farthest(centre)
     for step in range(2, 2 + int(np.clip(_CENTRE_WORK / columns.size, 20, 1000))):

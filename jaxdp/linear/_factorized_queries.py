@@ -14,7 +14,7 @@ from .._contract import field, spec
 from .._given_factors import check_product, given_factors
 from .._queries import WORKLOAD
 from .._spec import FrozenArray
-from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f, gamma_f_approx
+from ..factorization import Factorization, explicit, gamma2, gamma2_approx, gamma_f, gamma_f_approx
 from ..randomizers import MeanRandomizer, PrivUnitG
 from ._encoded import (
     RANDOMIZER,
@@ -28,6 +28,7 @@ from ._encoded import (
 _SOLVERS = {"max": (gamma2, gamma2_approx), "mean": (gamma_f, gamma_f_approx)}
 _TOL = 1e-3  # of approximate factorizations: their errors are of second order in it
 _ROUNDS = 8
+_FULL = 1e-6  # of squared singular values: a factor without null directions
 _ENOUGH = 1.01  # times the least error there can be
 
 
@@ -198,8 +199,11 @@ def _factors(protocol: FactorizedQueries) -> Factors:
 def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
     """The factorization of the workload minus a shift, and the shift."""
     workload = protocol.workload.values
-    exactly, nearly = _SOLVERS[protocol.norm]
-    exact = exactly(workload, shift=protocol.shift).settled("the workload")
+    nearly = _SOLVERS[protocol.norm][1]
+    if protocol.num_users is None and not protocol.alpha and protocol.shift:
+        if np.array_equal(workload, np.eye(*workload.shape)) and len(workload) == len(workload.T):
+            return _of_the_identity(len(workload))
+    exact = _exact(protocol.workload, protocol.norm, protocol.shift)
     shifts = [np.zeros(len(workload)) if exact.shift is None else exact.shift]
     if protocol.shift:  # for large alpha the middle of the range is the better constant
         shifts.append((workload.min(axis=1) + workload.max(axis=1)) / 2)
@@ -224,6 +228,23 @@ def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
             stacklevel=2,
         )
     return solution, shift
+
+
+@functools.lru_cache(maxsize=4)
+def _of_the_identity(size: int) -> tuple[Factorization, np.ndarray]:
+    """The exact factorization of the identity minus its best shift, by both norms.
+
+    By symmetry the shift is 1 / k, which leaves a projection. The norm of a semidefinite matrix
+    with a constant diagonal is that entry, since the trace norm over k bounds both from below.
+    """
+    shift = np.full(size, 1 / size)
+    return explicit.semidefinite(np.eye(size) - shift), shift
+
+
+@functools.lru_cache(maxsize=16)
+def _exact(workload: FrozenArray, norm: str, shift: bool) -> Factorization:
+    """The exact factorization, which no epsilon and no randomizer changes."""
+    return _SOLVERS[norm][0](workload.values, shift=shift).settled("the workload")
 
 
 def _trade(
@@ -296,6 +317,10 @@ def _lowest(lines: list[tuple[float, float]], noise: float) -> tuple[float, floa
 def _without_null_directions(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same product with fewer rows, where a factor does not have full rank."""
     for _ in range(2):  # the null directions of right, then those of left
+        squares = np.linalg.eigvalsh(right @ right.T)
+        if squares[0] > _FULL * squares[-1]:  # far from it, and a tenth of the work to see
+            left, right = right, left
+            continue
         rotation, values, _ = np.linalg.svd(right, full_matrices=False)
         # No more than rounding: a small query may have a direction of its own.
         span = rotation[:, values > 64 * len(right) * np.finfo(np.float64).eps * values[0]]

@@ -5,6 +5,7 @@ from ._auc_protocol import AUCProtocol as AUCProtocol
 from ._best import RankedStatistic as RankedStatistic
 from ._best import StatisticRanking as StatisticRanking
 from ._best import best as best
+from ._candidates import candidates as candidates
 from ._protocol import PairwiseProtocol as PairwiseProtocol
 from .auc._bilinear_auc import BilinearAUC as BilinearAUC
 from .auc._hierarchical_auc import HierarchicalAUC as HierarchicalAUC

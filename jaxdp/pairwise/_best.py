@@ -6,30 +6,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._contract import Work
+from .._prediction import Prediction
 from .._ranking import build_all, named, table, whole_users
 from .._spec import check_bool, check_choice, check_epsilon, check_int
-from ..randomizers import FREQUENCY_ORACLES, FrequencyOracle, PrivUnit, PrivUnitG
+from ..engine import simulate
+from ..population import Population
+from ..randomizers import FrequencyOracle
+from ..reports import report_bytes
 from ._auc_protocol import AUCProtocol
+from ._candidates import StatisticProtocol
+from ._candidates import candidates as candidates_for
 from ._protocol import PairwiseProtocol
 from .auc._bilinear_auc import BilinearAUC
-from .auc._hierarchical_auc import HierarchicalAUC
 from .kernels._auc import AUC
 from .kernels._exact import FORM, Form
 from .kernels._kernel import Kernel
 from .kernels._pair_kernel import as_kernel
 from .oracles._oracle_statistic import OracleStatistic
 from .oracles._quantized_rr import QuantizedRR
-from .rounds._one_step import OneStep
-from .rounds._three_round import ThreeRound
-from .rounds._two_round import TwoRound
-from .vectors._one_report import OneReport
-from .vectors._two_report import TwoReport
 
-StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any]
 Candidate = (
     StatisticProtocol
     | FrequencyOracle
@@ -45,14 +45,19 @@ class RankedStatistic:
     Attributes:
       name: of the protocol, and of what it is made with.
       protocol: the spec.
-      error: its mean squared error.
+      error: its mean squared error, or a bound on it, as it says.
       rounds: how many rounds it takes.
     """
 
     name: str
     protocol: StatisticProtocol
-    error: float
+    error: Prediction
     rounds: int
+
+    @property
+    def report_bytes(self) -> int | None:
+        """The length of a user's report; None where no wire format is known, or of many rounds."""
+        return report_bytes(self.protocol) if self.rounds == 1 else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,18 +80,25 @@ class StatisticRanking:
         return self.entries[0].protocol
 
     def __str__(self) -> str:
-        """A Markdown table: roots of the errors, and the factor between an error and the least."""
+        """A Markdown table: roots of the errors, and the factor between an error and the least.
+
+        Bounds are marked, and may be far above the error. Reports without a wire format serve
+        simulation only, and have no length.
+        """
         least = self.entries[0].error
         rows = [
             (
                 entry.name,
                 str(entry.rounds),
                 f"{entry.error**0.5:.4g}",
+                entry.error.kind,
+                "-" if entry.report_bytes is None else str(entry.report_bytes),
                 f"{entry.error / least if least else 1.0:.3f}",
             )
             for entry in self.entries
         ]
-        return table(("protocol", "rounds", "RMSE", "error / least"), rows, self.refused)
+        header = ("protocol", "rounds", "RMSE", "kind", "bytes", "error / least")
+        return table(header, rows, self.refused)
 
 
 def best(
@@ -102,16 +114,12 @@ def best(
     | Sequence[StatisticProtocol | FrequencyOracle]
     | None = None,
     defaults: bool = True,
+    num_trials: int | None = None,
 ) -> StatisticRanking:
-    """Ranks the protocols for a statistic of pairs by their predicted errors, without simulation.
+    """Ranks the protocols for a statistic of pairs by their predicted errors.
 
-    By default these compete: of one round randomized response and every oracle of
-    `jaxdp.randomizers.FREQUENCY_ORACLES` with the plug-in U-statistic, one report of a signed
-    factor and two reports of a factorization; of two rounds the linear answers first and everyone's
-    number after, and the corrected step; of three the centred protocol. For an `AUC`, whose labels
-    are private here, also those made for it: `BilinearAUC(labels="private")`, and given a histogram
-    `HierarchicalAUC` with private and with randomized labels, discarding no node. `candidates` join
-    them, and replace those of the same name; with `defaults=False` they compete alone.
+    By default those of `candidates` compete. `candidates=` join them, and replace those of the same
+    name; with `defaults=False` they compete alone.
 
     Not ranked:
       * What `jaxdp.trusted` has, in which users trust a shuffler or each other.
@@ -126,8 +134,9 @@ def best(
         for kernels that are not linear, or a randomizer that has no such epsilon.
 
     Without a histogram the error is `worst_case_variance`, for some protocols a bound on it; with
-    one it is `variance` for these users. A protocol whose bound is loose ranks lower in the worst
-    case than it deserves; a histogram that is guessed from earlier data ranks it fairly.
+    one it is `variance` for these users. Bounds are marked. A protocol whose bound is loose ranks
+    lower than it deserves, and never higher: for a histogram, which may be guessed from earlier
+    data, `num_trials` has its error simulated instead.
 
     Args:
       kernel: the statistic: a kernel, or W as float[k, k]; averaged with its transpose, with a
@@ -145,6 +154,9 @@ def best(
         functions of (kernel, epsilon) that make one. A candidate is refused where it estimates
         another statistic, is less private than asked for, takes more rounds, or raises ValueError.
       defaults: whether the protocols of this package compete.
+      num_trials: simulated runs from which the error of a protocol that knows no more than a bound
+        is taken, with a histogram; the standard error is about `sqrt(2 / num_trials)` of it. None
+        for no simulation.
 
     Returns:
       A `StatisticRanking`, whose `protocol` is the best one.
@@ -169,6 +181,10 @@ def best(
     check_choice("rounds", rounds, (1, 2, 3))
     FORM("form", form)
     defaults = check_bool("defaults", defaults)
+    if num_trials is not None:
+        num_trials = check_int("num_trials", num_trials, low=2)
+        if histogram is None:
+            raise ValueError("histogram must be given with num_trials, to simulate its users.")
     plain = QuantizedRR(kernel, 1.0, num_values, form=form)  # checks the statistic
     if histogram is None and not kernel.is_linear:
         raise ValueError(
@@ -178,9 +194,16 @@ def best(
     counts = None  # any users
     if histogram is not None:
         counts = whole_users(histogram, num_users, plain.randomizer.num_values)
-    known = _defaults(plain, num_users, epsilon) if defaults else {}
-    needed = {name: number for name, (number, _) in known.items()}
-    makers = {name: make for name, (number, make) in known.items() if number <= rounds}
+    known = candidates_for(kernel, num_values, rounds, form=form) if defaults else {}
+    # The fewest rounds at which each competes
+    needed = {
+        name: most
+        for most in range(rounds, 0, -1)
+        for name in candidates_for(kernel, num_values, most, form=form)
+    }
+    makers: dict[str, Callable[[], StatisticProtocol]] = {
+        name: functools.partial(make, epsilon, num_users) for name, make in known.items()
+    }
     for name, candidate in named(candidates).items():
         makers[name] = functools.partial(_made, candidate, plain, epsilon, counts)
         needed.pop(name, None)
@@ -189,7 +212,13 @@ def best(
         number = needed.get(name) or len(protocol.build().rounds(Work(num_users, 1)))
         if number > rounds:
             raise ValueError(f"it takes {number} rounds, more than rounds = {rounds}.")
-        return RankedStatistic(name, protocol, _error(protocol, kernel, num_users, counts), number)
+        error = _error(protocol, kernel, num_users, counts)
+        if error.kind == "bound" and counts is not None and num_trials is not None:
+            users = Population.from_histogram(counts)
+            error = simulate(protocol, users, jax.random.key(0), num_trials=num_trials).error()
+        if not math.isfinite(error):
+            raise ValueError("it predicts no finite error.")
+        return RankedStatistic(name, protocol, error, number)
 
     entries, refused = build_all(makers, measure)
     if not entries:
@@ -202,16 +231,14 @@ def best(
 
 def _error(
     protocol: StatisticProtocol, kernel: Kernel, num_users: int, counts: np.ndarray | None
-) -> float:
-    """The predicted error, for given users or in the worst case, or raises ValueError."""
+) -> Prediction:
+    """The predicted error, for given users or in the worst case; inf where none is known."""
     if counts is not None:
-        error = float(protocol.variance(counts))
+        error = Prediction(float(protocol.variance(counts)), protocol.variance_kind)
     elif isinstance(protocol, BilinearAUC) and isinstance(kernel, AUC) and kernel.class_sizes:
         error = protocol.worst_case_variance(num_users, kernel.class_sizes[1])
     else:
-        error = protocol.worst_case_variance(num_users)
-    if not math.isfinite(error):
-        raise ValueError("it predicts no finite error.")
+        error = Prediction.of(protocol.worst_case_variance(num_users))
     return error
 
 
@@ -249,41 +276,3 @@ def _some_users(kernel: Kernel, num_values: int) -> np.ndarray:
         scores = np.arange(1, num_values // 2 + 1)
         return np.concatenate([whole_users(scores, n, len(scores)) for n in kernel.class_sizes])
     return np.arange(1, num_values + 1)
-
-
-def _defaults(
-    plain: QuantizedRR, num_users: int, epsilon: float
-) -> dict[str, tuple[int, Callable[[], StatisticProtocol]]]:
-    """The number of rounds of each protocol for a statistic and how to make it, by name."""
-    kernel, size = plain.kernel, plain.randomizer.num_values
-    given = functools.partial(dict, num_values=plain.num_values, form=plain.form)
-    makers: dict[str, tuple[int, Callable[[], StatisticProtocol]]] = {
-        "QuantizedRR": (1, lambda: dataclasses.replace(plain, epsilon=epsilon))
-    }
-    for name, oracle in FREQUENCY_ORACLES.items():
-        if name != "KRR":  # which `QuantizedRR` is
-            makers[f"OracleStatistic, {name}"] = (
-                1,
-                lambda oracle=oracle: OracleStatistic(kernel, oracle(size, epsilon), **given()),
-            )
-    for randomizer in (PrivUnit, PrivUnitG):
-        for label, users in (("", None), (", fitted", num_users)):
-            one = functools.partial(
-                OneReport, kernel, epsilon, num_users=users, randomizer=randomizer, **given()
-            )
-            makers[f"OneReport, {randomizer.__name__}{label}"] = (1, one)
-    two = functools.partial(TwoReport, kernel, epsilon, num_users=num_users, randomizer=PrivUnit)
-    makers["TwoReport"] = (1, lambda: two(**given()))
-    if isinstance(kernel, AUC) and (plain.form == "u" or kernel.class_sizes is None):
-        d = size // 2
-        if kernel.ties == "half":
-            makers["BilinearAUC, private"] = (1, lambda: BilinearAUC(d, epsilon, "private"))
-        for labels in ("private", "randomized"):
-            tree = functools.partial(
-                HierarchicalAUC, d, epsilon, labels, threshold=0.0, ties=kernel.ties
-            )
-            makers[f"HierarchicalAUC, {labels}"] = (1, tree)
-    makers["TwoRound"] = (2, lambda: TwoRound(kernel, epsilon, **given()))
-    makers["OneStep"] = (2, lambda: OneStep(kernel, epsilon, **given()))
-    makers["ThreeRound"] = (3, lambda: ThreeRound(kernel, epsilon, **given()))
-    return makers

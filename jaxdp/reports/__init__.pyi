@@ -5,6 +5,7 @@ from ._aggregate import Aggregate as Aggregate
 from ._answer import Answer as Answer
 from ._client import Client as Client
 from ._collection import Collection as Collection
+from ._collection import report_bytes as report_bytes
 from ._improve import base_cut as base_cut
 from ._improve import norm_sub as norm_sub
 from ._influence import Attacked as Attacked

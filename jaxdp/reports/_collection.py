@@ -146,6 +146,24 @@ class Collection:
         return made
 
 
+def report_bytes(spec: Spec[Any]) -> int | None:
+    """The length of a user's report, its header included; None where no wire format is known.
+
+    Args:
+      spec: as of a `Collection`.
+
+    Example:
+      >>> from jaxdp.randomizers import KRR
+      >>> from jaxdp.reports import report_bytes
+      >>> report_bytes(KRR(2, 1.0))
+      10
+    """
+    try:
+        return Collection(spec).report_bytes
+    except ValueError:
+        return None
+
+
 def _texts(labels: Any) -> tuple[str, ...]:
     wrong = f"labels must be a sequence of texts, got {labels!r}."
     if isinstance(labels, str):

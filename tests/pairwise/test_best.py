@@ -8,7 +8,7 @@ import pytest
 
 import jaxdp
 from jaxdp._ranking import whole_users
-from jaxdp.pairwise import AUC, BilinearAUC, GiniMeanDifference, KendallTau
+from jaxdp.pairwise import AUC, BilinearAUC, GiniMeanDifference, KendallTau, QuantizedRR, ThreeRound
 from jaxdp.pairwise._best import StatisticRanking, best
 from jaxdp.randomizers._oracles import FREQUENCY_ORACLES
 
@@ -151,3 +151,25 @@ def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
             if worse > 7 * stderr:
                 break
         assert worse > -7 * stderr, ranking.entries[i].name
+
+
+GINI = GiniMeanDifference()
+
+
+def test_errors_that_are_only_bounded_are_simulated():
+    few = {"three": lambda k, e: ThreeRound(k, e, 3), "one": lambda k, e: QuantizedRR(k, e, 3)}
+    given = dict(histogram=[300, 500, 200], candidates=few, defaults=False)
+    bounds = {e.name: e.error for e in best(GINI, 1000, 2.0, 3, 3, **given).entries}
+    ranking = best(GINI, 1000, 2.0, 3, 3, **given, num_trials=400)
+    found = {e.name: e.error for e in ranking.entries}
+    assert [bounds[name].kind for name in few] == ["bound", "exact"]
+    assert [found[name].kind for name in few] == ["simulated", "exact"]
+    assert found["one"] == bounds["one"]
+    assert 0 < found["three"].stderr < 0.2 * found["three"]
+    assert found["three"] < bounds["three"] / 2  # which is that loose
+    assert "simulated" in str(ranking)
+
+
+def test_what_is_simulated_has_users():
+    with pytest.raises(ValueError, match="histogram"):
+        best(GINI, 1000, 2.0, 3, num_trials=100)

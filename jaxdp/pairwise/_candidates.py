@@ -1,0 +1,104 @@
+"""The protocols that compete for a statistic of pairs."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .._spec import check_choice
+from ..randomizers import FREQUENCY_ORACLES, PrivUnit, PrivUnitG
+from ._auc_protocol import AUCProtocol
+from ._protocol import PairwiseProtocol
+from .auc._bilinear_auc import BilinearAUC
+from .auc._hierarchical_auc import HierarchicalAUC
+from .kernels._auc import AUC
+from .kernels._exact import FORM, Form
+from .kernels._kernel import Kernel
+from .kernels._pair_kernel import as_kernel
+from .oracles._oracle_statistic import OracleStatistic
+from .oracles._quantized_rr import QuantizedRR
+from .rounds._one_step import OneStep
+from .rounds._three_round import ThreeRound
+from .rounds._two_round import TwoRound
+from .vectors._one_report import OneReport
+from .vectors._two_report import TwoReport
+
+StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any]
+
+
+def candidates(
+    kernel: Kernel | ArrayLike,
+    num_values: int | tuple[int, ...] | None = None,
+    rounds: int = 1,
+    *,
+    form: Form = "u",
+) -> dict[str, Callable[[float, int], StatisticProtocol]]:
+    """The protocols that compete for a statistic, by name: functions of (epsilon, num_users).
+
+    Of one round randomized response and every oracle of `jaxdp.randomizers.FREQUENCY_ORACLES` with
+    the plug-in U-statistic, one report of a signed factor, with two randomizers of vectors and also
+    fitted to the number of users, and two reports of a factorization; of two rounds the linear
+    answers first and everyone's number after, and the corrected step; of three the centred
+    protocol. For an `AUC`, whose labels are private here, also those made for it, which discard no
+    node.
+
+    Args:
+      kernel: the statistic: a kernel, or W as float[k, k].
+      num_values: how many bins there are, or the shape of the table whose cells they are; None for
+        a matrix.
+      rounds: 1, 2 or 3, the most that the users may be asked.
+      form: "u" for pairs of different users, "v" to average over all pairs.
+
+    Returns:
+      Functions that raise ValueError where their protocol cannot be built.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is of the wrong kind.
+
+    Example:
+      >>> from jaxdp.pairwise import GiniDiversity, candidates
+      >>> makers = candidates(GiniDiversity(), num_values=4, rounds=2)
+      >>> makers["OneStep"](1.0, 1000).epsilon
+      1.0
+    """
+    kernel = as_kernel(kernel, depth=3)
+    check_choice("rounds", rounds, (1, 2, 3))
+    FORM("form", form)
+    plain = QuantizedRR(kernel, 1.0, num_values, form=form)  # checks the statistic
+    size = plain.randomizer.num_values
+    given = functools.partial(dict, num_values=plain.num_values, form=form)
+    makers: dict[str, Callable[[float, int], StatisticProtocol]] = {
+        "QuantizedRR": lambda e, _: dataclasses.replace(plain, epsilon=e)
+    }
+    for name, oracle in FREQUENCY_ORACLES.items():
+        if name != "KRR":  # which `QuantizedRR` is
+            makers[f"OracleStatistic, {name}"] = lambda e, _, oracle=oracle: OracleStatistic(
+                kernel, oracle(size, e), **given()
+            )
+    for randomizer in (PrivUnit, PrivUnitG):
+        for label, fitted in (("", False), (", fitted", True)):
+            makers[f"OneReport, {randomizer.__name__}{label}"] = (
+                lambda e, n, randomizer=randomizer, fitted=fitted: OneReport(
+                    kernel, e, num_users=n if fitted else None, randomizer=randomizer, **given()
+                )
+            )
+    makers["TwoReport"] = lambda e, n: TwoReport(
+        kernel, e, num_users=n, randomizer=PrivUnit, **given()
+    )
+    if isinstance(kernel, AUC) and (form == "u" or kernel.class_sizes is None):
+        d = size // 2
+        if kernel.ties == "half":
+            makers["BilinearAUC, private"] = lambda e, _: BilinearAUC(d, e, "private")
+        for labels in ("private", "randomized"):
+            makers[f"HierarchicalAUC, {labels}"] = lambda e, _, labels=labels: HierarchicalAUC(
+                d, e, labels, threshold=0.0, ties=kernel.ties
+            )
+    if rounds >= 2:
+        makers["TwoRound"] = lambda e, _: TwoRound(kernel, e, **given())
+        makers["OneStep"] = lambda e, _: OneStep(kernel, e, **given())
+    if rounds >= 3:
+        makers["ThreeRound"] = lambda e, _: ThreeRound(kernel, e, **given())
+    return makers
