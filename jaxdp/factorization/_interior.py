@@ -34,12 +34,12 @@ from ._result import relative_gap
 
 # 1/x on [1e-5, 1] as Σ_r mass·exp(−rate·x), to 8 %: the least largest relative error of six terms.
 # Pairs of singular values below that range get a smaller curvature.
-_RATES = np.array([1.6685272, 17.177261, 138.25083, 1104.2607, 8818.659, 70451.426])
-_MASSES = np.array([4.8760837, 36.222321, 287.52253, 2295.8075, 18334.396, 146607.75])
-_CENTERING = 0.1  # the barrier parameter aimed at, as a fraction of the present complementarity
-_OVERSHOOT = 0.9  # a step is halved while the slope at its end is below minus this times the first
+RATES = np.array([1.6685272, 17.177261, 138.25083, 1104.2607, 8818.659, 70451.426])
+MASSES = np.array([4.8760837, 36.222321, 287.52253, 2295.8075, 18334.396, 146607.75])
+CENTERING = 0.1  # the barrier parameter aimed at, as a fraction of the present complementarity
+OVERSHOOT = 0.9  # a step is halved while the slope at its end is below minus this times the first
 _GRAM_SIZE = 512  # least size that is worth a second program, with a faster decomposition
-_TO_BOUNDARY = 0.95  # fraction of the largest step that keeps weights and slacks positive
+TO_BOUNDARY = 0.95  # fraction of the largest step that keeps weights and slacks positive
 
 
 class Spectrum(NamedTuple):
@@ -123,7 +123,7 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
         follow = (scaled * values[None, :]) @ scaled.T
     largest = jnp.maximum(2 * jnp.max(values), jnp.finfo(values.dtype).tiny)
     relative = values / largest
-    rates, masses = jnp.asarray(_RATES), largest * jnp.asarray(_MASSES)
+    rates, masses = jnp.asarray(RATES), largest * jnp.asarray(MASSES)
 
     def accumulate(products):
         """The sum over the terms of the quadrature of `products` of f_r(s)."""
@@ -133,7 +133,7 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
             return jax.tree.map(lambda old, new: old + masses[i] * new, total, terms)
 
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape), jax.eval_shape(products, relative))
-        return jax.lax.fori_loop(0, len(_RATES), add, zeros)
+        return jax.lax.fori_loop(0, len(RATES), add, zeros)
 
     if mode == "symmetric":
         same = jnp.sum(left * right, axis=0) > 0
@@ -210,7 +210,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
             spectrum = decomposed(moved, gram)
             rise = relative @ (weights * (ratio(spectrum) - 1.0))
             rise += barrier * jnp.sum(relative / (1.0 + length * relative))
-            return length, moved, spectrum, rise < -_OVERSHOOT * slope
+            return length, moved, spectrum, rise < -OVERSHOOT * slope
 
         return jax.lax.while_loop(
             lambda trial: trial[-1] & (trial[0] > 1e-3 * longest),
@@ -221,7 +221,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
     def newton(state, gram):
         weights, slacks, spectrum = state.weights, state.slacks, state.spectrum
         complementarity = weights * slacks
-        barrier = jnp.maximum(_CENTERING * jnp.mean(complementarity), 0.3 * tol / size)
+        barrier = jnp.maximum(CENTERING * jnp.mean(complementarity), 0.3 * tol / size)
         curvature, factor = _curvature(spectrum, mode, split(weights)[1] if shift else None)
         slope = weights * ratio(spectrum)
         hessian = (factor / jnp.sum(spectrum.values)) * curvature
@@ -232,8 +232,8 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
         relative = jnp.where(sound, relative, 0.0)
 
         change = (barrier - complementarity * (1.0 + relative)) / weights
-        primal = jnp.minimum(1.0, _TO_BOUNDARY / jnp.maximum(jnp.max(-relative), 1e-30))
-        dual = jnp.minimum(1.0, _TO_BOUNDARY / jnp.maximum(jnp.max(-change / slacks), 1e-30))
+        primal = jnp.minimum(1.0, TO_BOUNDARY / jnp.maximum(jnp.max(-relative), 1e-30))
+        dual = jnp.minimum(1.0, TO_BOUNDARY / jnp.maximum(jnp.max(-change / slacks), 1e-30))
         rise = relative @ gradient
         _, weights, spectrum, _ = ascend(weights, relative, rise, barrier, primal, gram)
         slacks = slacks + dual * change

@@ -143,10 +143,14 @@ class EmbeddedRound(EncodedRound[dict[str, Count]]):
         wide = vectors.astype(np.float64)
         norms = np.linalg.norm(wide, norm, axis=1)
         nearest = np.float32(norms.max())
-        # Float64 holds the squares of float32 numbers, and the sign of `fsum` is that of the exact
-        # sum: rounded up where a vector would have to be scaled into the ball, by 3e-8 or less.
+        # Rounded up where a vector would have to be scaled into the ball, by 3e-8 or less.
         powers = np.abs(wide[norms >= norms.max() * (1 - 1e-6)]) ** norm
-        if any(math.fsum([*row, -(float(nearest) ** norm)]) > 0 for row in powers):
+        sums, limit = powers.sum(axis=1), float(nearest) ** norm
+        slack = 2 * powers.shape[1] * np.finfo(np.float64).eps * limit
+        # Float64 holds the squares of float32 numbers, and the sign of `fsum` is that of the exact
+        # sum: for the few whose sum may be off by rounding.
+        close = powers[np.abs(sums - limit) <= slack]
+        if sums.max() > limit + slack or any(math.fsum([*row, -limit]) > 0 for row in close):
             nearest = np.nextafter(nearest, np.float32(np.inf))
         return float(nearest) or 1.0
 

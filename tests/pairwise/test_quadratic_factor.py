@@ -53,6 +53,24 @@ def test_what_needs_no_solver_is_as_short_as_what_one_finds(shift, rng):
     np.testing.assert_allclose([known.upper, found.norm], least.upper, rtol=2e-6)
 
 
+@pytest.mark.parametrize("factor", [1.0, -0.5])
+@pytest.mark.parametrize("table", [(2, 3), (4, 4)])
+def test_tables_of_two_rankings_need_none(table, factor, monkeypatch):
+    matrix = factor * kendall(*table)
+    least = gamma2(matrix, shift=True)
+    monkeypatch.setattr("jaxdp.pairwise.vectors._quadratic_factor.gamma2", None)
+    found = best_factor(matrix, shift=True)
+    np.testing.assert_allclose(found.matrix, matrix, atol=1e-12)
+    np.testing.assert_allclose(found.norm, least.upper, rtol=2e-6)
+
+
+def test_a_table_that_is_not_quite_one_needs_one():
+    matrix = kendall(2, 4)
+    matrix[0, 7] = matrix[7, 0] = 0.9
+    found = best_factor(matrix, shift=True)
+    np.testing.assert_allclose(found.norm, gamma2(matrix, shift=True).upper, rtol=2e-6)
+
+
 def test_other_matrices_need_one():
     """Their signs differ, or their largest entry is off the diagonal of what is semidefinite."""
     assert semidefinite(kendall(3, 3), shift=True) is None

@@ -74,6 +74,23 @@ def test_moments_are_those_of_all_reports(discrete, kind):
     assert iid_variance(form, reports, p, 4, own) == pytest.approx(spread)
 
 
+def test_a_diagonal_says_what_its_matrix_says(rng):
+    reports, p = Reports(rng.normal(size=(3, 4)), 1.3, -0.2), np.array([0.2, 0.5, 0.3])
+    linear, weights = rng.normal(size=4), rng.normal(size=4)
+    own = SelfMoments(rng.normal(size=(3, 4)), np.ones(3))
+    short, full = (QuadraticForm(w, linear, 0.3) for w in (weights, np.diag(weights)))
+    np.testing.assert_array_equal(short.dense, full.dense)
+    for moments in (None, own):
+        for function, about in ((variance, COUNTS), (worst_case_variance, 4)):
+            found = [function(form, reports, about, moments) for form in (short, full)]
+            assert found[0] == pytest.approx(found[1], rel=1e-12)
+        found = [iid_variance(form, reports, p, 4, moments) for form in (short, full)]
+        assert found[0] == pytest.approx(found[1], rel=1e-12)
+    for kind in ("u", "v"):
+        found = [expectation(form, reports, COUNTS, kind) for form in (short, full)]
+        assert found[0] == pytest.approx(found[1], rel=1e-12)
+
+
 def test_covariances_in_two_parameters_are_covariances(rng):
     means, weights = rng.normal(size=(3, 4)), rng.normal(size=(4, 4))
     form = QuadraticForm(weights + weights.T, rng.normal(size=4), 0.0)

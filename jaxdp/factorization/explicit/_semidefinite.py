@@ -45,10 +45,12 @@ def semidefinite(matrix: ArrayLike) -> Factorization:
     # Rows of very different sizes keep their precision beside a diagonal of ones.
     root = np.sqrt(np.maximum(diagonal, 0.0))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-    values, vectors = np.linalg.eigh(sign * dense * inverse[:, None] * inverse)
     rounding = _ROUNDING * len(dense)
+    cosines = sign * dense * inverse[:, None] * inverse
     stray = np.abs(dense[root == 0]).max(initial=0.0)
-    if values[0] < -rounding or diagonal.min() < 0 or stray > 0:
+    definite = diagonal.min() >= 0 and stray == 0 and np.abs(cosines).max() <= 1 + rounding
+    values, vectors = np.linalg.eigh(cosines if definite else -np.eye(1))
+    if values[0] < -rounding:
         raise ValueError(
             "matrix must be positive or negative semidefinite; it has eigenvalues of both signs."
         )

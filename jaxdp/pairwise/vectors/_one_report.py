@@ -221,7 +221,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
         return OneReportParams(
             embedding.randomizer.build(word_bits),
             embedding.vectors,
-            np.stack([np.diagonal(f.weights) for f in embedding.forms]),
+            np.stack([f.weights for f in embedding.forms]),
             np.stack([f.linear for f in embedding.forms]),
             np.array([f.constant for f in embedding.forms]),
             np.array(levels),
@@ -374,7 +374,7 @@ def _embedding(protocol: OneReport) -> Embedding:
         if size > 0:
             # D / s**2 and g / s make the same form of vectors s times as long.
             scales[part], linear[part] = factor.scales / size**2, factor.linear / size
-        forms.append(QuadraticForm(np.diag(scales), linear, factor.constant))
+        forms.append(QuadraticForm(scales, linear, factor.constant))
         start = part.stop
     radius = EmbeddedRound.radius_of(vectors)
     randomizer = protocol.randomizer(dim=dim, epsilon=protocol.epsilon, radius=radius)
@@ -405,7 +405,7 @@ def _predicted(
     unit = protocol.randomizer(dim=dim, epsilon=protocol.epsilon, radius=1.0)
     # m averages of equal norms share a ball: each has a part of squared radius 1/m.
     reports = Reports(factor.columns, num_averages * unit.worst_case_variance(1))
-    form = QuadraticForm(np.diag(factor.scales), factor.linear, factor.constant)
+    form = QuadraticForm(factor.scales, factor.linear, factor.constant)
     statistic = Statistic(protocol.kernels[0], (form,), reports)
     return statistic.worst_error(matrix, protocol.num_users or 2)
 
@@ -419,7 +419,7 @@ def _statistics(protocol: OneReport) -> tuple[Statistic, ...]:
     assert covariance is not None, "checked by `check_randomizer`"
 
     def moments(quadratic: QuadraticForm) -> SelfMoments:
-        known = randomizer.self_moments(means, quadratic.weights)
+        known = randomizer.self_moments(means, quadratic.dense)
         assert known is not None, "checked by `check_randomizer`"
         return known
 

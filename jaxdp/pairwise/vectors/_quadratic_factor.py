@@ -1,13 +1,15 @@
 """Vectors of values and quadratic forms of them, for the matrix of a statistic of pairs."""
 
 import dataclasses
+import math
 
 import numpy as np
 from jaxtyping import Float
 
 from ..._given_factors import as_factorization, check_product, given_factors
-from ...factorization import Factorization, explicit, gamma2, signed
+from ...factorization import Factorization, explicit, gamma2, kendall, signed
 from ...linear import EmbeddedRound
+from ...workloads import kendall as kendall_matrix
 
 _NULL = 1e-7  # directions of relative size below this are not used
 _UNUSED = 1e-10  # of the largest share in an entry of W
@@ -110,6 +112,10 @@ def _axes(vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "l r"]:
     Each of its axes is where the vector that is farthest from all axes before it leaves their span;
     of vectors that are equally far, the first.
     """
+    if vectors.shape[1] == 1:  # as most scales are of one coordinate
+        sizes = np.abs(vectors[:, 0])
+        first = np.argmax(sizes >= (1 - _EQUAL) * sizes.max())
+        return np.where(vectors[first] < 0, -1.0, 1.0)[:, None]
     chosen: list[int] = []
     left = vectors.copy()
     longest = np.linalg.norm(vectors, axis=1).max()
@@ -149,6 +155,9 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
 
     With `shift` its norm is the least gamma_2(W - u 1^T) over u, without it is gamma_2(W).
     """
+    if shift and (table := _kendall_table(matrix)) is not None:
+        found = kendall(*table).settled("the kernel")
+        return _of_slopes(found, matrix[0, table[1] + 1]).used().turned().normalised()
     known = semidefinite(matrix, shift)
     if known is not None:
         return _of_signs(known).normalised()
@@ -180,6 +189,25 @@ def semidefinite(matrix: Float[np.ndarray, "k k"], shift: bool) -> Factorization
     except ValueError:
         return None
     return dataclasses.replace(found, shift=np.asarray(middle)) if shift else found
+
+
+def _kendall_table(matrix: Float[np.ndarray, "k k"]) -> tuple[int, int] | None:
+    """The numbers of rows and columns of the table if this is Kendall's kernel on one, or null."""
+    first = int(np.argmax(matrix[0] != 0))
+    shape = (len(matrix) // max(first - 1, 1), first - 1)  # the cell (1, 1) is not tied with (0, 0)
+    if min(shape) < 2 or math.prod(shape) != len(matrix):
+        return None
+    same = np.array_equal(matrix, matrix[0, first] * kendall_matrix(*shape))
+    return shape if same else None
+
+
+def _of_slopes(result: Factorization, factor: float) -> QuadraticFactor:
+    """The quadratic form of a factorization with `left = diag(d) right + g`, times a number."""
+    slopes, columns = np.asarray(result.left).T, np.asarray(result.right).T
+    mean, off = columns.mean(axis=0), columns - columns.mean(axis=0)
+    scales = np.sum(slopes * off, axis=0) / np.sum(off**2, axis=0)
+    linear = slopes.mean(axis=0) - scales * mean
+    return QuadraticFactor(columns, factor * scales, factor * linear, 0.0)
 
 
 def _of_signs(result: Factorization) -> QuadraticFactor:

@@ -46,7 +46,7 @@ class QuadraticForm:
     """A statistic of pairs as a quadratic form of vectors.
 
     Attributes:
-      weights: D, symmetric float64[l, l].
+      weights: D, symmetric float64[l, l]; or float64[l], if it is diagonal.
       linear: g, float64[l].
       constant: c.
     """
@@ -55,14 +55,20 @@ class QuadraticForm:
     linear: np.ndarray
     constant: float
 
+    @property
+    def dense(self) -> Float[np.ndarray, "l l"]:
+        """D with all of its entries."""
+        return np.diag(self.weights) if self.weights.ndim == 1 else self.weights
+
     def slopes(self, vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "k l"]:
         """`D L + g`, half of the gradient of the statistic in the mean vector."""
-        return vectors @ self.weights + self.linear
+        return _times(vectors, self.weights) + self.linear
 
     def matrix(self, vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "k k"]:
         """W, for the vectors of the values."""
         rows = vectors @ self.linear
-        return vectors @ self.weights @ vectors.T + rows[:, None] + rows + self.constant
+        both = _times(vectors, self.weights) @ vectors.T
+        return both + rows[:, None] + rows + self.constant
 
     @staticmethod
     def combined(
@@ -112,19 +118,20 @@ class Reports:
         outer = sum((rows.T * counts) @ rows for rows in self._factors)
         return self.isotropic * counts.sum() * np.eye(self.means.shape[1]) + self.along * outer
 
-    def traces(self, weights: Float[np.ndarray, "l l"]) -> Float[np.ndarray, " k"]:
+    def traces(self, weights: Float[np.ndarray, "l *l"]) -> Float[np.ndarray, " k"]:
         """`tr(D Sigma_v)`."""
-        inner = np.sum((self._factors @ weights) * self._factors, axis=(0, 2))
-        return self.isotropic * np.trace(weights) + self.along * inner
+        inner = np.sum(_times(self._factors, weights) * self._factors, axis=(0, 2))
+        trace = weights.sum() if weights.ndim == 1 else np.trace(weights)
+        return self.isotropic * trace + self.along * inner
 
-    def level(self, weights: Float[np.ndarray, "l l"]) -> float:
+    def level(self, weights: Float[np.ndarray, "l *l"]) -> float:
         """r, the middle of the range of `tr(D Sigma_v)`."""
         traces = self.traces(weights)
         return float(traces.min() + traces.max()) / 2
 
-    def squares(self, weights: Float[np.ndarray, "l l"]) -> Float[np.ndarray, " k"]:
+    def squares(self, weights: Float[np.ndarray, "l *l"]) -> Float[np.ndarray, " k"]:
         """`tr(D Sigma_v D Sigma_v)`."""
-        turned = self._factors @ weights
+        turned = _times(self._factors, weights)
         inner = np.einsum("pvi,qvi->vpq", turned, self._factors)
         mixed = 2 * self.isotropic * np.sum(turned**2, axis=(0, 2))
         # a**2 |D|**2 + 2 a b sum_p |D f_p|**2 + b**2 sum_pq (f_p^T D f_q)**2
@@ -150,9 +157,9 @@ def expectation(
       form: "u" or "v".
     """
     n, total = counts.sum(), counts @ reports.means
-    square, pairs = total @ quadratic.weights @ total, n * n
+    square, pairs = _times(total, quadratic.weights) @ total, n * n
     if form == "u":
-        single = np.sum((reports.means @ quadratic.weights) * reports.means, axis=1)
+        single = np.sum(_times(reports.means, quadratic.weights) * reports.means, axis=1)
         square, pairs = square - counts @ single, n * (n - 1)
     else:
         # E z^T D z of each user, of which r is taken out
@@ -181,13 +188,14 @@ def variance(
     """
     n, total = counts.sum(), counts @ reports.means
     # sum_{i != j} tr(D Sigma_i D Sigma_j)
-    spread = quadratic.weights @ reports.total(counts)
+    spread = _times(reports.total(counts), quadratic.weights)
     pairs = np.sum(spread * spread.T) - counts @ reports.squares(quadratic.weights)
     if moments is None:
-        slopes = 2 * ((total - reports.means) @ quadratic.weights + (n - 1) * quadratic.linear)
+        slopes = 2 * _times(total - reports.means, quadratic.weights)
+        slopes += 2 * (n - 1) * quadratic.linear
         return float((counts @ reports.spread(slopes) + 2 * pairs) / (n * (n - 1)) ** 2)
     # The V-form: a user adds z^T D z + e^T z, e the same for all, with Cov(z^T D z, z) = `third`.
-    slope = 2 * (quadratic.weights @ total + n * quadratic.linear)
+    slope = 2 * (_times(total, quadratic.weights) + n * quadratic.linear)
     slopes = np.broadcast_to(slope, reports.means.shape)
     single = reports.spread(slopes) + moments.fourth + 2 * moments.third @ slope
     return float((counts @ single + 2 * pairs) / n**4)
@@ -216,13 +224,13 @@ def iid_variance(
     n, mean = float(num_users), p @ reports.means
     off = reports.means - mean
     mixed = reports.total(p) + (off.T * p) @ off
-    turned = quadratic.weights @ mixed
+    turned = _times(mixed, quadratic.weights)
     pairs = np.sum(turned * turned.T)
-    slope = 2 * (quadratic.weights @ mean + quadratic.linear)
+    slope = 2 * (_times(mean, quadratic.weights) + quadratic.linear)
     if moments is None:
         return float(slope @ mixed @ slope / n + 2 * pairs / (n * (n - 1)))
     # A user's vector is off the mean by x = off_v + z; q = x^T D x.
-    bent = off @ quadratic.weights
+    bent = _times(off, quadratic.weights)
     level = np.sum(bent * off, axis=1) + reports.traces(quadratic.weights)
     noise = moments.fourth + 4 * reports.spread(bent) + 4 * np.sum(bent * moments.third, axis=1)
     # Var q over values and noise, and E[q x]
@@ -250,13 +258,25 @@ def worst_case_variance(
     linear = 4 * noise * steepest**2 / n
     # With E = |D|, `tr(D S D T) <= tr(E S E S)**(1/2) tr(E T E T)**(1/2)` for covariances S and T,
     # by Cauchy-Schwarz; not so with D itself, which may vanish on each and not between them.
-    values, vectors = np.linalg.eigh(quadratic.weights)
-    degenerate = 2 * float(reports.squares((vectors * np.abs(values)) @ vectors.T).max())
+    degenerate = 2 * float(reports.squares(_absolute(quadratic.weights)).max())
     if moments is None:
         return linear + degenerate / (n * (n - 1))
     third = float(np.linalg.norm(moments.third, axis=1).max())
     single = (float(moments.fourth.max()) + 4 * n * steepest * third) / n**3
     return linear + degenerate * (n - 1) / n**3 + single
+
+
+def _times(vectors: np.ndarray, weights: Float[np.ndarray, "l *l"]) -> np.ndarray:
+    """`x D` for vectors x on the last axis."""
+    return vectors * weights if weights.ndim == 1 else vectors @ weights
+
+
+def _absolute(weights: Float[np.ndarray, "l *l"]) -> Float[np.ndarray, "l *l"]:
+    """The positive semidefinite root of `D D`."""
+    if weights.ndim == 1:
+        return np.abs(weights)
+    values, vectors = np.linalg.eigh(weights)
+    return (vectors * np.abs(values)) @ vectors.T
 
 
 @dataclasses.dataclass(frozen=True)
