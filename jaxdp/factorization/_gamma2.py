@@ -1,10 +1,12 @@
 """Exact factorization norms: γ2, γ_F and the signed γ2 of a symmetric matrix."""
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_bool, check_int
@@ -16,6 +18,7 @@ from ._inputs import (
     check_symmetric,
     extreme_exponents,
     is_symmetric,
+    is_traced,
     solve,
     times_power,
 )
@@ -23,6 +26,7 @@ from ._interior import Weights, optimal_weights, row_shift
 from ._result import MISFIT, Factorization, relative_gap, scaled
 
 _MAX_CUTS = 60
+_HALVED = 16  # rows and columns from which on it pays to halve a matrix
 _ROUNDING = 1e-15  # relative to the largest entry before a shift, what is left is no entry
 
 
@@ -49,6 +53,8 @@ def gamma2(
       W = 0                        upper = lower = 0
       zero or repeated rows        right, no special treatment needed; also rank-deficient W
       W equal to its transpose     the factors differ by signs only (eager calls), see `signed`
+      W Toeplitz and square        solved with its columns backwards, where it is symmetric
+      W the same backwards, or −W  solved in two halves (eager calls)
       ===========================  =======================================================
 
     Args:
@@ -78,11 +84,23 @@ def gamma2(
       Edmonds, Nikolov, Ullman (2020), Section 2.5 and Lemmas 12, 13; Linial, Shraibman (2009).
     """
     dense = check_matrix(matrix)
+    if check_bool("shift", shift):
+        return _solve(dense, tol, max_steps, "both", shift)
     # The trace norm is concave in the weights: if W equals its transpose, the mean of (p, q) and
     # (q, p) is no worse than either, so p = q, which halves the variables.
-    plain = not check_bool("shift", shift)
-    mode = "symmetric" if is_symmetric(dense) and plain else "both"
-    return _solve(dense, tol, max_steps, mode, shift)
+    if is_symmetric(dense):
+        return _solve(dense, tol, max_steps, "symmetric", shift)
+    # So it is if W's columns are read backwards, as of every Toeplitz matrix.
+    if is_symmetric(dense[..., ::-1]):
+        found = _solve(dense[..., ::-1], tol, max_steps, "symmetric", shift)
+        return dataclasses.replace(
+            found,
+            right=found.right[..., ::-1],
+            dual=found.dual[..., ::-1],
+            col_weights=found.col_weights[..., ::-1],
+            signs=None,
+        )
+    return _solve(dense, tol, max_steps, "both", shift)
 
 
 def gamma_f(
@@ -177,14 +195,26 @@ def _solve(matrix, tol, max_steps, mode, shift):
     tol = check_level("tol", tol, lead=matrix.shape[:-2])
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     check_bool("shift", shift)
-    exact = functools.partial(_exact, max_steps=max_steps, mode=mode, shift=bool(shift))
+    parity = _parity(matrix)
+    parity = 0 if mode == "symmetric" and parity < 0 else parity
+    exact = functools.partial(
+        _exact, max_steps=max_steps, mode=mode, shift=bool(shift), parity=parity
+    )
     exponents = extreme_exponents(matrix)
     return scaled(solve(exact, times_power(matrix, -exponents), tol), exponents)
 
 
+def _parity(matrix) -> int:
+    """±1 if each matrix, read backwards, is this times itself, and large enough to be halved."""
+    if is_traced(matrix) or min(matrix.shape[-2:]) < _HALVED:
+        return 0
+    backwards = matrix[..., ::-1, ::-1]
+    return int(np.array_equal(backwards, matrix)) or -int(np.array_equal(backwards, -matrix))
+
+
 def _witness(solution: Weights):
     """The polar factor in the metric of the weights: ⟨W, U⟩ is the trace norm, γ2*(U) ≤ 1."""
-    core = solution.spectrum.left @ solution.spectrum.right.T
+    core = solution.block.left @ solution.block.right.T
     return jnp.sqrt(solution.rows)[:, None] * core * jnp.sqrt(solution.cols)[None, :]
 
 
@@ -205,7 +235,7 @@ def _entry_cut(matrix, mass, place):
     return _Cut(jnp.sum(matrix * dual), jnp.asarray(mass), dual, (row + col) / 2, place)
 
 
-def _best_shift(matrix, tol, max_steps):
+def _best_shift(matrix, tol, max_steps, parity):
     """The c that minimises γ2(matrix − c), and a witness that sums to 0 with its weights."""
 
     def meet(left, right):
@@ -228,9 +258,8 @@ def _best_shift(matrix, tol, max_steps):
         # Every third round bisects: cuts that creep in from one side cannot stall the search.
         between = (crossing > left.place) & (crossing < right.place) & (rounds % 3 < 2)
         place = jnp.where(between, crossing, middle)
-        solution = optimal_weights(matrix - place, tol / 4, max_steps, "symmetric")
-        spectrum = solution.spectrum
-        value = jnp.sum(spectrum.values) * jnp.max(spectrum.row_ratio)
+        solution = optimal_weights(matrix - place, tol / 4, max_steps, "symmetric", parity=parity)
+        value = jnp.sum(solution.block.values) * jnp.max(solution.row_ratio)
         dual = _witness(solution)
         found = _Cut(jnp.sum(matrix * dual), jnp.sum(dual), dual, solution.rows, place)
         falls = found.mass > 0
@@ -270,8 +299,8 @@ def _without_rounding(shifted, scale):
     return jnp.where(jnp.max(jnp.abs(shifted)) > _ROUNDING * scale, shifted, 0.0)
 
 
-@functools.partial(jax.jit, static_argnames=("mode", "shift"))
-def _exact(matrix, tol, *, max_steps, mode, shift):
+@functools.partial(jax.jit, static_argnames=("mode", "shift", "parity"))
+def _exact(matrix, tol, *, max_steps, mode, shift, parity):
     # What all entries, or those of a row, have in common would hide the rest in its rounding.
     middle, largest = 0.0, jnp.max(jnp.abs(matrix))
     if shift:
@@ -282,24 +311,24 @@ def _exact(matrix, tol, *, max_steps, mode, shift):
     scale = jnp.where(scale > 0, scale, 1.0)
     constant = None
     if shift and mode == "symmetric":
-        best, dual, weights, earlier = _best_shift(matrix / scale, tol, max_steps)
+        best, dual, weights, earlier = _best_shift(matrix / scale, tol, max_steps, parity)
         constant = scale * best
         matrix = _without_rounding(matrix - constant, scale)
         constant = constant + jnp.reshape(middle, ())
-        solution = optimal_weights(matrix / scale, tol / 4, max_steps, mode)
+        solution = optimal_weights(matrix / scale, tol / 4, max_steps, mode, parity=parity)
     else:
-        solution = optimal_weights(matrix / scale, tol, max_steps, mode, shift)
+        solution = optimal_weights(matrix / scale, tol, max_steps, mode, shift, parity)
         if shift:
             constant = row_shift(matrix, solution.cols)
             matrix = _without_rounding(matrix - constant[:, None], scale)
             constant = constant + jnp.reshape(middle, -1)
         dual, weights, earlier = _witness(solution), None, 0
-    rows, cols, spectrum = solution.rows, solution.cols, solution.spectrum
+    rows, cols, block = solution.rows, solution.cols, solution.block
     if mode == "symmetric":
-        left, right, signs = read_signed_factor(matrix, rows, spectrum, scale)
+        left, right, signs = read_signed_factor(matrix, rows, block, scale)
         upper = column_norm(left) ** 2
     else:
-        left, right = read_factors(matrix, rows, cols, spectrum, scale)
+        left, right = read_factors(matrix, rows, cols, block, scale)
         left, right, upper = balance(left, right, mean=mode == "cols")
         signs = None
         if shift:  # the null direction of W − u·1ᵀ is not unique, and rounding would show in it

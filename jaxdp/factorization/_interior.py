@@ -16,6 +16,11 @@ Hessian costs R matrix products: its blocks are ½·Σ_r (U·diag(f_r)·Uᵀ)∘
 Newton's method on the barrier problem then needs one SVD, R products and one Cholesky factorization
 a step, and takes 5 to 20 steps whether or not weights have to vanish.
 
+Where W keeps its entries, or negates them, when all rows and columns are read backwards, some best
+weights are the same forwards and backwards. Then W falls into two blocks, one of vectors that are
+even and one of odd ones, a quarter of its entries each. They share the weights, so that F, Y, Z and
+the Hessian are sums over the blocks.
+
 Where each row has a constant for free, F(p, q) = min_u ‖diag(√p)·(W − u·1ᵀ)·diag(√q)‖_tr. The
 minimiser is u = Wq/Σq, where M√q = 0, so the first derivatives are those above; that u follows q
 adds Σ_jj' √q_j·v_j·(V·diag(s)·Vᵀ)_jj'·√q_j'·v_j' to −d²F, and F stays concave and homogeneous.
@@ -42,22 +47,30 @@ _GRAM_SIZE = 512  # least size that is worth a second program, with a faster dec
 TO_BOUNDARY = 0.95  # fraction of the largest step that keeps weights and slacks positive
 
 
-class Spectrum(NamedTuple):
-    """M = diag(√p)·W·diag(√q) = left·diag(values)·rightᵀ, with the ratios Y/F and Z/F."""
+class Block(NamedTuple):
+    """diag(√p)·W·diag(√q) = left·diag(values)·rightᵀ of one block of W."""
 
     left: jax.Array
     values: jax.Array
     right: jax.Array
+
+
+class Spectrum(NamedTuple):
+    """The blocks of M = diag(√p)·W·diag(√q), the sum F of their singular values, Y/F and Z/F."""
+
+    blocks: tuple[Block, ...]
+    total: jax.Array
     row_ratio: jax.Array
     col_ratio: jax.Array
 
 
 class Weights(NamedTuple):
-    """The best weights found, normalised, and their decomposition."""
+    """The best weights found, normalised, and the decomposition of M, with Y/F."""
 
     rows: jax.Array
     cols: jax.Array
-    spectrum: Spectrum
+    block: Block
+    row_ratio: jax.Array
     num_steps: jax.Array
 
 
@@ -91,23 +104,43 @@ def _decompose_by_gram(matrix, rows, cols):
     return (right, values, left) if wide else (left, values, right)
 
 
-def _spectrum(matrix, rows, cols, symmetric: bool, shift: bool, gram: bool) -> Spectrum:
-    if shift:
-        matrix = matrix - row_shift(matrix, cols)[:, None]
-    if symmetric:
-        scaled = jnp.sqrt(rows)[:, None] * matrix * jnp.sqrt(cols)[None, :]
-        eigenvalues, left = jnp.linalg.eigh(scaled)
-        values, right = jnp.abs(eigenvalues), left * jnp.where(eigenvalues < 0, -1.0, 1.0)[None, :]
-    elif gram:
-        left, values, right = _decompose_by_gram(matrix, rows, cols)
-    else:
-        left, values, right = decompose(matrix, rows, cols)
-    total = jnp.maximum(jnp.sum(values), jnp.finfo(matrix.dtype).tiny)
+def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> Spectrum:
+    """Of blocks, all of which have the first of the rows and of the columns.
+
+    Where there is a shift, ones are a combination of the columns of the first block alone.
+    """
+    found = []
+    for matrix in blocks:
+        p, q = rows[: matrix.shape[0]], cols[: matrix.shape[1]]
+        if shift and not found:
+            matrix = matrix - row_shift(matrix, q)[:, None]
+        if symmetric:
+            scaled = jnp.sqrt(p)[:, None] * matrix * jnp.sqrt(q)[None, :]
+            eigenvalues, left = jnp.linalg.eigh(scaled)
+            signs = jnp.where(eigenvalues < 0, -1.0, 1.0)
+            found.append(Block(left, jnp.abs(eigenvalues), left * signs[None, :]))
+        elif gram:
+            found.append(Block(*_decompose_by_gram(matrix, p, q)))
+        else:
+            found.append(Block(*decompose(matrix, p, q)))
+    total = sum(jnp.sum(block.values) for block in found)
+    total = jnp.maximum(total, jnp.finfo(rows.dtype).tiny)
     # The ratios are those of the factors as they are read, rounding of small weights included.
-    sizes = kept(values)
-    row_ratio = (left**2) @ sizes / (rows * total)
-    col_ratio = (right**2) @ sizes / (cols * total)
-    return Spectrum(left, values, right, row_ratio, col_ratio)
+    sizes = [kept(block.values) for block in found]
+    lefts = [block.left**2 @ size for block, size in zip(found, sizes, strict=True)]
+    rights = [block.right**2 @ size for block, size in zip(found, sizes, strict=True)]
+    row_ratio = _summed(lefts, rows.shape) / (rows * total)
+    col_ratio = _summed(rights, cols.shape) / (cols * total)
+    return Spectrum(tuple(found), total, row_ratio, col_ratio)
+
+
+def _summed(parts, shape):
+    """The sum of arrays that lack some of the last entries along each axis."""
+    padded = [
+        jnp.pad(x, [(0, full - size) for full, size in zip(shape, x.shape, strict=True)])
+        for x in parts
+    ]
+    return functools.reduce(jnp.add, padded)
 
 
 def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
@@ -116,12 +149,29 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
     In `"symmetric"` mode rows and columns share their weights; in `"cols"` mode the rows' are
     fixed. `shifted_cols` are the weights q if the constants of rows follow them.
     """
-    left, values, right = spectrum.left, spectrum.values, spectrum.right
-    follow = 0.0
+    sizes = [block.values for block in spectrum.blocks]
+    largest = 2 * functools.reduce(jnp.maximum, map(jnp.max, sizes))
+    largest = jnp.maximum(largest, jnp.finfo(largest.dtype).tiny)
+    m, k = len(spectrum.row_ratio), len(spectrum.col_ratio)
+    found = [_block_curvature(block, largest, mode) for block in spectrum.blocks]
     if shifted_cols is not None:
-        scaled = jnp.sqrt(shifted_cols)[:, None] * right
+        _, values, right = spectrum.blocks[0]
+        scaled = jnp.sqrt(shifted_cols[: len(right)])[:, None] * right
         follow = (scaled * values[None, :]) @ scaled.T
-    largest = jnp.maximum(2 * jnp.max(values), jnp.finfo(values.dtype).tiny)
+        found[0] = (*found[0][:-1], found[0][-1] + follow)
+    if mode != "both":
+        curvature = _summed([parts[0] for parts in found], (k, k))
+        return curvature, 1.0 if mode == "symmetric" else 2.0
+    rows, cross, cols = (
+        _summed(parts, shape)
+        for parts, shape in zip(zip(*found, strict=True), ((m, m), (m, k), (k, k)), strict=True)
+    )
+    return jnp.block([[rows, -cross], [-cross.T, cols]]), 2.0
+
+
+def _block_curvature(block: Block, largest, mode: str):
+    """What a block adds to −d²F: for the rows, the columns and both; or what there is of these."""
+    left, values, right = block
     relative = values / largest
     rates, masses = jnp.asarray(RATES), largest * jnp.asarray(MASSES)
 
@@ -142,12 +192,11 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
             positive, negative = jnp.where(same, f, 0.0), jnp.where(same, 0.0, f)
             return ((left * positive[None, :]) @ left.T) * ((left * negative[None, :]) @ left.T)
 
-        return 4.0 * accumulate(opposite_signs), 1.0
+        return (4.0 * accumulate(opposite_signs),)
     if mode == "cols":
-        halves = 0.5 * accumulate(lambda f: ((right * f[None, :]) @ right.T) ** 2)
-        return halves + follow, 2.0
+        return (0.5 * accumulate(lambda f: ((right * f[None, :]) @ right.T) ** 2),)
 
-    def blocks(f):
+    def pairs(f):
         scaled = left * f[None, :]
         return (
             (scaled @ left.T) ** 2,
@@ -155,12 +204,36 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
             ((right * f[None, :]) @ right.T) ** 2,
         )
 
-    rows, cross, cols = accumulate(blocks)
-    cols = 0.5 * cols + follow
-    return jnp.block([[0.5 * rows, -0.5 * cross], [-0.5 * cross.T, cols]]), 2.0
+    return tuple(0.5 * part for part in accumulate(pairs))
 
 
-def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> Weights:
+def _halves(matrix, parity: int):
+    """The blocks of a matrix that is `parity` times itself backwards, and the sizes of its orbits.
+
+    Entries of a block are sums over the entries of W that two orbits share, over what is left of
+    the norms of their vectors: with these, weights of orbits take the place of those of rows.
+    """
+    m, k = matrix.shape
+    high, wide = (m + 1) // 2, (k + 1) // 2
+    part = matrix[:high]
+    mirrored = part[:, ::-1]
+    even, odd = ((part + sign * mirrored) / 2 for sign in (1, -1))
+    # The middle row or column is even; it meets odd vectors only where W changes its sign.
+    tall, short = (high, m // 2) if parity > 0 else (m // 2, high)
+    blocks = even[:tall, :wide], odd[:short, : k // 2]
+    sizes = (np.minimum(2, n - 2 * np.arange((n + 1) // 2)) for n in (m, k))
+    return blocks, *sizes
+
+
+def _spread(weights, length: int):
+    """The weights of rows from those of orbits: half of one's each, but for the middle row."""
+    half = weights[: length // 2] / 2
+    return jnp.concatenate([half, weights[length // 2 :], half[::-1]])
+
+
+def optimal_weights(
+    matrix, tol, max_steps, mode: str, shift: bool = False, parity: int = 0
+) -> Weights:
     """Maximises ‖diag(√p)·matrix·diag(√q)‖_tr over probability vectors p, q.
 
     Args:
@@ -170,27 +243,34 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
       mode: `"both"`; `"cols"`, where p stays uniform; `"symmetric"`, where p = q and the matrix
         equals its transpose.
       shift: whether the matrix is W − u·1ᵀ with the best u; not in `"symmetric"` mode.
+      parity: ±1 if the matrix, read backwards, is this times itself; then it is solved in two
+        halves, each with rows and columns. Not −1 in `"symmetric"` mode.
 
     Returns:
       The weights with the smallest gap between ‖M‖_tr and √(max Y · max Z), the value of the
       factorization they define (for `"cols"` with the mean of Y instead of its maximum).
     """
-    num_rows, num_cols = matrix.shape
+    blocks, num_rows, num_cols = (matrix,), *matrix.shape
+    row_sizes, col_sizes = np.ones(num_rows), np.ones(num_cols)
+    if parity:
+        blocks, row_sizes, col_sizes = _halves(matrix, parity)
+        num_rows, num_cols = len(row_sizes), len(col_sizes)
+    rows, cols = (jnp.asarray(sizes / sizes.sum()) for sizes in (row_sizes, col_sizes))
     size = {"both": num_rows + num_cols, "cols": num_cols, "symmetric": num_rows}[mode]
 
     def split(weights):
         if mode == "symmetric":
             return weights, weights
         if mode == "cols":
-            return jnp.full(num_rows, 1.0 / num_rows), weights
+            return rows, weights
         return weights[:num_rows], weights[num_rows:]
 
     def decomposed(weights, gram):
-        return _spectrum(matrix, *split(weights), mode == "symmetric", shift, gram)
+        return _spectrum(blocks, *split(weights), mode == "symmetric", shift, gram)
 
     def bounds(weights, spectrum):
         rows, cols = split(weights)
-        total = jnp.sum(spectrum.values)
+        total = spectrum.total
         worst_row = jnp.max(spectrum.row_ratio) if mode != "cols" else 1.0
         lower = total / jnp.sqrt(jnp.sum(rows) * jnp.sum(cols))
         return lower, total * jnp.sqrt(worst_row * jnp.max(spectrum.col_ratio))
@@ -224,7 +304,7 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
         barrier = jnp.maximum(CENTERING * jnp.mean(complementarity), 0.3 * tol / size)
         curvature, factor = _curvature(spectrum, mode, split(weights)[1] if shift else None)
         slope = weights * ratio(spectrum)
-        hessian = (factor / jnp.sum(spectrum.values)) * curvature
+        hessian = (factor / spectrum.total) * curvature
         hessian += jnp.outer(slope, slope) / factor + jnp.diag(complementarity + 1e-14)
         gradient = slope - weights + barrier
         relative = cho_solve(cho_factor(hessian), gradient)
@@ -254,7 +334,6 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
             functools.partial(unfinished, limit=limit), functools.partial(newton, gram=gram), start
         )
 
-    rows, cols = jnp.full(num_rows, 1.0 / num_rows), jnp.full(num_cols, 1.0 / num_cols)
     weights = {"both": jnp.concatenate([rows, cols]), "cols": cols, "symmetric": rows}[mode]
     slacks, num_steps = None, jnp.int32(0)
     if mode != "symmetric" and min(num_rows, num_cols) >= _GRAM_SIZE:
@@ -262,17 +341,19 @@ def optimal_weights(matrix, tol, max_steps, mode: str, shift: bool = False) -> W
         weights, slacks, num_steps = state.weights, state.slacks, state.step
     state = search(weights, slacks, num_steps, max_steps, gram=False)
 
-    # The last weights are the best ones unless rounding or the limit of steps ended the search.
-    spectrum = jax.lax.cond(
-        jnp.all(state.best == state.weights),
-        lambda: state.spectrum,
-        lambda: decomposed(state.best, gram=False),
-    )
-    rows, cols = split(state.best)
+    if parity:
+        rows, cols = (_spread(x, n) for x, n in zip(split(state.best), matrix.shape, strict=True))
+        spectrum = _spectrum((matrix,), rows, cols, mode == "symmetric", shift, gram=False)
+    else:
+        rows, cols = split(state.best)
+        # The last weights are the best ones unless rounding or the limit of steps ended the search.
+        spectrum = jax.lax.cond(
+            jnp.all(state.best == state.weights),
+            lambda: state.spectrum,
+            lambda: decomposed(state.best, gram=False),
+        )
     row_sum, col_sum = jnp.sum(rows), jnp.sum(cols)
-    spectrum = spectrum._replace(
-        values=spectrum.values / jnp.sqrt(row_sum * col_sum),
-        row_ratio=spectrum.row_ratio * row_sum,
-        col_ratio=spectrum.col_ratio * col_sum,
-    )
-    return Weights(rows / row_sum, cols / col_sum, spectrum, state.step)
+    (block,) = spectrum.blocks
+    block = block._replace(values=block.values / jnp.sqrt(row_sum * col_sum))
+    row_ratio = spectrum.row_ratio * row_sum
+    return Weights(rows / row_sum, cols / col_sum, block, row_ratio, state.step)

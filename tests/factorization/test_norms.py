@@ -110,7 +110,7 @@ def test_large_matrices_are_decomposed_through_the_gram_matrix(monkeypatch, rng)
 
 def test_the_quadrature_of_the_curvature():
     x = np.geomspace(1e-5, 1.0, 2000)
-    value = x * (np.exp(-np.outer(x, _interior._RATES)) @ _interior._MASSES)
+    value = x * (np.exp(-np.outer(x, _interior.RATES)) @ _interior.MASSES)
     assert 0.08 < np.abs(value - 1).max() < 0.082
 
 
