@@ -14,6 +14,7 @@ _FIRST_CHANGE = 0.03  # relative, of the squared radius: down after a feasible c
 _CHANGES = (1e-3, 0.1)  # least and largest
 _FASTER, _SLOWER = 1.2, 0.5  # of the change, after two checks that agree or do not
 _MARGIN = 0.97  # the loss aims at this fraction of alpha, so that the maximum can be met
+_UNITS = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
 
 
 class _State(NamedTuple):
@@ -27,6 +28,20 @@ class _State(NamedTuple):
     best_error: jax.Array
     best_norm: jax.Array
     step: jax.Array
+
+
+def product(left, right):
+    """left·right, in float32 on the matrix units of a GPU and with the digits of float32.
+
+    Each factor is the sum of three bfloat16 numbers, of 24 bits in all, and six of the nine
+    products of these matter: on an H100 that is 165 Tflop/s, where float32 itself has 67. A TPU
+    does the same for "highest", and a CPU has no such units.
+    """
+    plain = functools.partial(jnp.matmul, precision="highest")
+    if left.dtype != jnp.float32 or right.dtype != jnp.float32:
+        return plain(left, right)
+    split = functools.partial(jnp.matmul, precision=_UNITS)
+    return jax.lax.platform_dependent(left, right, cuda=split, default=plain)
 
 
 def _project(factor, radius):
@@ -43,12 +58,12 @@ def truncate(matrix, sketch, num_iterations: int = 2):
       sketch: float[k, rank], normally distributed.
       num_iterations: of the subspace.
     """
-    basis = jnp.linalg.qr(matrix @ sketch)[0]
+    basis = jnp.linalg.qr(product(matrix, sketch))[0]
     for _ in range(num_iterations):
-        basis = jnp.linalg.qr(matrix @ (matrix.T @ basis))[0]
-    left, values, right = svd(basis.T @ matrix)
+        basis = jnp.linalg.qr(product(matrix, product(matrix.T, basis)))[0]
+    left, values, right = svd(product(basis.T, matrix))
     root = jnp.sqrt(values)[:, None]
-    return root * (basis @ left).T, root * right
+    return root * product(basis, left).T, root * right
 
 
 def _rate(step, num_steps):
@@ -77,14 +92,14 @@ def descend(matrix, left, right, alpha, square, num_steps):
     optimizer = optax.scale_by_adam(0.9, 0.99)
 
     def excess(left, right):
-        return jnp.matmul(left.T, right, precision="highest") - matrix
+        return product(left.T, right) - matrix
 
     def step(state: _State) -> _State:
         error = excess(state.left, state.right)
         over = jnp.sign(error) * jnp.maximum(jnp.abs(error) - _MARGIN * alpha, 0.0)
         gradient = (
-            jnp.matmul(state.right, over.T, precision="highest"),
-            jnp.matmul(state.left, over, precision="highest"),
+            product(state.right, over.T),
+            product(state.left, over),
         )
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer step
             updates, optimizer_state = optimizer.update(gradient, state.optimizer)
@@ -144,7 +159,6 @@ def polar(matrix, *, num_iterations: int = 28):
     start = matrix / jnp.where(bound > 0, bound, 1.0)
 
     def step(_, x):
-        gram = jnp.matmul(x.T, x, precision="highest")
-        return 1.5 * x - 0.5 * jnp.matmul(x, gram, precision="highest")
+        return 1.5 * x - 0.5 * product(x, product(x.T, x))
 
     return jax.lax.fori_loop(0, num_iterations, step, start)

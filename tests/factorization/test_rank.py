@@ -7,7 +7,7 @@ import pytest
 
 from jaxdp import factorization as fz
 from jaxdp import workloads
-from jaxdp.factorization._descent import polar
+from jaxdp.factorization._descent import polar, product
 
 W = workloads.prefix(32)
 ALPHA = 0.3
@@ -113,6 +113,20 @@ def test_newton_schulz_finds_the_polar_factor(rng):
     matrix = jnp.asarray(rng.normal(size=(12, 8)), jnp.float32)
     left, _, right = np.linalg.svd(np.asarray(matrix), full_matrices=False)
     np.testing.assert_allclose(jax.jit(polar)(matrix), left @ right, atol=1e-5)
+
+
+def test_products_of_float32_use_the_matrix_units_of_a_gpu(rng):
+    left, right = rng.normal(size=(2, 8, 8)).astype(np.float32)
+    np.testing.assert_allclose(jax.jit(product)(left, right), left @ right, rtol=1e-5)
+
+    def algorithms(platform, *factors):
+        with jax.enable_x64(True):
+            lowered = jax.export.export(jax.jit(product), platforms=[platform])(*factors)
+        return lowered.mlir_module().count("num_primitive_operations = 6")
+
+    assert algorithms("cuda", left, right) == 1
+    assert algorithms("cpu", left, right) == algorithms("tpu", left, right) == 0
+    assert algorithms("cuda", np.float64(left), np.float64(right)) == 0
 
 
 @pytest.mark.slow
