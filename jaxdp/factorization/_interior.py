@@ -56,12 +56,16 @@ class Block(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """The blocks of M = diag(√p)·W·diag(√q), the sum F of their singular values, Y/F and Z/F."""
+    """The blocks of M = diag(√p)·W·diag(√q), with the ratios Y/F and Z/F."""
 
     blocks: tuple[Block, ...]
-    total: jax.Array
     row_ratio: jax.Array
     col_ratio: jax.Array
+
+    @property
+    def total(self) -> jax.Array:
+        """F, the sum of the singular values."""
+        return functools.reduce(jnp.add, (jnp.sum(block.values) for block in self.blocks))
 
 
 class Weights(NamedTuple):
@@ -123,7 +127,7 @@ def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> S
             found.append(Block(*_decompose_by_gram(matrix, p, q)))
         else:
             found.append(Block(*decompose(matrix, p, q)))
-    total = sum(jnp.sum(block.values) for block in found)
+    total = functools.reduce(jnp.add, (jnp.sum(block.values) for block in found))
     total = jnp.maximum(total, jnp.finfo(rows.dtype).tiny)
     # The ratios are those of the factors as they are read, rounding of small weights included.
     sizes = [kept(block.values) for block in found]
@@ -131,7 +135,7 @@ def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> S
     rights = [block.right**2 @ size for block, size in zip(found, sizes, strict=True)]
     row_ratio = _summed(lefts, rows.shape) / (rows * total)
     col_ratio = _summed(rights, cols.shape) / (cols * total)
-    return Spectrum(tuple(found), total, row_ratio, col_ratio)
+    return Spectrum(tuple(found), row_ratio, col_ratio)
 
 
 def _summed(parts, shape):

@@ -156,6 +156,12 @@ def _gamma2(platform: str) -> Call:
     return Call(jax.jit(factorization.gamma2), (np.zeros((64, 64)),))
 
 
+def _projected_gradient(platform: str) -> Call:
+    del platform
+    search = functools.partial(factorization.projected_gradient, rank=64, alpha=0.3)
+    return Call(jax.jit(search), (np.zeros((256, 256)),))
+
+
 def _simplex(platform: str) -> Call:
     del platform
     return Call(jax.jit(projections.simplex), (np.zeros((1024, 256), np.float32),), x64=False)
@@ -181,6 +187,7 @@ PROGRAMS: dict[str, Program] = {
     "KRR 16, 1,000 tallies": _tally_trials,
     "fwht 4096": _fwht,
     "gamma2 64": _gamma2,
+    "projected_gradient 256": _projected_gradient,
     "simplex 256": _simplex,
 }
 """By the names that the budgets use."""
