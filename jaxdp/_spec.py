@@ -144,6 +144,14 @@ def physical_memory() -> int:
         return 2**63
 
 
+def num_cores() -> int:
+    """The number of processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1
+
+
 def exact_sum(counts: np.ndarray) -> int:
     """The sum of integers in [0, 2**53], as a Python integer: sums in int64 may wrap."""
     # Halves of at most 27 bits: fewer than 2**36 of them add up in int64.

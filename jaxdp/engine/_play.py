@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import jax
@@ -13,6 +14,7 @@ from jax import lax
 from jaxdp_kernels.threefry_words import StreamKey
 
 from .._contract import Independent, Params, Round, TallyLaw
+from .._spec import Tree, num_cores
 from ..population import DistributionSource, Population, RoundSource, Source
 from ..random import Count, Stream
 from ._config import Config
@@ -122,7 +124,7 @@ _CPU_OPTIONS: dict[str, dict[str, int | bool]] = {
 """Options of XLA for programs that run by a method."""
 
 
-def own_program(function: Callable[..., T], config: Config) -> Callable[..., T]:
+def own_program(function: Callable[..., Tree], config: Config) -> jax.stages.Wrapped:
     """A function with a static `config` as a program that the engine itself calls.
 
     Within another program it must not be called: jax refuses compiler options there.
@@ -130,8 +132,47 @@ def own_program(function: Callable[..., T], config: Config) -> Callable[..., T]:
     return _own_program(function, config.method if config.platform == "cpu" else None)
 
 
+def on_all_cores(
+    program: jax.stages.Wrapped,
+    params: Params[Any],
+    population: Population,
+    key: jax.Array,
+    trials: np.ndarray,
+    *,
+    config: Config,
+) -> Tree:
+    """Calls an `own_program` of (params, population, key, trials), its trials shared by all cores.
+
+    Args:
+      program: returns a pytree whose leaves have an axis of trials.
+      params: what is run.
+      population: the users.
+      key: of all trials.
+      trials: consecutive numbers, uint32[t].
+      config: static.
+
+    Returns:
+      What one call would return, with NumPy leaves; every share is the same program.
+    """
+    share = -(-trials.size // num_cores())
+    starts = range(0, trials.size, share)
+    first = trials[0] + np.arange(share, dtype=np.uint32)
+    # Compiled here: threads would each compile it, and know no settings of the caller's context.
+    compiled = program.lower(params, population, key, first, config=config).compile()
+
+    def run(start: int) -> Tree:
+        with jax.enable_x64(True):  # holds for a thread
+            found = compiled(params, population, key, first + np.uint32(start))
+            return jax.tree.map(np.asarray, found)
+
+    with ThreadPoolExecutor(len(starts)) as threads:
+        shares = list(threads.map(run, starts))
+    # The last share may go beyond the last trial.
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[: trials.size], *shares)
+
+
 @functools.cache
-def _own_program(function: Callable[..., T], method: str | None) -> Callable[..., T]:
+def _own_program(function: Callable[..., Tree], method: str | None) -> jax.stages.Wrapped:
     options = None if method is None else _known_options(method)
     return jax.jit(function, static_argnames="config", compiler_options=options)
 

@@ -29,7 +29,7 @@ from ._config import (
     for_trials,
     prepare,
 )
-from ._play import own_program, play, play_on_host
+from ._play import on_all_cores, own_program, play, play_on_host
 from ._progress import progress_bar
 from ._trials import Trials
 from ._truth import check_given, find_truth, known_histogram, truth_kind
@@ -488,7 +488,10 @@ def _compiled_trials(params, population, key, trials, config, histogram):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
         program = own_program(_play_trials, config)
-        outcomes, counts = program(params, population, key, trials, config)
+        # Rounds played user by user use all cores by themselves, draws of tallies one.
+        alone = config.platform != "cpu" or config.mesh is not None or config.method != "tally"
+        whole = program if alone else functools.partial(on_all_cores, program)
+        outcomes, counts = whole(params, population, key, trials, config=config)
         if not config.trial_axes or config.host:
             # One program takes them from here, whatever mesh made them.
             outcomes, counts = jax.tree.map(_gathered, (outcomes, counts))

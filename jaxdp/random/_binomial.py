@@ -12,7 +12,7 @@ from .._spec import MAX_USERS, as_float64, check_key
 from .._x64 import compiled_in_float64
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
-from ._rejection import UNDECIDED, draw_lanes
+from ._rejection import UNDECIDED, Keys, draw_lanes
 
 
 def binomial(key: jax.Array, n: ArrayLike | Count, p: ArrayLike) -> Count:
@@ -109,11 +109,11 @@ def float_operand(name: str, value: ArrayLike, *, high: float) -> jax.Array | np
 
 
 @jax.jit
-def draw_binomial(key: jax.Array, index: jax.Array, n: jax.Array, p: jax.Array) -> jax.Array:
+def draw_binomial(key: jax.Array | Keys, index: jax.Array, n: jax.Array, p: jax.Array) -> jax.Array:
     """Binomial draws as float64, inside a float64 block.
 
     Args:
-      key: uint32[2], key data.
+      key: uint32[2], key data; or those of the lanes.
       index: uint32[...], the lane of each draw.
       n: float64[...], whole numbers.
       p: float64[...].

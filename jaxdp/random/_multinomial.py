@@ -10,7 +10,8 @@ from .._spec import MAX_USERS, check_key
 from .._x64 import compiled_in_float64
 from ._binomial import check_broadcast, count_operand, draw_binomial, float_operand
 from ._count import Count
-from ._splitting import split_binary
+from ._rejection import Keys
+from ._splitting import row_numbers, split_binary
 
 _MAX_WEIGHT = 1e300  # the reciprocals of larger ones are flushed to 0
 
@@ -71,15 +72,35 @@ def _multinomial(key, n, weights):
 def _draw(key, total, weights):
     # Over the largest, lest sums of weights up to 1e300 overflow.
     largest = jnp.max(weights, axis=-1, keepdims=True)
-
-    def split(index, total, left, right):
-        whole = left + right
-        empty = whole == 0
-        p = jnp.where(empty, 0.0, left / jnp.where(empty, 1.0, whole))
-        return draw_binomial(key, index, total, p)
-
-    cells = split_binary(split, total, weights / jnp.where(largest > 0, largest, 1.0))
+    scaled = weights / jnp.where(largest > 0, largest, 1.0)
+    keys = tuple(half.reshape((1,) * total.ndim) for half in (key[0], key[1]))
+    cells = _cells(keys, row_numbers(total), total, scaled)
     valid = jnp.all(weights >= 0, axis=-1, keepdims=True) & (largest <= _MAX_WEIGHT)
     valid = valid & (total >= 0)[..., None] & (total <= MAX_USERS)[..., None]
     valid = valid & ((largest > 0) | (total == 0)[..., None])
     return jnp.where(valid, cells, -1.0)
+
+
+@jax.custom_batching.custom_vmap
+def _cells(keys: Keys, row: jax.Array, total: jax.Array, weights: jax.Array) -> jax.Array:
+    def split(index, total, left, right):
+        whole = left + right
+        empty = whole == 0
+        p = jnp.where(empty, 0.0, left / jnp.where(empty, 1.0, whole))
+        shape = total.shape
+        return draw_binomial(
+            keys, jnp.broadcast_to(index, shape), total, jnp.broadcast_to(p, shape)
+        )
+
+    return split_binary(split, row, total, weights)
+
+
+@_cells.def_vmap
+def _cells_batch(axis_size: int, in_batched, *arguments):
+    """A batch is more rows: nodes still come first, and those of all rows side by side."""
+    with jax.enable_x64(True):  # what is inside a jit is batched after its float64 block has ended
+        keys, row, total, weights = jax.tree.map(
+            lambda x, has_axis: x if has_axis else x[None], arguments, tuple(in_batched)
+        )
+        total = jnp.broadcast_to(total, (axis_size, *total.shape[1:]))
+        return _cells(keys, row, total, weights), True

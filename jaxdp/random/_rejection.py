@@ -178,18 +178,18 @@ def search(
     return lax.while_loop(unfinished, step, start)[1]
 
 
-def draw_lanes(key: jax.Array, index: jax.Array, law: Law) -> jax.Array:
+def draw_lanes(key: jax.Array | Keys, index: jax.Array, law: Law) -> jax.Array:
     """One draw of a law in every lane.
 
     Args:
-      key: uint32[2], key data.
+      key: uint32[2], key data; or those of the lanes.
       index: uint32[...], the lanes.
       law: of the same shape.
 
     Returns:
       float64[...].
     """
-    first, second = (half.reshape((1,) * index.ndim) for half in (key[0], key[1]))
+    first, second = (x.reshape((1,) * (index.ndim - x.ndim) + x.shape) for x in (key[0], key[1]))
     return _draw((first, second), index, lax.stop_gradient(law))  # whole numbers have no slope
 
 
@@ -250,12 +250,15 @@ def draw_chunk(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
         lambda: jnp.zeros((2, index.size)),
     )
     found = lax.cond(
-        jnp.any(rare),
+        jnp.any(rare & (mean > 0)),
         lambda: search(points[0], law.pmf_of_zero(), law.ratio(), rare),
         lambda: jnp.zeros(index.size),
     )
-    draws = jnp.where(rare, found, law.squeeze(*points))
-    return _by_workers(keys, index, law, points, draws)
+    return lax.cond(
+        jnp.all(rare),
+        lambda: found,
+        lambda: _by_workers(keys, index, law, points, jnp.where(rare, found, law.squeeze(*points))),
+    )
 
 
 def _by_workers(

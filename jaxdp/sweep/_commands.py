@@ -6,7 +6,6 @@ nor numpy.
 
 import dataclasses
 import gc
-import os
 import pathlib
 import sys
 import time
@@ -121,7 +120,7 @@ class Run:
         import concurrent.futures
 
         from .._program_cache import enable_compilation_cache
-        from .._spec import check_int
+        from .._spec import check_int, num_cores
         from ._catalog import find_experiment
         from ._figure import save_figure
         from ._run import run
@@ -133,7 +132,7 @@ class Run:
         try:
             experiment = find_experiment(self.name)
             cells = experiment.cells(self._settings(experiment))
-            workers = os.cpu_count() if self.workers is None else self.workers
+            workers = num_cores() if self.workers is None else self.workers
             workers = check_int("workers", workers, low=1)
             store = Store(self.out or RESULTS / experiment.name)
             with store.locked():

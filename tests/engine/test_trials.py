@@ -1,5 +1,6 @@
 """What trials say about their error is what NumPy says."""
 
+import concurrent.futures
 import json
 import math
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.randomizers import KRR, BinaryResponse
+from jaxdp.engine import _play
+from jaxdp.randomizers import KRR, BinaryResponse, SubsetSelection
 
 
 def trials_of(estimates, truth=None) -> jaxdp.Trials:
@@ -93,3 +95,25 @@ def test_truth_of_numbers(key):
     np.testing.assert_allclose(
         jaxdp.simulate(bit, drawn, key, num_trials=2).truth, -0.25 + 0.0625 + 0.25
     )
+
+
+def test_cores_share_the_trials_of_tallies(key, monkeypatch):
+    population = jaxdp.Population.from_histogram(np.arange(1, 65) * 1000)
+    protocols = KRR(64, 1.0), SubsetSelection(64, 1.0)
+    threads = []
+
+    def simulated(protocol, cores):
+        def entered(number):
+            threads.append(number)
+            return concurrent.futures.ThreadPoolExecutor(number)
+
+        monkeypatch.setattr(_play, "num_cores", lambda: cores)
+        monkeypatch.setattr(_play, "ThreadPoolExecutor", entered)
+        return jaxdp.simulate(protocol, population, key, num_trials=7, method="tally").estimates
+
+    for protocol in protocols:
+        alone = simulated(protocol, 1)
+        for cores in (3, 5, 16):
+            np.testing.assert_array_equal(simulated(protocol, cores), alone)
+    # Of 7 trials 5 threads would have two each: 4 are enough.
+    assert threads == [1, 3, 4, 7] * len(protocols)
