@@ -14,12 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int32, Shaped, UInt32
+from jaxtyping import Array, Int32, UInt32
 
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 from jaxdp_kernels.threefry_words import TILE, StreamKey, UserWords
-from jaxdp_kernels.threefry_words.ref import LANES, user_axes, users_words
-from jaxdp_kernels.threefry_words.xla import stored
+from jaxdp_kernels.threefry_words.ref import (
+    LANES,
+    first_blocks,
+    pairs_users,
+    user_axes,
+    users_words,
+)
+from jaxdp_kernels.threefry_words.xla import joined, separated, stored
 
 from .._contract import Kernels, Round, Tree, Words
 
@@ -183,9 +189,11 @@ class NoisyBits:
         place = lax.iota(jnp.uint32, width * pairs)
         column = place // np.uint32(pairs)
         pair, word = place - column * np.uint32(pairs), column.astype(jnp.int32)
-        place = self._place(pair) + column * np.uint32(LANES)
-        held = jax.tree.map(_halves, values)
-        head, ones = self._users(key, start, self._place(lax.iota(jnp.uint32, pairs)), held, False)
+        place = first_blocks(pair, self.num_words) + column * np.uint32(LANES)
+        held = jax.tree.map(pairs_users, values)
+        head, ones = self._users(
+            key, start, first_blocks(lax.iota(jnp.uint32, pairs), self.num_words), held, False
+        )
         bits = []
         for half in (0, 1):
             of_words = jnp.broadcast_to(ones[:, half, None], (len(ones), width, pairs))
@@ -195,12 +203,7 @@ class NoisyBits:
             bits = self._flipped_pairs(key, start, at, bits, step)
         sent = [noisy.reshape(width, pairs) & self._used[:, None] for noisy in bits]
         reports = jnp.concatenate([head, jnp.concatenate(sent, axis=1)])
-        return round.tally(reports.T, _halves(mask).ravel())
-
-    def _place(self, pair: UInt32[Array, " n"]) -> UInt32[Array, " n"]:
-        """How far the first block of a pair of users is; LANES pairs are a tile."""
-        tile = (pair >> np.uint32(10)) * np.uint32(self.num_words * LANES)
-        return tile + (pair & np.uint32(LANES - 1))
+        return round.tally(reports.T, pairs_users(mask).ravel())
 
     def _flipped_pairs(
         self, key: StreamKey, start: jax.Array, at: jax.Array, bits: list[jax.Array], step: int
@@ -239,8 +242,8 @@ class NoisyBits:
             return jnp.pad(leaf, [(0, tiles * TILE - size)] + [(0, 0)] * (leaf.ndim - 1))
 
         values = jax.tree.map(padded, values)
-        held, members = jax.tree.map(_halves, values), _halves(padded(mask)).ravel()
-        place = self._place(lax.iota(jnp.uint32, tiles * LANES))
+        held, members = jax.tree.map(pairs_users, values), pairs_users(padded(mask)).ravel()
+        place = first_blocks(lax.iota(jnp.uint32, tiles * LANES), self.num_words)
         head, ones = self._users(key, start, place, held, True)
         sent = self._quick(key, start, place, ones)
 
@@ -280,24 +283,18 @@ class NoisyBits:
         place = place[None] + column.astype(np.uint32) * np.uint32(LANES)
 
         def step(number: int, place: jax.Array, bits: Sequence[jax.Array]) -> jax.Array:
-            """Both halves, as `threefry_words` stores them: the parts of complex numbers."""
+            """The words of both halves, joined."""
             rows = range(-(-_QUICK * self._rows // 32))
             blocks = [key.blocks(start, place + np.uint32(width * row * LANES)) for row in rows]
             used = self._used.reshape(*[1] * (place.ndim - 2), width, 1)
-            parts = []
+            made = []
             for half, before in zip(zip(*blocks, strict=True), bits, strict=True):
                 noisy, undecided = self._flipped(self._in_rows(half, _QUICK), before, number)
                 is_open = (undecided & used) != 0
                 if number:
                     is_open |= before == _OPEN
-                word = jnp.where(is_open, _OPEN, noisy & used)
-                parts.append(lax.bitcast_convert_type(word, jnp.float32))
-            return lax.complex(*parts)
-
-        def parts(both: jax.Array) -> list[jax.Array]:
-            return [
-                lax.bitcast_convert_type(x, jnp.uint32) for x in (lax.real(both), lax.imag(both))
-            ]
+                made.append(jnp.where(is_open, _OPEN, noisy & used))
+            return joined(*made)
 
         def noisy() -> jax.Array:
             bits = [_packed(ones[:, half, None], column) for half in (0, 1)]
@@ -308,9 +305,9 @@ class NoisyBits:
             rounds = np.arange(self.num_rounds, dtype=np.uint32)[:, None, None]
             offset = np.uint32((self.num_first + lanes) * LANES)
             at = place[None] + (rounds * np.uint32(lanes * LANES) + offset)
-            bits = [jnp.broadcast_to(part[None], at.shape) for part in parts(both)]
+            bits = [jnp.broadcast_to(part[None], at.shape) for part in separated(both)]
             both = stored(lambda: step(1, at, bits), start)
-        return jnp.stack(parts(both), axis=-2).reshape(self._sent, -1)
+        return jnp.stack(separated(both), axis=-2).reshape(self._sent, -1)
 
     def _entry(self, words: UserWords, value: Tree, entry: Int32[Array, ""]) -> UInt32[Array, ""]:
         """One word of what a user sends, from all planes of its own words alone."""
@@ -324,12 +321,6 @@ class NoisyBits:
             rows = rows + lanes * (1 + entry // width)
             bits, _ = self._flipped(self._in_rows(words[rows], 32), bits, 1)
         return bits & jnp.asarray(self._used)[column]
-
-
-def _halves(leaf: Shaped[Array, "n ..."]) -> Shaped[Array, "2 m ..."]:
-    """Cuts whole tiles into the users of first words of blocks, and the users of second ones."""
-    leaf = jnp.moveaxis(leaf.reshape(-1, 2, LANES, *leaf.shape[1:]), 1, 0)
-    return leaf.reshape(2, -1, *leaf.shape[3:])
 
 
 def _places(digits: jax.Array) -> jax.Array:

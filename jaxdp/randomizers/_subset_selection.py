@@ -3,30 +3,50 @@
 import functools
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int32, UInt32
+from jaxtyping import Array, Bool, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
-from .._bits import mul_32x32
+from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.randomize_and_tally.xla import merged
+from jaxdp_kernels.threefry_words import TILE, StreamKey
+from jaxdp_kernels.threefry_words.ref import LANES, first_blocks, pairs_users
+from jaxdp_kernels.threefry_words.xla import joined, separated, stored
+
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Draft, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._contract import (
+    Draft,
+    Kernels,
+    Round,
+    TallyLaw,
+    Tree,
+    Words,
+    Work,
+    field,
+    params,
+    spec,
+    static,
+)
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial, multinomial, multivariate_hypergeometric
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
+from ._floyd import NO_LABEL, Floyd, bit
 from ._randomizer import check_word_bits, values_of
 from ._support import SetRound, SupportOracle, symmetric_noise
 
 MAX_VALUES = 2**20
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
 _MAX_EMPTY = Fraction(1, 100)
-_FEW_LANES = 16  # of which one is read by comparing them all
+_PAIRS = 2**12  # pairs of users whose sets are made at a time: they stay in a cache
 _WINDOW = 31  # rows of users, by what their sets still have to take, that are drawn at once
 
 
@@ -44,7 +64,7 @@ class SubsetSelection(SupportOracle):
     Floyd's algorithm. A word picks uniformly out of j where it is below the largest multiple of j;
     in the rare case that one of them is not, the user sends the empty set. That happens with the
     same probability r, below `d k / 2**32`, for every value, and the estimate takes it into
-    account. A pick depends on all before it, so a user takes several times as long as its d words.
+    account. A pick depends on all before it, so a user takes about twice as long as its d words.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly: a report is a set without an order, the sets of d are
@@ -101,7 +121,7 @@ class SubsetSelection(SupportOracle):
         check_int("subset_size", self.subset_size, low=1, high=k - 1)
         self._outside(32)
         # Exact products of many moduli take minutes: what is clearly too much is seen in floats.
-        moduli = _moduli(k, self._size).astype(np.float64)
+        moduli = _floyd_of(k, self._size, 32).moduli.astype(np.float64)
         empty = -math.expm1(np.log1p(-(2.0**32 % moduli) / 2.0**32).sum())
         if empty > 2 * _MAX_EMPTY or self._empty(32) > _MAX_EMPTY:
             raise ValueError(
@@ -142,7 +162,7 @@ class SubsetSelection(SupportOracle):
 
     def _empty(self, word_bits: int) -> Fraction:
         """r, the probability of the empty set."""
-        return 1 - _nonempty(self.num_values, self._size, word_bits)
+        return 1 - _floyd_of(self.num_values, self._size, word_bits).heard
 
     def build(self, word_bits: int = 32) -> "SubsetSelectionParams":
         """The params; `word_bits=8` makes a twin with words of 8 bits."""
@@ -245,32 +265,10 @@ def _num_lanes(num_values: int) -> int:
     return -(-num_values // 32)
 
 
-def _moduli(num_values: int, size: int) -> np.ndarray:
-    """What each word but the first picks out of: Floyd's algorithm on the k - 1 others."""
-    return np.arange(num_values - size + 1, num_values, dtype=np.uint32)
-
-
 @functools.lru_cache(maxsize=1024)
-def _nonempty(num_values: int, size: int, word_bits: int) -> Fraction:
-    """1 - r, the probability that every word but the first is below its largest multiple."""
-    space = 2**word_bits
-    below = (space - space % int(m) for m in _moduli(num_values, size))
-    return Fraction(math.prod(below), space ** (size - 1))
-
-
-def _bit(value: Int32[Array, "*s"]) -> UInt32[Array, "*s"]:
-    return np.uint32(1) << (value & 31).astype(jnp.uint32)
-
-
-def _remainder(
-    word: UInt32[Array, " n"], modulus: UInt32[Array, ""], inverse: UInt32[Array, ""]
-) -> UInt32[Array, " n"]:
-    """`word % modulus`, by a product with `inverse = floor(2**32 / modulus)`.
-
-    Its upper half is the quotient, or one less: `word (2**32 / modulus - inverse) < 2**32`.
-    """
-    rest = word - mul_32x32(word, inverse)[0] * modulus
-    return jnp.minimum(rest, rest - modulus)  # below 0 it wraps to a large number
+def _floyd_of(num_values: int, size: int, word_bits: int) -> Floyd:
+    """Adds one of the k - 1 others for each word but the first."""
+    return Floyd(num_values - 1, size - 1, word_bits)
 
 
 @params
@@ -304,8 +302,12 @@ class SubsetSelectionParams(SetRound):
         return TallyLaw(self._draw, self._cost)
 
     @property
+    def _floyd(self) -> Floyd:
+        return _floyd_of(self.num_values, self.subset_size, self.word_bits)
+
+    @property
     def _nonempty(self) -> float:
-        return float(_nonempty(self.num_values, self.subset_size, self.word_bits))
+        return float(self._floyd.heard)
 
     def _inclusion(self) -> Float[Array, ""]:
         """The realised p* as float64; only inside an x64 block."""
@@ -322,61 +324,108 @@ class SubsetSelectionParams(SetRound):
 
         A value outside the domain is clamped into it.
         """
-        return self._sets(words[0 : self.num_words][:, None], value[None])[:, 0]
+        return self._of_words(words[0 : self.num_words][:, None], value[None])[:, 0]
 
     @property
     def draft(self) -> Draft:
-        """All words: the sets of many users, a pick of each after the other."""
-        return Draft(self.num_words, self._sets, complete=True)
+        """All words: the sets of many users at a time."""
+        return Draft(self.num_words, self._of_words, complete=True)
 
-    def _sets(
+    def _of_words(
         self, words: UInt32[Array, "w n"], values: Int32[Array, " n"]
     ) -> UInt32[Array, "lanes n"]:
-        k, d = self.num_values, self.subset_size
-        values = jnp.clip(values.astype(jnp.int32), 0, k - 1)
-        lanes = jnp.arange(_num_lanes(k), dtype=jnp.int32)[:, None]
+        rows = self._floyd.rows(words[1:])
+        (sets,) = self._sets(words[0], rows, lambda row: (row,), (values,), lambda make: make())
+        return sets
 
-        def other(label: jax.Array) -> jax.Array:
-            """The values other than the user's, as 0 .. k - 2."""
-            label = label.astype(jnp.int32)
-            return label + (label >= values).astype(jnp.int32)
+    @property
+    def kernels(self) -> Kernels[dict[str, Count]]:
+        """On a CPU the same sets, those of the two users of each block of words together.
 
-        def has(value: jax.Array) -> jax.Array:
-            """Which lane has the bit of a value."""
-            return lanes == (value >> 5)[None]
+        That pays where there are several steps, between which the sets are in memory.
+        """
+        return Kernels(tally={"cpu": self._paired_tally} if self._floyd.steps[0] > 1 else {})
 
-        def with_bit(chosen: jax.Array, value: jax.Array) -> jax.Array:
-            # A comparison with each lane: on CPU a scatter takes several times as long.
-            return chosen | jnp.where(has(value), _bit(value)[None], np.uint32(0))
+    def _paired_tally(
+        self,
+        round: Round[Any],
+        key: StreamKey,
+        start: jax.Array,
+        first: jax.Array | None,
+        values: Tree,
+        mask: jax.Array,
+    ) -> Tree:
+        """The tally of the reports of consecutive users; see `randomize_and_tally`."""
+        size = mask.shape[0]
+        if first is not None or size <= LANES:
+            return randomize_and_tally(round, key, start, first, values, mask)
+        pairs = min(-(-size // TILE) * LANES, _PAIRS)
+        pieces = -(-size // (2 * pairs))
+        rows = self._floyd.rows(jnp.arange(1, self.num_words, dtype=jnp.uint32))
 
-        def add(state: tuple[jax.Array, ...], each: tuple[jax.Array, ...]):
-            # Floyd: a pick that is in the set already is replaced by the last label allowed. The
-            # bit of a pick is set in the next step, when the pick is in memory: in the same one XLA
-            # on CPU would make the pick anew for each lane.
-            chosen, before, nonempty = state
-            word, modulus, inverse, limit = each
-            pick = other(_remainder(word, modulus, inverse))
-            if lanes.size <= _FEW_LANES:
-                lane = jnp.sum(jnp.where(has(pick), chosen, 0), axis=0, dtype=jnp.uint32)
-            else:
-                at = pick[None] >> 5
-                lane = jnp.take_along_axis(chosen, at, axis=0, mode="promise_in_bounds")[0]
-            taken = ((lane & _bit(pick)) != 0) | (pick == before)
-            pick = jnp.where(taken, other(modulus - np.uint32(1)), pick)
-            return (with_bit(chosen, before), pick, nonempty & (word <= limit)), None
+        def piece(given: tuple[jax.Array, jax.Array, jax.Array]) -> Tree:
+            number, held, members = given
+            place = lax.iota(jnp.uint32, pairs) + number * np.uint32(pairs)
+            place = first_blocks(place, self.num_words)
 
-        holds_value = words[0] < self.threshold
-        first = (words[0] - self.threshold) % np.uint32(k - d)
-        start = jnp.where(holds_value, values, other(first))
-        moduli = _moduli(k, d)
-        space = 2**self.word_bits
-        inverses = (2**32 // moduli.astype(np.int64)).astype(np.uint32)
-        limits = (space - space % moduli.astype(np.int64) - 1).astype(np.uint32)
-        chosen = jnp.zeros((lanes.size, *values.shape), jnp.uint32)
-        rows = words[1:d], jnp.asarray(moduli), jnp.asarray(inverses), jnp.asarray(limits)
-        state, _ = lax.scan(add, (chosen, start, jnp.ones(values.shape, bool)), rows)
-        chosen, last, nonempty = state
-        return jnp.where(nonempty, with_bit(chosen, last), np.uint32(0))
+            def read(word: jax.Array) -> tuple[jax.Array, jax.Array]:
+                return key.blocks((start[0], start[1]), place + word * np.uint32(LANES))
+
+            def store(make: Callable[[], jax.Array]) -> jax.Array:
+                return stored(make, start)
+
+            sets = self._sets(jnp.uint32(0), rows, read, tuple(pairs_users(held)), store)
+            reports = jnp.concatenate(sets, axis=1)
+            return round.tally(reports.T, pairs_users(members).ravel())
+
+        values, mask = (
+            jnp.pad(leaf, (0, pieces * 2 * pairs - size)).reshape(pieces, -1)
+            for leaf in (values, mask)
+        )
+        tallies = lax.map(piece, (lax.iota(jnp.uint32, pieces), values, mask))
+        return merged(round, tallies, pieces)
+
+    def _sets(
+        self,
+        first: jax.Array,
+        rows: jax.Array,
+        read: Callable[[jax.Array], Sequence[UInt32[Array, " n"]]],
+        values: Sequence[Int32[Array, " n"]],
+        store: Callable[[Callable[[], jax.Array]], jax.Array],
+    ) -> list[UInt32[Array, "lanes n"]]:
+        """The sets of users in one part or two; see `Floyd.sets`.
+
+        Labels 0 .. k - 2 stand for the values other than the user's; `first` for the first words.
+        """
+        others = np.uint32(self.num_values - self.subset_size)
+
+        def begin() -> jax.Array:
+            return joined(
+                *(
+                    jnp.where(word < self.threshold, NO_LABEL, (word - self.threshold) % others)
+                    for word in read(first)
+                )
+            )
+
+        begun = store(begin)
+        made = self._floyd.sets(begun, rows, read, store)
+        return [
+            jnp.where(silent[None], np.uint32(0), self._with_value(labels, value, one == NO_LABEL))
+            for (labels, silent), value, one in zip(made, values, separated(begun), strict=True)
+        ]
+
+    def _with_value(
+        self, labels: UInt32[Array, "lanes n"], value: Int32[Array, " n"], holds: Bool[Array, " n"]
+    ) -> UInt32[Array, "lanes n"]:
+        """The sets of others as sets of values, with the users' own where they hold it."""
+        value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1).astype(jnp.uint32)
+        lanes, lane = np.arange(len(labels), dtype=np.uint32)[:, None], (value >> 5)[None]
+        own = jnp.where(lanes == lane, bit(value)[None], np.uint32(0))
+        below = jnp.where(lanes < lane, np.uint32(2**32 - 1), own - (own != 0).astype(jnp.uint32))
+        # Labels from the value's on stand for the next value: their bits move up by one.
+        carried = jnp.concatenate([jnp.zeros_like(labels[:1]), labels[:-1] >> 31])
+        moved = (labels << 1) | carried
+        return (labels & below) | (moved & ~(below | own)) | jnp.where(holds[None], own, 0)
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:

@@ -152,10 +152,10 @@ def _tally(randomizer: Randomizer, reports: Tree, mask: jax.Array) -> Tree:
     if all(leaf.ndim == 2 for leaf in jax.tree.leaves(reports)):
         return randomizer.tally(jax.tree.map(jnp.ravel, reports), jnp.ravel(mask))
     tallies = jax.vmap(lambda r, m: randomizer.tally(_users_first(r), m))(reports, mask)
-    return _merged(randomizer, tallies, mask.shape[0])
+    return merged(randomizer, tallies, mask.shape[0])
 
 
-def _merged(randomizer: Randomizer, tallies: Tree, number: int) -> Tree:
+def merged(randomizer: Randomizer, tallies: Tree, number: int) -> Tree:
     """The tally of the users of all tallies along the leading axis, merged in pairs."""
     while number > 1:
         half = number // 2

@@ -174,6 +174,23 @@ def users_words(key: StreamKey, start: jax.Array, users: jax.Array, num_words: i
     return UserWords(key, high, low, second, num_words)
 
 
+def first_blocks(pairs: jax.Array, num_words: int) -> jax.Array:
+    """How far the first blocks of pairs of users are from that of the first tile.
+
+    Args:
+      pairs: uint32[n]; pair p of a tile is its users p and `p + LANES`, who share their blocks.
+      num_words: words per user, static.
+    """
+    tile = (pairs >> np.uint32(10)) * np.uint32(num_words * LANES)
+    return tile + (pairs & np.uint32(LANES - 1))
+
+
+def pairs_users(leaf: jax.Array) -> jax.Array:
+    """Cuts users of whole tiles, [n, ...], into the first and second ones of pairs, [2, m, ...]."""
+    leaf = jnp.moveaxis(leaf.reshape(-1, 2, LANES, *leaf.shape[1:]), 1, 0)
+    return leaf.reshape(2, -1, *leaf.shape[3:])
+
+
 def user_axes(num_words: int) -> UserWords:
     """The axes along which `jax.vmap` takes one user of `users_words`."""
     return UserWords(None, 0, 0, 0, num_words)  # pyright: ignore[reportArgumentType]

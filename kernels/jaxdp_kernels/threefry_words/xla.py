@@ -68,23 +68,28 @@ def threefry_tiles(
     return rows.reshape(tiles, num_first, TILE)
 
 
-def _stored_blocks(
-    key: StreamKey, start: jax.Array, offset: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """`StreamKey.blocks`, made once.
+def _stored_blocks(key: StreamKey, start: jax.Array, offset: jax.Array) -> tuple[jax.Array, ...]:
+    """`StreamKey.blocks`, made once."""
+    return separated(stored(lambda: joined(*key.blocks(start, offset)), start))
 
-    XLA for CPU has no loop with two results, and would make each alone. The halves are the parts of
-    one array of complex numbers, whose bits nothing computes with.
+
+def joined(*arrays: jax.Array) -> jax.Array:
+    """One array of uint32 as it is, or two as one of complex numbers; `separated` is the inverse.
+
+    XLA for CPU has no loop with two results, and would make each alone. Nothing computes with the
+    complex numbers: their parts are the bits of the arrays.
     """
+    if len(arrays) == 1:
+        return arrays[0]
+    return lax.complex(*(lax.bitcast_convert_type(array, jnp.float32) for array in arrays))
 
-    def make() -> jax.Array:
-        halves = key.blocks(start, offset)
-        return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in halves))
 
-    both = stored(make, start)
-    parts = lax.real(both), lax.imag(both)
-    first, second = (lax.bitcast_convert_type(part, jnp.uint32) for part in parts)
-    return first, second
+def separated(array: jax.Array) -> tuple[jax.Array, ...]:
+    """The arrays of uint32 of which `joined` made one."""
+    if array.dtype == jnp.uint32:
+        return (array,)
+    parts = lax.real(array), lax.imag(array)
+    return tuple(lax.bitcast_convert_type(part, jnp.uint32) for part in parts)
 
 
 def stored(make: Callable[[], T], start: jax.Array) -> T:
