@@ -48,7 +48,8 @@ REASONS = {
     "of the slowest, of two words and a truncated normal each.",
     "PrivUnitG": "at d = 1, two more words and a truncated normal, which costs two others.",
     "ProjUnit": "as PrivUnit, with squares of further normals.",
-    "ProjectiveGeometryResponse": "divisions of 64-bit numbers, which 32-bit ones make up.",
+    "ProjectiveGeometryResponse": "a product, a look-up and the histogram weigh as much as the "
+    "one word that most users read.",
     "SubsetSelection": "the members of a set are picked one after another, each past the others.",
 }
 """Why a randomizer may reach less than `SHARE`, by name."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._bits import mul_32x32
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Tree, Words, Work, field, params, spec, static
+from .._contract import Draft, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, multinomial
@@ -170,10 +170,14 @@ class ProjectiveGeometryResponse(SupportOracle):
         high, low = self._weights(word_bits)
         points, inside, shared = self._sizes()
         unit = 2 ** (64 - 2 * word_bits)  # the words are the leading bits of 64
+        divisors = low * unit, (high - low) * unit
+        reciprocals, index_bits = _quick(divisors, (points, inside))
         return ProjectiveGeometryResponseParams(
             border=np.array(_halves(low * points * unit), np.uint32),
-            uniform=divisor(low * unit, points),
-            inside=divisor((high - low) * unit, inside),
+            uniform=divisor(divisors[0], points),
+            inside=divisor(divisors[1], inside),
+            reciprocals=reciprocals,
+            index_bits=index_bits,
             hyperplane=self._hyperplane(),
             num_values=self.num_values,
             num_points=points,
@@ -363,6 +367,27 @@ def divide(
     return quotient
 
 
+def _quick(divisors: tuple[int, int], quotients: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The reciprocals of two divisors d at a common precision, and b, the bits of `2**64 / d`.
+
+    An upper half alone tells a quotient to 2**(b - 32), and leaves 2**(b - 30) of all in doubt. A
+    divisor of more bits, which is rarely used, has the reciprocal 0: it leaves all in doubt.
+    """
+    bits = [(2**64 // d).bit_length() for d in divisors]
+    shares = [d * number / 2**64 for d, number in zip(divisors, quotients, strict=True)]
+
+    def unsure(most: int) -> float:
+        return 2.0 ** (most - 30) + sum(
+            share for share, own in zip(shares, bits, strict=True) if own > most
+        )
+
+    best = min(bits, key=unsure)
+    reciprocals = [
+        2 ** (96 - best) // d if own <= best else 0 for d, own in zip(divisors, bits, strict=True)
+    ]
+    return np.array(reciprocals, np.uint32), np.asarray(best, np.uint32)
+
+
 def _less(a_high: Array, a_low: Array, b_high: Array, b_low: Array) -> Bool[Array, "*s"]:
     """Whether a < b, for 64-bit numbers in halves."""
     return (a_high < b_high) | ((a_high == b_high) & (a_low < b_low))
@@ -381,6 +406,8 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
       border: uint32[2], m K in halves: below it, a pair of words picks one of all points.
       uniform: uint32[4], the divisor m.
       inside: uint32[4], the divisor h - m.
+      reciprocals: uint32[2], `floor(2**(96 - b) / d)` of both divisors d, for the draft; or 0.
+      index_bits: uint32[], b.
       hyperplane: int32[s], the difference set D.
       num_values: k, static.
       num_points: K, static.
@@ -391,6 +418,8 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
     border: UInt32[Array | np.ndarray, "2"]
     uniform: UInt32[Array | np.ndarray, "4"]
     inside: UInt32[Array | np.ndarray, "4"]
+    reciprocals: UInt32[Array | np.ndarray, "2"]
+    index_bits: UInt32[Array | np.ndarray, ""]
     hyperplane: Int32[Array | np.ndarray, " s"]
     num_values: int = static()
     num_points: int = static()
@@ -424,9 +453,36 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
         beyond = _subtract(high, low, border[0], border[1])
         high, low = jnp.where(anywhere, high, beyond[0]), jnp.where(anywhere, low, beyond[1])
         index = divide(high, low, jnp.where(anywhere, self.uniform, self.inside)).astype(jnp.int32)
+        return self._point(index, anywhere, value)
+
+    def _point(
+        self, index: Int32[Array, "*s"], anywhere: Bool[Array, "*s"], value: Int32[Array, "*s"]
+    ) -> Int32[Array, "*s"]:
+        """The point at an index among all points, or among those of the value's hyperplane."""
         point = jnp.asarray(self.hyperplane).at[index].get(mode="clip") - value
         point = jnp.where(point < 0, point + self.num_points, point)
         return jnp.where(anywhere, index, point)
+
+    @property
+    def draft(self) -> Draft | None:
+        """The first word, which alone decides all but about one in `2**(30 - b)` reports."""
+        return Draft(1, self._draft) if self.word_bits == 32 else None
+
+    def _draft(self, words: UInt32[Array, "1 n"], values: Int32[Array, " n"]) -> Int32[Array, " n"]:
+        values = jnp.clip(values.astype(jnp.int32), 0, self.num_values - 1)
+        high, border = words[0], jnp.asarray(self.border)[0]
+        anywhere = high < border
+        upper = jnp.where(anywhere, high, high - border)
+        uniform, inside = jnp.asarray(self.reciprocals)
+        quotient, _ = mul_32x32(upper, jnp.where(anywhere, uniform, inside))
+        # The quotient of the dividend itself, in units of 2**-shift: less than 1 is lost here, and
+        # less than 1 by the reciprocal; the lower halves add less than 1, or take as much away.
+        shift = np.uint32(32) - self.index_bits
+        unit = np.uint32(1) << shift
+        fraction = quotient & (unit - np.uint32(1))
+        sure = (high != border) & (fraction - np.uint32(1) < unit - np.uint32(3))
+        point = self._point((quotient >> shift).astype(jnp.int32), anywhere, values)
+        return jnp.where(sure, point, Draft.UNSURE)
 
     def _weights(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The probabilities m and h - m, as float64; only inside an x64 block."""

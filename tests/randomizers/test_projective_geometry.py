@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxdp.engine import Draft
 from jaxdp.random import Count
 from jaxdp.randomizers import _projective_geometry_points as points
 from jaxdp.randomizers._projective_geometry import ProjectiveGeometryResponse, divide, divisor
@@ -72,6 +73,33 @@ def test_quotients_are_exact(value, quotients, rng):
     by = jnp.asarray(divisor(value, quotients))
     found = np.asarray(jax.vmap(divide, (0, 0, None))(high, low, by))
     np.testing.assert_array_equal(found, [u // value for u in dividends])
+
+
+@pytest.mark.parametrize(
+    ("num_values", "epsilon"), [(128, 1.0), (6, 17.0), (1000, 1e-5), (20_000, 2.0)]
+)
+def test_the_first_word_decides_where_no_border_is_near(num_values, epsilon, rng):
+    """Random words, and those at and around the borders of all that a pair of words can mean."""
+    spec = ProjectiveGeometryResponse(num_values, epsilon)
+    params = spec.build()
+    high, low = spec._weights(32)
+    beyond = low * spec.num_points
+    borders = [low * int(i) for i in rng.integers(0, spec.num_points, 500)]
+    inside = len(params.hyperplane)
+    borders += [beyond + (high - low) * int(i) for i in rng.integers(0, inside, 500)]
+    near = [b + x for b in borders for x in (-(2**33), -(2**32), -1, 0, 2**32, 2**33)]
+    numbers = [min(max(x, 0), 2**64 - 1) for x in near]
+    numbers += [int(x) for x in rng.integers(0, 2**64, 50_000, dtype=np.uint64)]
+    words = jnp.asarray(np.array([[x >> 32, x & 0xFFFFFFFF] for x in numbers], np.uint32))
+    values = jnp.asarray(rng.integers(0, num_values, len(numbers)), jnp.int32)
+    report = np.asarray(jax.jit(jax.vmap(params.from_bits))(words, values))
+    assert params.draft is not None
+    quick = np.asarray(jax.jit(params.draft.reports)(words[:, :1].T, values))
+    sure = quick != Draft.UNSURE
+    np.testing.assert_array_equal(quick[sure], report[sure])
+    assert np.mean(~sure[-50_000:]) < 2e-3
+    assert not np.all(sure[: len(near)])
+    assert ProjectiveGeometryResponse(6, 1.0, order=3).build(8).draft is None
 
 
 def test_pairs_of_words_beside_every_border_lead_to_their_points():
