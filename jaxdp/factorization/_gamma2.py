@@ -312,7 +312,8 @@ def _exact(matrix, tol, *, max_steps, mode, shift, parity):
     constant = None
     if shift and mode == "symmetric":
         best, dual, weights, earlier = _best_shift(matrix / scale, tol, max_steps, parity)
-        constant = scale * best
+        # Nothing needs no constant, not even the last digits of a search for one.
+        constant = jnp.where(jnp.any(matrix != 0), scale * best, 0.0)
         matrix = _without_rounding(matrix - constant, scale)
         constant = constant + jnp.reshape(middle, ())
         solution = optimal_weights(matrix / scale, tol / 4, max_steps, mode, parity=parity)

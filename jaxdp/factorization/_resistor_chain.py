@@ -19,7 +19,7 @@ Every recurrence adds, multiplies and divides positive numbers, none subtracts, 
 relative error is at most the sum of those of the inputs: n steps lose no more than a multiple of
 n·2⁻⁵³. Each integrand is a mixture of functions 1/cosh(s − s_k), s_k = −ln of a singular value; the
 trapezoidal rule of step h is off by at most 2·Σ_m 1/cosh(π²·m/h) of it, by Poisson's formula.
-With h = ln(2)/2 the rates λ are powers of two, and their roots need no rounding to speak of.
+The steps are whole multiples of ln(2)/32, so that the exponents of the rates λ are exact.
 """
 
 import functools
@@ -30,13 +30,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-_STEP = math.log(2) / 2
-_QUADRATURE = 4.0 / (math.exp(math.pi**2 / _STEP) - 1)  # >= 2·Σ_m 1/cosh(π²·m/h)
+_STEPS = 32  # of equal ratio between a rate and its fourfold
 _ROUNDINGS = 16.0  # at most, of each step along the chain
 _OPEN = 2.0**900  # a resistance that leads nowhere
 _GROUP = 8  # rates side by side: more need more memory
+_GROUPS = 24  # at most; what there are fewer costs no time, and no other program
 
 
 class Diagonals(NamedTuple):
@@ -62,16 +62,21 @@ def diagonals(
       p: float64[n], > 0; where `centred`, the last is 0.
       q: float64[n], > 0.
       centred: whether the mean by q is subtracted from each row.
-      accuracy: relative error that cutting the integrals off may cause.
+      accuracy: relative error that the quadrature may cause, 1e-12 at least.
     """
     length, total = len(p), float(q.sum())
-    margin = math.ceil(math.log2(3 / accuracy) / 1.5)  # see `_tails`
+    # 2·Σ_m 1/cosh(π²·m/h) <= 4/(e^(π²/h) − 1), a quarter of the accuracy at most
+    step = math.floor(_STEPS * math.pi**2 / math.log1p(16 / accuracy) / math.log(2)) / _STEPS
+    quadrature = 4 / math.expm1(math.pi**2 / (step * math.log(2)))
+    margin = math.ceil(math.log2(4 / accuracy) / 1.5)  # see `_tails`
     # The singular values of M are at most √(Σp·Σq), and at least √(min p·min q)/2.
     largest = math.log2(p.sum() * total)
     smallest = math.log2(p[p > 0].min() * q.min() / 4)
-    low, high = -math.ceil(largest) - margin, math.ceil(-smallest) + margin
+    low = math.floor((-largest - margin) / (2 * step))
+    high = math.ceil((-smallest + margin) / (2 * step))
     high += -(high - low + 1) % _GROUP
-    rates = 2.0 ** np.arange(low, high + 1).reshape(-1, _GROUP)
+    rates = 2.0 ** (2 * step * np.arange(low, high + 1))
+    groups = np.resize(rates, (max(_GROUPS, len(rates) // _GROUP), _GROUP))
     steps = 2 ** max(4, min(11, math.ceil(math.log2(length) / 2) + 1))
     padding = np.zeros(-length % steps)  # edges and shunts of 0 change no resistance
     chain = (np.append(x, padding).reshape(-1, steps).T for x in (p, q))
@@ -79,20 +84,22 @@ def diagonals(
     tpu = jax.default_backend() == "tpu"
     device = jax.local_devices(backend="cpu")[0] if tpu else None
     with jax.enable_x64(True), jax.default_device(device):
-        sums = _sums(*chain, rates, centred)
+        sums = _sums(*chain, groups, np.int32(len(rates) // _GROUP), centred)
     y, z = (np.asarray(x)[:length] for x in sums)
-    tails = _tails(p, q, 2.0**low, 2.0**high, centred)
-    y, z = (2 / math.pi * _STEP * (x + tail) for x, tail in zip((y, z), tails, strict=True))
-    return Diagonals(y, z, _QUADRATURE + _ROUNDINGS * 2.0**-53 * (length + 256) + accuracy)
+    height = step * math.log(2)
+    tails = _tails(p, q, (rates[0], rates[-1]), height, centred)
+    y, z = (2 / math.pi * height * (x + tail) for x, tail in zip((y, z), tails, strict=True))
+    rounding = _ROUNDINGS * 2.0**-53 * (length + 256)
+    return Diagonals(y, z, quadrature + rounding + 3 / 4 * accuracy)
 
 
 def _tails(
-    p: np.ndarray, q: np.ndarray, low: float, high: float, centred: bool
+    p: np.ndarray, q: np.ndarray, ends: tuple[float, float], step: float, centred: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The sums over all rates below `low` and above `high`.
+    """The sums over all rates below and above the ends.
 
     There 1/(2·cosh(x)) is e^(−|x|) but for a share of at most e^(−2|x|), which is 2^−margin. The
-    sums themselves are at most 2.5·2^(−margin/2) of the largest integrand.
+    sums themselves are at most 3·2^(−margin/2) of the largest integrand, as the step is over 0.29.
     """
     # The diagonals of M·Mᵀ over p and of Mᵀ·M over q.
     rows, columns, above = np.cumsum(q), _backward(p), 1 / q
@@ -101,8 +108,8 @@ def _tails(
         squares = np.append(0.0, np.cumsum((p * rows**2)[:-1]))
         columns = (_backward(p * after**2) + squares) / total**2
         rows, above = rows * after / total, above - 1 / total
-    beyond = 1 / (math.exp(_STEP) - 1)  # Σ_j≥1 e^(−h·j)
-    below, rest = math.sqrt(low) * beyond, beyond / math.sqrt(high)
+    beyond = 1 / math.expm1(step)  # Σ_j≥1 e^(−h·j)
+    below, rest = math.sqrt(ends[0]) * beyond, beyond / math.sqrt(ends[1])
     inverse = np.divide(1.0, p, out=np.zeros_like(p), where=p > 0)
     return below * rows + rest * inverse, below * columns + rest * above
 
@@ -114,9 +121,16 @@ def _backward(x: np.ndarray) -> np.ndarray:
 
 @functools.partial(jax.jit, static_argnames="centred")
 def _sums(
-    p: Float[Array, "L B"], q: Float[Array, "L B"], rates: Float[Array, "G J"], centred: bool
+    p: Float[Array, "L B"],
+    q: Float[Array, "L B"],
+    rates: Float[Array, "G J"],
+    num_groups: Int[Array, ""],
+    centred: bool,
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """The sums over the rates of e^s·u·r/(u + r) and of e^(−s)/(u + r), or what takes its place."""
+    """The sums of e^s·u·r/(u + r) and of e^(−s)/(u + r), or what takes its place.
+
+    They are over the rates of the first groups.
+    """
     total = jnp.sum(q)
     # Seen from the right end, the edge of each node is that of its neighbour.
     p_back = _mirrored(p)
@@ -137,8 +151,12 @@ def _sums(
             across = both * deficit / total
         return jnp.sum(roots * u * r * both, -1), jnp.sum(across / roots, -1)
 
-    y, z = lax.map(of_group, rates)
-    return _flat(jnp.sum(y, 0)), _flat(jnp.sum(z, 0))
+    def add(i: Int[Array, ""], sums: tuple[Array, Array]) -> tuple[Array, Array]:
+        y, z = of_group(rates[i])
+        return sums[0] + y, sums[1] + z
+
+    y, z = lax.fori_loop(0, num_groups, add, (jnp.zeros_like(p), jnp.zeros_like(p)))
+    return _flat(y), _flat(z)
 
 
 def _flat(x: Float[Array, "L B"]) -> Float[Array, " n"]:

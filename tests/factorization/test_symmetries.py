@@ -10,6 +10,15 @@ from jaxdp import factorization as fz
 from jaxdp import workloads
 
 
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e10])
+def test_a_constant_is_nothing_but_its_shift(value):
+    matrix = np.full((3, 3), value)
+    found = fz.signed(matrix, shift=True)
+    fz.certify(matrix, found)
+    assert found.upper == 0
+    assert found.shift == value
+
+
 def backwards_alike(shape, sign, seed=0):
     matrix = np.random.default_rng(seed).normal(size=shape)
     return matrix + sign * matrix[::-1, ::-1]
