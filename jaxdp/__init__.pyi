@@ -5,6 +5,7 @@ from . import audit as audit
 from . import bounds as bounds
 from . import central as central
 from . import data as data
+from . import design as design
 from . import engine as engine
 from . import factorization as factorization
 from . import learning as learning

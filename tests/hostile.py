@@ -32,6 +32,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp import central, engine, pairwise, projections, workloads
+from jaxdp.design import Histogram
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, PrivUnitG
 from tests.contracts.registry import PROTOCOLS
@@ -275,6 +276,9 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "central.marginals_from_parities": {"answers": np.ones(7)},
     "central.parities_from_marginals": {"answers": np.ones(7)},
     "audit.estimate_epsilon": {"num_samples": 1000},
+    "design.plan": {"question": Histogram(4), "users": 100, "epsilon": 1.0},
+    "design.Mean": {"low": -1.0, "high": 1.0},
+    "design.PairStatistic": {"num_bins": 4},
     "linear.best": {"objective": "max"},
     "linear.candidates": {"norm": "max"},
     "pairwise.PairKernel": {"f": lambda x, y: abs(x - y)},
@@ -311,7 +315,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 
 # What takes the results of others, or functions, and checks nothing by design.
 _RESULTS = re.compile(
-    r"(Release|Outcome|Prediction|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
+    r"(Release|Outcome|Prediction|Plan|Option|Goal|Errors|Users|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|PrefixNorm|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count"
     r"|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
     r"|Added|Answer|Fit|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"

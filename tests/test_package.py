@@ -57,8 +57,9 @@ FLOORS = {
     "jaxdp.trusted": 10,
     "jaxdp.bounds": 10,
     "jaxdp.audit": 10,
+    "jaxdp.design": 11,
     "jaxdp.testing": 11,
-    "jaxdp.sweep": 11,
+    "jaxdp.sweep": 12,
 }
 
 # What belongs to the extras, or is merely slow: no name of jaxdp must pull it in.

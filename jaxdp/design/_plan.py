@@ -1,0 +1,411 @@
+"""From a question and two of users, epsilon and error to the third."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from statistics import NormalDist
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from .._checks import Choice
+from .._contract import Work
+from .._prediction import Prediction
+from .._ranking import build_all, table
+from .._spec import (
+    check_bool,
+    check_epsilon,
+    check_int,
+    check_key,
+    check_real,
+    spec_to_json,
+)
+from ..engine import Trials, simulate
+from ..reports import report_bytes
+from ._questions import Data, Maker, Question, Users
+from ._solve import least_epsilon, least_users
+
+Loss = Literal["rmse", "worst", "max"]
+LOSS = Choice("rmse", "worst", "max")
+
+_CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
+_SEVERAL = 2  # protocols whose errors are simulated
+_PATIENCE = 10e9  # nanoseconds that the simulations of a protocol may take
+_PILOT, _MOST_TRIALS, _STDERR = 100, 2**13, 0.005
+_EVALUATIONS = 12  # of the error of one, to solve for a number
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """How the errors of a question's answers become one number.
+
+    Attributes:
+      loss: "rmse" for the root of the mean squared error over the answers; "worst" for that of the
+        answer with the largest; "max" for the expectation of the largest absolute error.
+      factor: what it is multiplied by.
+    """
+
+    loss: Loss
+    factor: float
+
+    def of(self, errors: tuple[Prediction, Prediction]) -> Prediction:
+        """The error from mean squared errors (largest, mean); a root, times the factor."""
+        square = errors[1] if self.loss == "rmse" else errors[0]
+        root = math.sqrt(square)
+        spread = square.stderr / (2 * root) if root else 0.0
+        return Prediction(root, square.kind, spread).scaled(self.factor)
+
+    def of_trials(self, trials: Trials) -> Prediction:
+        """The simulated error."""
+        if self.loss == "max":
+            largest = trials.max_error
+            spread = float(largest.std(ddof=1)) / math.sqrt(len(largest))
+            return Prediction(float(largest.mean()), "simulated", spread).scaled(self.factor)
+        return self.of((trials.error("max"), trials.error("mean")))
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """A protocol that answers the question.
+
+    Attributes:
+      name: of the protocol, and of what is done to its estimate.
+      protocol: its spec.
+      num_users: how many take part.
+      epsilon: the privacy parameter.
+      error: in the units that were asked for; says whether it is exact, a bound or simulated.
+      rounds: how often a user is asked.
+    """
+
+    name: str
+    protocol: Any
+    num_users: int
+    epsilon: float
+    error: Prediction
+    rounds: int
+
+    @functools.cached_property
+    def report_bytes(self) -> int | None:
+        """The length of a user's report; None where no wire format is known, or of many rounds."""
+        return report_bytes(self.protocol) if self.rounds == 1 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Ways to answer a question, the best first; `print` shows them.
+
+    Attributes:
+      question: what is asked.
+      goal: what the error is.
+      data: what it is for.
+      solved: which of "users", "epsilon" and "error" was asked for.
+      options: the protocols.
+      refused: names of the protocols that cannot do it, or were not tried, and why.
+    """
+
+    question: Question
+    goal: Goal
+    data: Data = dataclasses.field(repr=False)
+    solved: str
+    options: tuple[Option, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def best(self) -> Option:
+        """The first option."""
+        return self.options[0]
+
+    def simulate(
+        self,
+        num_trials: int = 400,
+        key: jax.Array | None = None,
+        *,
+        option: int = 0,
+        data: Data | None = None,
+    ) -> Prediction:
+        """The error of an option as simulated trials have it, with its standard error.
+
+        Args:
+          num_trials: how many.
+          key: a typed key; None for a fixed one.
+          option: its place in `options`.
+          data: what users hold; None for the plan's own. For the worst data, users are searched
+            who attain the error.
+
+        Raises:
+          ValueError: the worst data of this protocol are not known.
+        """
+        num_trials = check_int("num_trials", num_trials, low=2)
+        key = jax.random.key(0) if key is None else check_key(key)
+        chosen = self.options[check_int("option", option, low=0, high=len(self.options) - 1)]
+        users = self.question.users(self.data if data is None else data, chosen.num_users)
+        if users is None:
+            largest = self.goal.loss != "rmse"
+            users = self.question.worst_users(chosen.protocol, chosen.num_users, largest)
+        return _simulated(self.goal, chosen.protocol, users, key, num_trials)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain values: its numbers, and the spec of the best protocol."""
+        best = self.best
+        return {
+            "question": self.question.describe(),
+            "loss": self.goal.loss,
+            "users": best.num_users,
+            "epsilon": best.epsilon,
+            "error": float(best.error),
+            "kind": best.error.kind,
+            "protocol": spec_to_json(best.protocol),
+        }
+
+    def __str__(self) -> str:
+        """A Markdown table of the options, with what was left out."""
+        rows = [
+            (
+                option.name,
+                f"{option.num_users:,}",
+                f"{option.epsilon:.4g}",
+                f"{option.error:.4g}",
+                option.error.kind,
+                str(option.rounds),
+                "-" if option.report_bytes is None else str(option.report_bytes),
+            )
+            for option in self.options
+        ]
+        header = ("protocol", "users", "epsilon", "error", "kind", "rounds", "bytes")
+        return table(header, rows, self.refused)
+
+
+def plan(
+    question: Question,
+    *,
+    users: int | None = None,
+    epsilon: float | None = None,
+    error: float | None = None,
+    loss: Loss = "rmse",
+    relative: bool = False,
+    confidence: float | None = None,
+    data: Data = "worst",
+    delta: float | None = None,
+    candidates: Mapping[str, Maker] | None = None,
+    defaults: bool = True,
+    num_trials: int | None = None,
+    key: jax.Array | None = None,
+) -> Plan:
+    """From two of users, epsilon and error to the third, for every protocol that can answer.
+
+    Errors are those of the protocols' own predictions, in closed form: those of the worst data, or
+    of given data. For given data two things are simulated besides, with the same random numbers at
+    every step of the search: what is left of the error after the estimate is moved to the nearest
+    one that some users have (`Projected`), for the best two protocols that are quickly simulated;
+    and errors of which only a bound is known. So is `loss="max"`, which has no closed form.
+
+    Options are ordered by what was asked for. Bounds are marked: the error may be far smaller. An
+    option never stands before another for a bound that is loose, only behind.
+
+    Args:
+      question: such as `Histogram(1000)`.
+      users: n, at least 2; None to ask for the least number.
+      epsilon: the privacy parameter; None to ask for the least one.
+      error: > 0; None to ask for it.
+      loss: "rmse" for the root of the mean, over the answers, of the mean squared errors; "worst"
+        for that of the worst answer; "max" for the expected largest absolute error, which needs
+        data.
+      relative: whether errors are relative to an average answer (`question.typical`).
+      confidence: in (0, 1), to make the error the half-width of an interval that holds an answer
+        with this probability, the error being taken as normal. Not for "max".
+      data: "worst" for the worst data; a name, such as "zipf" or "uniform"; or what users hold, as
+        the question says.
+      delta: in (0, 1), to let protocols compete that are private but for this; None for pure ones.
+      candidates: protocols that join, or replace those of the same name: functions of
+        (epsilon, num_users).
+      defaults: whether the question's own protocols compete.
+      num_trials: runs in a simulation; None for as many as make the standard error half a percent,
+        but 8,192 at most.
+      key: of simulations; None for a fixed one.
+
+    Returns:
+      A `Plan`. Numbers that were solved for are at most 0.01 % above the least ones, simulated ones
+      at most 0.2 %, and their standard errors.
+
+    Raises:
+      ValueError: an argument is out of range; not two of three are given; or nothing reaches the
+        error.
+      TypeError: an argument is of the wrong kind.
+
+    Example:
+      >>> from jaxdp.design import Histogram, plan
+      >>> found = plan(Histogram(100), epsilon=1.0, error=0.01)
+      >>> print(f"{found.best.name}: {found.best.num_users:,} users")
+      SubsetSelection: 35,998 users
+      >>> simulated = found.simulate(200)
+      >>> bool(abs(simulated / 0.01 - 1) < 0.02)
+      True
+    """
+    if not isinstance(question, Question):
+        raise TypeError(f"question must be one of jaxdp.design's, got {question!r}.")
+    given = {"users": users, "epsilon": epsilon, "error": error}
+    unknown = [name for name, value in given.items() if value is None]
+    if len(unknown) != 1:
+        raise ValueError(
+            f"users, epsilon and error must be given but for one, which is asked for; got "
+            f"{3 - len(unknown)} of them."
+        )
+    users = None if users is None else check_int("users", users, low=2)
+    epsilon = None if epsilon is None else check_epsilon(epsilon)
+    error = None if error is None else check_real("error", error, low=0.0)
+    if delta is not None:
+        delta = check_real("delta", delta, low=0.0, high=1.0)
+    num_trials = None if num_trials is None else check_int("num_trials", num_trials, low=2)
+    key = jax.random.key(0) if key is None else check_key(key)
+    goal = _goal(question, loss, relative, confidence)
+    norm = "mean" if loss == "rmse" else "max"
+    makers = dict(question.candidates(delta, norm)) if check_bool("defaults", defaults) else {}
+    makers |= candidates or {}
+    search = _Search(question, goal, data, users, epsilon, error, key, num_trials)
+    options, refused = search.best(makers)
+    if not options:
+        reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
+        raise ValueError(f"no protocol reaches the error. {reasons}")
+    return Plan(question, goal, data, unknown[0], tuple(options), tuple(refused))
+
+
+def _goal(question: Question, loss: Loss, relative: bool, confidence: float | None) -> Goal:
+    LOSS("loss", loss)
+    factor = 1 / question.typical if check_bool("relative", relative) else 1.0
+    if confidence is not None:
+        confidence = check_real("confidence", confidence, low=0.0, high=1.0)
+        if loss == "max":
+            raise ValueError("confidence must be None with loss='max', which is no interval.")
+        factor *= NormalDist().inv_cdf((1 + confidence) / 2)
+    return Goal(loss, factor)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """What is given, and what is asked for: the one of the three that is None."""
+
+    question: Question
+    goal: Goal
+    data: Data
+    users: int | None
+    epsilon: float | None
+    error: float | None
+    key: jax.Array
+    num_trials: int | None
+
+    def best(self, makers: Mapping[str, Maker]) -> tuple[list[Option], list[tuple[str, str]]]:
+        """The options in order, and what was left out and why."""
+        worst = self.question.users(self.data, self.users or 2) is None
+        if worst and self.goal.loss == "max":
+            raise ValueError(
+                "data must be given for loss='max', whose worst data are not known: one of "
+                f"{', '.join(map(repr, self.question.NAMED_DATA))}, or what users hold."
+            )
+        # "max" is first ordered by what has a closed form, and is never less than it
+        closed = dataclasses.replace(self, goal=Goal("worst", self.goal.factor))
+        closed = closed if self.goal.loss == "max" else self
+        options, refused = build_all(
+            {
+                name: functools.partial(closed.predicted, name, make)
+                for name, make in makers.items()
+            },
+            lambda _, option: option,
+        )
+        options.sort(key=self.asked)
+        if worst:
+            return options, refused
+        kept, again = [], {}
+        for option in options:
+            if self.goal.loss == "max" or option.error.kind == "bound":
+                again[option.name] = option, makers[option.name]
+            else:
+                kept.append(option)
+            if self.question.postprocessed(option.protocol) is not None:
+                projected = functools.partial(_projected, self.question, makers[option.name])
+                again[f"{option.name}, projected"] = option, projected
+        simulated = []
+        for name, (option, make) in again.items():
+            if len(simulated) >= _SEVERAL * (1 + (self.goal.loss == "max")):
+                break
+            found, unable = build_all(
+                {name: functools.partial(self.simulated, name, option, make)}, lambda _, o: o
+            )
+            simulated += found
+            refused += unable
+        return sorted([*kept, *simulated], key=self.asked), refused
+
+    def asked(self, option: Option) -> float:
+        """The number that is asked for."""
+        if self.error is None:
+            return option.error
+        return option.num_users if self.users is None else option.epsilon
+
+    def predicted(self, name: str, make: Maker) -> Option:
+        """A protocol with the number that is asked for, by its own predictions."""
+
+        def measure(protocol: Any, num_users: int) -> Prediction:
+            users = self.question.users(self.data, num_users)
+            found = self.goal.of(self.question.errors(protocol, num_users, users))
+            if not math.isfinite(found):
+                raise ValueError("predicts no finite error.")
+            return found
+
+        return self.solve(name, make, measure, self.epsilon or 1.0, self.users or 10_000, _CLOSED)
+
+    def simulated(self, name: str, raw: Option, make: Maker) -> Option:
+        """The same by simulation, near what is known of the protocol."""
+        users = self.question.users(self.data, raw.num_users)
+        assert users is not None, "the worst data are not simulated"
+        cost = raw.protocol.built.cost(Work(float(raw.num_users), len(users.counts)))
+        trials = self.num_trials
+        if trials is None:
+            pilot = _simulated(self.goal, raw.protocol, users, self.key, _PILOT)
+            share = pilot.stderr / pilot / _STDERR if pilot else 1.0
+            trials = int(np.clip(_PILOT * share**2, _PILOT, _MOST_TRIALS))
+        needed = min(cost.per_user, cost.tally) * trials
+        needed *= 1 if self.error is None else _EVALUATIONS
+        if needed > _PATIENCE:
+            raise ValueError(f"its simulation would take more than {needed / 1e9:.0f} s.")
+
+        def measure(protocol: Any, num_users: int) -> Prediction:
+            users = self.question.users(self.data, num_users)
+            assert users is not None, "the worst data are not simulated"
+            return _simulated(self.goal, protocol, users, self.key, trials)
+
+        return self.solve(name, make, measure, raw.epsilon, raw.num_users, _SIMULATED)
+
+    def solve(
+        self,
+        name: str,
+        make: Maker,
+        measure: Callable[[Any, int], Prediction],
+        epsilon: float,
+        users: int,
+        tol: float,
+    ) -> Option:
+        """An option with the number that is asked for, from guesses of it."""
+
+        def at(e: float, n: int) -> Prediction:
+            return measure(make(e, n), n)
+
+        if self.error is None:
+            found = at(epsilon, users)
+        elif self.users is None:
+            users, found = least_users(functools.partial(at, epsilon), self.error, users, tol)
+        else:
+            epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol)
+        protocol = make(epsilon, users)
+        rounds = len(protocol.built.rounds(Work(float(users), 1)))
+        return Option(name, protocol, users, epsilon, found, rounds)
+
+
+def _projected(question: Question, make: Maker, epsilon: float, num_users: int) -> Any:
+    return question.postprocessed(make(epsilon, num_users))
+
+
+def _simulated(
+    goal: Goal, protocol: Any, users: Users, key: jax.Array, num_trials: int
+) -> Prediction:
+    return goal.of_trials(simulate(protocol, users.population, key, num_trials=num_trials))

@@ -1,0 +1,91 @@
+"""Inverting predictions: the least epsilon, or number of users, with a given error."""
+
+import math
+from collections.abc import Callable
+
+from .._prediction import Prediction
+
+_EPSILONS = 2.0**-10, 2.0**5
+_USERS = 2, 2**42  # sums of vectors are kept in 63 bits
+_NEAR = 0.01  # to the largest epsilon that a mechanism takes, relative
+
+
+def least_epsilon(
+    error: Callable[[float], Prediction], target: float, start: float = 1.0, tol: float = 1e-4
+) -> tuple[float, Prediction]:
+    """The least epsilon in [2**-10, 2**5] with at most this error, and the error.
+
+    Args:
+      error: falls with epsilon; raises ValueError where no mechanism can be built.
+      target: > 0.
+      start: a guess.
+      tol: the epsilon is larger than the least one by at most this share.
+
+    Raises:
+      ValueError: no epsilon is large enough.
+    """
+    return _least("epsilon", error, target, start, *_EPSILONS, tol)
+
+
+def least_users(
+    error: Callable[[int], Prediction], target: float, start: int = 10_000, tol: float = 1e-4
+) -> tuple[int, Prediction]:
+    """The least number of users from 2 to 2**42 with at most this error, and the error.
+
+    Args:
+      error: falls with the users; raises ValueError for too few or too many.
+      target: > 0.
+      start: a guess.
+      tol: the number is larger than the least one by at most this share, or by 1.
+
+    Raises:
+      ValueError: no number of users is large enough.
+    """
+    users, found = _least("users", lambda n: error(math.ceil(n)), target, start, *_USERS, tol)
+    return math.ceil(users), found
+
+
+def _least(
+    name: str,
+    error: Callable[[float], Prediction],
+    target: float,
+    start: float,
+    low: float,
+    high: float,
+    tol: float,
+) -> tuple[float, Prediction]:
+    """Doubles or halves until the target is between two numbers, then halves on a log scale."""
+    above, found = start, error(start)
+    ceiling, why = high, ""
+    while found > target:
+        below = above
+        if below >= ceiling / (1 + _NEAR):
+            raise ValueError(f"needs {name} above {below:.4g}, where its error is {found:.3g}{why}")
+        above = min(2 * below, math.sqrt(below * ceiling) if why else ceiling)
+        try:
+            found = error(above)
+        except ValueError as reason:  # too large a number for this mechanism
+            ceiling, above, why = above, below, f", and it is refused above: {reason}"
+    below, best = above / 2, found
+    while below >= low:
+        try:
+            found = error(below)
+        except ValueError:  # too small a number to build or predict anything
+            break
+        if found > target:
+            break
+        above, below, best = below, below / 2, found
+    else:
+        return above, best
+    while above > below * (1 + tol):
+        middle = math.sqrt(above * below)
+        try:
+            found = error(middle)
+        except ValueError:
+            below = middle
+            continue
+        if found <= target:
+            above, best = middle, found
+        else:
+            below = middle
+    return above, best

@@ -1,0 +1,220 @@
+"""Plans: each of three solved for, what is simulated is what was planned, refusals."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.design import Histogram, LinearQueries, Mean, PairStatistic, Quantiles, plan
+from jaxdp.linear import HistogramQuery
+from jaxdp.pairwise import GiniDiversity, GiniMeanDifference
+from jaxdp.randomizers import KRR
+
+QUESTIONS = {
+    "histogram": Histogram(20),
+    "queries": LinearQueries(jaxdp.workloads.parity(3, 2)),
+    "quantiles": Quantiles(8),
+    "mean": Mean(-1.0, 3.0),
+    "pairs": PairStatistic(GiniDiversity(), 4),
+}
+FEW = 20_000
+WITHIN = 0.02  # of the error that was planned: what users are told
+
+
+def some_data(name):
+    return [0.5, 1.0, 2.5, -1.0] if name == "mean" else np.arange(1.0, sizes(name) + 1)
+
+
+def sizes(name):
+    return {"histogram": 20, "queries": 8, "quantiles": 8, "pairs": 4}[name]
+
+
+def options(name):
+    """Not the protocols that take seconds to build."""
+    makers = QUESTIONS[name].candidates()
+    kept = {
+        "queries": ["SubsetSelection", "LaplaceQueries", "FactorizedQueries, PrivUnitG"],
+        "quantiles": ["SubsetSelection", "HierarchicalQueries"],
+        "pairs": ["QuantizedRR", "OneReport, PrivUnit", "TwoReport"],
+    }.get(name, list(makers)[:3])
+    return {"candidates": {k: makers[k] for k in kept}, "defaults": False}
+
+
+@pytest.fixture(scope="module", params=QUESTIONS)
+def answered(request):
+    """For a question, what is solved for each of the three: the error at n and epsilon = 1.5."""
+    name = request.param
+    given = dict(question=QUESTIONS[name], **options(name))
+    error = plan(**given, users=FEW, epsilon=1.5)
+    target = float(error.best.error)
+    return name, [
+        error,
+        plan(**given, users=FEW, error=target),
+        plan(**given, epsilon=1.5, error=target),
+    ]
+
+
+def test_two_of_three_give_the_third(answered):
+    _, (error, epsilon, users) = answered
+    assert error.solved == "error"
+    assert epsilon.best.name == users.best.name == error.best.name
+    assert epsilon.best.epsilon == pytest.approx(1.5, rel=1e-3)
+    assert users.best.num_users == pytest.approx(FEW, rel=1e-3)
+    for found in (epsilon, users):
+        target = float(error.best.error)
+        assert target * (1 - 1e-3) <= found.best.error <= target
+
+
+def test_options_are_in_order_and_all_reach_the_error(answered):
+    _, (error, epsilon, users) = answered
+    assert [o.error for o in error.options] == sorted(o.error for o in error.options)
+    assert [o.epsilon for o in epsilon.options] == sorted(o.epsilon for o in epsilon.options)
+    assert [o.num_users for o in users.options] == sorted(o.num_users for o in users.options)
+    for option in (*epsilon.options, *users.options):
+        assert option.error <= error.best.error
+        assert option.protocol.exact_epsilon() <= option.epsilon * (1 + 1e-12)
+
+
+def test_simulations_have_the_error_that_was_planned(answered, key):
+    """On the worst data, of each of the three plans: within 2 % and what chance adds."""
+    name, plans = answered
+    for number, found in enumerate(plans):
+        if found.best.error.kind == "bound":
+            continue
+        simulated = found.simulate(2000, jax.random.fold_in(key, number))
+        stats_error = 7 * simulated.stderr / found.best.error  # a false alarm of 1e-9 or less
+        assert abs(simulated / found.best.error - 1) < WITHIN + stats_error, name
+        assert stats_error < 6 * WITHIN
+
+
+def test_given_data_are_planned_for(answered, key):
+    name, _ = answered
+    data = some_data(name)
+    found = plan(QUESTIONS[name], **options(name), users=FEW, epsilon=1.5, data=data, num_trials=50)
+    exact = [o for o in found.options if o.error.kind == "exact"]
+    users = QUESTIONS[name].users(data, FEW)
+    for option in exact:
+        errors = option.protocol.variance(users.counts, users.inputs)
+        assert option.error == pytest.approx(math.sqrt(np.mean(errors)), rel=1e-12)
+    projected = [o for o in found.options if o.name.endswith("projected")]
+    assert len(projected) == (2 if name in ("histogram", "queries", "quantiles") else 0)
+    for option in projected:
+        assert option.error.kind == "simulated"
+        raw = next(o for o in exact if o.name == option.name.removesuffix(", projected"))
+        assert option.error < raw.error * 1.05
+
+
+def test_projected_errors_are_solved_for(key):
+    krr = {"KRR": lambda e, _: HistogramQuery(KRR(20, e))}
+    given = dict(data="zipf", candidates=krr, defaults=False, error=0.02)
+    found = plan(Histogram(20), users=2_000, **given)
+    assert found.best.name == "KRR, projected"
+    assert found.best.epsilon < found.options[1].epsilon
+    simulated = found.simulate(1000, key)
+    spread = math.hypot(simulated.stderr, found.best.error.stderr)
+    assert abs(simulated - 0.02) < 0.02 * WITHIN + 7 * spread
+
+
+def test_the_largest_error_is_simulated(key):
+    krr = {"KRR": lambda e, _: HistogramQuery(KRR(5, e))}
+    given = dict(candidates=krr, defaults=False, loss="max", num_trials=400)
+    found = plan(Histogram(5), epsilon=1.0, error=0.02, data="uniform", **given)
+    raw = next(o for o in found.options if o.name == "KRR")
+    trials = jaxdp.simulate(
+        raw.protocol,
+        jaxdp.Population.from_histogram([raw.num_users // 5] * 5),
+        key,
+        num_trials=2000,
+    )
+    largest = trials.max_error
+    spread = largest.std() / math.sqrt(len(largest))
+    spread = math.hypot(spread, raw.error.stderr)
+    assert abs(largest.mean() - 0.02) < 0.02 * WITHIN + 7 * spread
+    with pytest.raises(ValueError, match="data must be given for loss='max'"):
+        plan(Histogram(5), epsilon=1.0, error=0.02, **given)
+
+
+def test_losses_scale_the_error():
+    given = dict(users=10_000, epsilon=1.0)
+    plain, question = plan(Histogram(20), **given).best.error, Histogram(20)
+    assert plan(question, **given, relative=True).best.error == pytest.approx(20 * plain)
+    half = plan(question, **given, confidence=0.95).best.error
+    assert half == pytest.approx(1.959964 * plain, rel=1e-6)
+    worst = plan(question, **given, loss="worst").best
+    assert worst.error == worst.protocol.worst_case_variance(10_000) ** 0.5
+
+
+def test_the_example_of_a_thousand_values():
+    """50,000 users and an error of 0.01 a cell."""
+    found = plan(Histogram(1000), users=50_000, error=0.01)
+    best = found.best
+    assert best.name == "SubsetSelection"
+    assert best.epsilon == pytest.approx(0.866, abs=1e-3)
+    total = best.protocol.worst_case_total_variance(50_000)
+    assert 0.01 * (1 - 1e-3) <= math.sqrt(total / 1000) <= 0.01
+    lines = str(found).splitlines()
+    assert "SubsetSelection" in lines[2]
+    assert "| exact |" in lines[2]
+    document = found.to_json()
+    assert document["users"] == 50_000
+    assert document["protocol"]["spec"].endswith("HistogramQuery")
+
+
+def test_bounds_are_marked():
+    found = plan(PairStatistic(GiniMeanDifference(), 4), epsilon=1.0, error=0.05)
+    kinds = {o.name: o.error.kind for o in found.options}
+    assert kinds["QuantizedRR"] == "bound"
+    assert kinds["OneReport, PrivUnit"] == "exact"
+    assert "| bound |" in str(found)
+
+
+def test_what_cannot_reach_the_error_is_named():
+    with pytest.raises(
+        ValueError, match=r"no protocol reaches the error.*KRR: needs epsilon above"
+    ):
+        plan(Histogram(20), users=100, error=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (dict(users=100), "got 1 of them"),
+        (dict(users=100, epsilon=1.0, error=0.1), "got 3 of them"),
+        (dict(users=100, epsilon=1.0, data="normal"), "data must be one of 'worst', 'uniform'"),
+        (dict(users=100, epsilon=1.0, data=[1, 2]), "data must be 20 numbers"),
+        (dict(users=100, epsilon=1.0, loss="l2"), "loss must be one of"),
+        (dict(users=100, epsilon=1.0, data="zipf", loss="max", confidence=0.9), "confidence"),
+        (dict(users=1, epsilon=1.0), "users"),
+        (dict(users=100, epsilon=-1.0), "epsilon"),
+        (dict(users=100, error=0.0), "error"),
+    ],
+)
+def test_bad_arguments_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        plan(Histogram(20), **given)
+
+
+def test_a_question_is_asked():
+    with pytest.raises(TypeError, match=r"question must be one of jaxdp\.design's"):
+        plan(20, users=100, epsilon=1.0)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="high must be above low"):
+        Mean(1.0, 1.0)
+    with pytest.raises(ValueError, match="num_values must be given"):
+        PairStatistic(GiniDiversity())
+
+
+def test_worst_data_of_a_bound_are_not_known():
+    found = plan(
+        PairStatistic(GiniMeanDifference(), 4),
+        users=1000,
+        epsilon=1.0,
+        candidates={"rr": PairStatistic(GiniMeanDifference(), 4).candidates()["QuantizedRR"]},
+        defaults=False,
+    )
+    with pytest.raises(
+        ValueError, match="data must be given: the error for the worst data is a bo"
+    ):
+        found.simulate(10)
+    assert found.simulate(50, data="uniform") < found.best.error
