@@ -138,7 +138,6 @@ def on_all_cores(
     population: Population,
     key: jax.Array,
     trials: np.ndarray,
-    *,
     config: Config,
 ) -> Tree:
     """Calls an `own_program` of (params, population, key, trials), its trials shared by all cores.
@@ -158,7 +157,7 @@ def on_all_cores(
     starts = range(0, trials.size, share)
     first = trials[0] + np.arange(share, dtype=np.uint32)
     # Compiled here: threads would each compile it, and know no settings of the caller's context.
-    compiled = program.lower(params, population, key, first, config=config).compile()
+    compiled = program.lower(params, population, key, first, config).compile()
 
     def run(start: int) -> Tree:
         with jax.enable_x64(True):  # holds for a thread

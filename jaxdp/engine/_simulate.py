@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-from .._contract import Params, Runnable
+from .._contract import Params, Runnable, work_of
 from .._meshes import on_auto_axes, traced_on_auto_axes
 from .._spec import Tree, check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _CHUNK_LIMBS = 2**26  # 32-bit numbers of tallies, or of estimates, that a device keeps at once
 _CHUNK_TRIALS = 2**14  # compiled trials hear no interrupt: not more than some seconds of them
+_LONG = 5e7  # nanoseconds of draws, which are worth the start of threads
 _BATCH_NUMBERS = 2**22  # of the outcomes and the estimates that an accelerator makes at once,
 _BATCH_TRIALS = 2**10  # of not more trials than these
 
@@ -489,9 +490,11 @@ def _compiled_trials(params, population, key, trials, config, histogram):
     with jax.enable_x64(True):
         program = own_program(_play_trials, config)
         # Rounds played user by user use all cores by themselves, draws of tallies one.
-        alone = config.platform != "cpu" or config.mesh is not None or config.method != "tally"
-        whole = program if alone else functools.partial(on_all_cores, program)
-        outcomes, counts = whole(params, population, key, trials, config=config)
+        on_one_core = config.platform == "cpu" and config.mesh is None and config.method == "tally"
+        if on_one_core and not config.host:
+            if params.cost(work_of(population)).tally * trials.size > _LONG:
+                program = functools.partial(on_all_cores, program)
+        outcomes, counts = program(params, population, key, trials, config)
         if not config.trial_axes or config.host:
             # One program takes them from here, whatever mesh made them.
             outcomes, counts = jax.tree.map(_gathered, (outcomes, counts))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.engine import _play
+from jaxdp.engine import _play, _simulate
 from jaxdp.randomizers import KRR, BinaryResponse, SubsetSelection
 
 
@@ -107,6 +107,7 @@ def test_cores_share_the_trials_of_tallies(key, monkeypatch):
             threads.append(number)
             return concurrent.futures.ThreadPoolExecutor(number)
 
+        monkeypatch.setattr(_simulate, "_LONG", 0.0)
         monkeypatch.setattr(_play, "num_cores", lambda: cores)
         monkeypatch.setattr(_play, "ThreadPoolExecutor", entered)
         return jaxdp.simulate(protocol, population, key, num_trials=7, method="tally").estimates
