@@ -20,6 +20,7 @@ from ..population import Population
 from ..random import TILE, Count
 
 _CPU_WORDS = 2**20  # words of a block of given users; a 64th of users made on the fly
+_CPU_USERS = 2**18  # of a block, at most
 _WORDS = 2**24  # on accelerators, for as few users as
 _USERS = 2**20  # while they have no more words than
 _MOST_WORDS = 2**27
@@ -40,6 +41,7 @@ class Plan:
       fused: whether one kernel makes the reports of a block and counts them, static.
       drawn: whether it makes the users' values, too, static.
       adds: whether the loop adds integers alone where a round says which; for GPUs, static.
+      given: whether the users' values are in memory, static.
     """
 
     block: int
@@ -49,11 +51,14 @@ class Plan:
     fused: bool = False
     drawn: bool = False
     adds: bool = False
+    given: bool = False
 
     @property
-    def implementation(self) -> Literal["xla", "wide"]:
+    def implementation(self) -> Literal["xla", "pairs", "wide"]:
         """The one of `jaxdp_kernels.randomize_and_tally` to be called."""
-        return "wide" if self.wide else "xla"
+        if self.wide:
+            return "wide"
+        return "pairs" if self.given else "xla"
 
     def num_blocks(self, population: Population, num_devices: int) -> jax.Array | int:
         """Blocks a device runs; traced where the program serves any number of users."""
@@ -140,7 +145,8 @@ def make_plan(
         even = min(-(-even // unit) * unit, block)
     tiled = num_blocks == 1 or even % TILE == 0
     adds = platform == "gpu" and tiled
-    return Plan(even, share, tiled, wide, fused and tiled, drawn and tiled, adds)
+    given = source.rows is not None
+    return Plan(even, share, tiled, wide, fused and tiled, drawn and tiled, adds, given)
 
 
 def _default_block(round: Round[Any], given: bool, platform: str) -> int:
@@ -154,8 +160,10 @@ def _default_block(round: Round[Any], given: bool, platform: str) -> int:
         num_words = min(num_words, _LAZY_WORDS) if round.lazy_words else num_words
         words, fewest = _WORDS, min(_USERS, _MOST_WORDS // max(num_words, 1))
     block = max(words // max(num_words, 1), fewest, 2**4)
+    most = _CPU_USERS
     if platform != "cpu":  # of vectors a block is stored
-        block = min(block, max(_MOST_WORDS // _entries(round), TILE))
+        most = max(_MOST_WORDS // _entries(round), TILE)
+    block = min(block, most)
     block = 2 ** (block.bit_length() - 1)
     return max(block, TILE) if TILE * num_words <= _MOST_TILED_WORDS else block
 

@@ -27,10 +27,22 @@ def test_tallies_equal_the_definition(spec):
     arguments = spec.arguments()
     got = TALLY(*arguments)
     np.testing.assert_array_equal(got, DEFINITION(*arguments))
-    for other in ("wide", "ref"):
+    for other in ("pairs", "wide", "ref"):
         np.testing.assert_array_equal(got, TALLY(*arguments, implementation=other))
     if spec.channel != "bits":
         assert got.sum() == arguments[-1].sum()
+
+
+@pytest.mark.parametrize("num_values", [3, 8, 9, 16, 17])
+def test_reports_of_pairs_are_counted(num_values, rng):
+    """Few reports in counters of four bits, 8 at a time, and more of them by scattering."""
+    params, key = KRR(num_values, epsilon=1.0).build(), StreamKey.of(jax.random.key(7))
+    values = jnp.asarray(rng.integers(0, num_values, 70_001), jnp.int32)
+    mask = jnp.asarray(rng.random(values.size) < 0.9)
+    arguments = params, key, jnp.zeros(2, jnp.uint32), None, values, mask
+    got = TALLY(*arguments, implementation="pairs").numpy()
+    np.testing.assert_array_equal(got, DEFINITION(*arguments).numpy())
+    assert got.sum() == mask.sum()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,11 @@ from .ref import Tree, randomize_and_tally_ref
 from .ref import count_reports as count_reports
 from .ref import tiles_users as tiles_users
 from .ref import users_reports as users_reports
-from .xla import randomize_and_tally_wide, randomize_and_tally_xla
+from .xla import (
+    randomize_and_tally_pairs,
+    randomize_and_tally_wide,
+    randomize_and_tally_xla,
+)
 
 
 def _mosaic_gpu(randomizer, key, start, first, values, mask) -> Tree:
@@ -33,6 +37,7 @@ def _mosaic_gpu(randomizer, key, start, first, values, mask) -> Tree:
 
 IMPLEMENTATIONS = {
     "xla": randomize_and_tally_xla,
+    "pairs": randomize_and_tally_pairs,
     "wide": randomize_and_tally_wide,
     "ref": randomize_and_tally_ref,
     "mosaic_gpu": _mosaic_gpu,
@@ -47,7 +52,7 @@ def randomize_and_tally(
     first: jax.Array | None,
     values: Tree,
     mask: jax.Array,
-    implementation: Literal["xla", "wide", "ref", "mosaic_gpu"] | None = None,
+    implementation: Literal["xla", "pairs", "wide", "ref", "mosaic_gpu"] | None = None,
 ) -> Tree:
     """The tally of the reports of consecutive users: words, reports and sums as one program.
 
@@ -77,10 +82,11 @@ def randomize_and_tally(
         or `Drawn` ones.
       mask: bool[n], the users that count; or uint32[], how many of the first ones do; or
         uint32[tiles], how many of the first ones of each tile do, with a row of values for each.
-      implementation: "xla", or None for the same; "wide" for many threads; "ref" is the definition,
-        a user at a time. "mosaic_gpu" is one kernel for NVIDIA GPUs, for randomizers with `counted`
-        whose users hold numbers and read few words. It is experimental: it equals the definition in
-        interpret mode, and compiles for an H200, but has not run on one.
+      implementation: "xla", or None for the same; "pairs" for values in memory, on a CPU; "wide"
+        for many threads; "ref" is the definition, a user at a time. "mosaic_gpu" is one kernel for
+        NVIDIA GPUs, for randomizers with `counted` whose users hold numbers and read few words. It
+        is experimental: it equals the definition in interpret mode, and compiles for an H200, but
+        has not run on one.
 
     Returns:
       What `tally` returns.

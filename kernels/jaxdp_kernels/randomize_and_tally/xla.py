@@ -8,9 +8,16 @@ import numpy as np
 from jax import lax
 
 from ..threefry_words import TILE, threefry_words
-from ..threefry_words.ref import LANES, StreamKey, first_words, users_words
-from ..threefry_words.xla import FEW_WORDS, stored, threefry_tiles
-from .ref import Draft, Randomizer, Tree, randomize_and_tally_ref, users_reports
+from ..threefry_words.ref import (
+    LANES,
+    StreamKey,
+    first_blocks,
+    first_words,
+    pairs_users,
+    users_words,
+)
+from ..threefry_words.xla import FEW_WORDS, joined, separated, stored, threefry_tiles
+from .ref import Draft, Randomizer, Tree, count_reports, randomize_and_tally_ref, users_reports
 
 _STORED_WORDS = 4  # of a user, on accelerators
 _AGAIN = 64  # users of a group, whose reports are made anew where a draft is not sure of one
@@ -74,6 +81,66 @@ def randomize_and_tally_xla(
 
     left = jnp.any(unsure, axis=0)
     return lax.while_loop(lambda state: jnp.any(state[1]), again, (total, left))[0]
+
+
+def randomize_and_tally_pairs(
+    randomizer: Randomizer,
+    key: StreamKey,
+    start: jax.Array,
+    first: jax.Array | None,
+    values: Tree,
+    mask: jax.Array,
+) -> Tree:
+    """The tally of the reports of consecutive users, for CPUs, where values are in memory.
+
+    Of users with one word, whose reports are counted, it makes those of both users of each block
+    together, and stores them: what counts reports would make each block once for either word. (So
+    it would values that are not in memory.) All others are left to "xla".
+    """
+    counted, size = randomizer.counted, mask.shape[0]
+    alone = randomizer.num_words == 1 and randomizer.draft is None
+    if counted is None or counted.num_reports == 2 or not alone or first is not None:
+        return randomize_and_tally_xla(randomizer, key, start, first, values, mask)
+    tiles = -(-size // TILE)
+
+    def by_pairs(leaf: jax.Array) -> jax.Array:
+        padding = [(0, tiles * TILE - size)] + [(0, 0)] * (leaf.ndim - 1)
+        return pairs_users(jnp.pad(leaf, padding))
+
+    def reports() -> jax.Array:
+        held, made = jax.tree.map(by_pairs, values), []
+        place = first_blocks(lax.iota(jnp.uint32, tiles * LANES), 1)
+        for half, words in enumerate(key.blocks((start[0], start[1]), place)):
+            value = jax.tree.map(lambda leaf, half=half: leaf[half], held)
+            numbers = jax.vmap(randomizer.from_bits, in_axes=(-1, 0))(words[None], value)
+            made.append(numbers.astype(jnp.uint32))
+        return joined(*made)
+
+    both, members = separated(stored(jax.jit(reports, inline=True), start)), by_pairs(mask)
+    count = _counted_in_nibbles if counted.num_reports <= 16 else count_reports
+    first_ones, second_ones = (
+        count(numbers.astype(jnp.int32), member, counted.num_reports)
+        for numbers, member in zip(both, members, strict=True)
+    )
+    return counted.tally(first_ones + second_ones)
+
+
+def _counted_in_nibbles(reports: jax.Array, mask: jax.Array, num_reports: int) -> jax.Array:
+    """`count_reports` of whole tiles and up to 16 reports, by additions.
+
+    XLA for CPU scatters on one core. A word has eight counters of four bits, which hold 8 users;
+    then four of eight bits, twice, which hold 16 such words.
+    """
+    counts = []
+    for begin in range(0, num_reports, 8):
+        # A report that is not one of these eight shifts the 1 out.
+        one = np.uint32(1) << (4 * (reports.astype(jnp.uint32) - np.uint32(begin)))
+        words = jnp.sum(jnp.where(mask, one, 0).reshape(8, 16, -1), axis=0, dtype=jnp.uint32)
+        for nibble in range(8):
+            part = (words >> np.uint32(4 * (nibble % 2))) & np.uint32(0x0F0F0F0F)
+            total = jnp.sum(part, axis=0, dtype=jnp.uint32)
+            counts.append(jnp.sum((total >> np.uint32(8 * (nibble // 2))) & 255, dtype=jnp.uint32))
+    return jnp.stack(counts[:num_reports]).astype(jnp.int32)
 
 
 def randomize_and_tally_wide(
