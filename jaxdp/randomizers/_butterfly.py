@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int32
 
 from ..random import Count, binomial
 from ._hadamard_halving import halve
@@ -35,7 +35,11 @@ def thin(key: jax.Array, counts: Count, p: Float[Array, ""]) -> Count:
 
 
 def butterfly(
-    key: jax.Array, state: Float[Array, "B 2 rows"], *, forced: bool
+    key: jax.Array,
+    state: Float[Array, "B 2 rows"],
+    *,
+    forced: bool,
+    bits: Int32[Array, ""] | None = None,
 ) -> Float[Array, "B 2 rows"]:
     """Exact counts of random rows and signs of users with given values, inside a float64 block.
 
@@ -53,6 +57,8 @@ def butterfly(
         the sign is `<w, value>` (mod 2) plus the sign they began with.
       forced: whether w is uniform over the rows with `<w, value> = sign` instead: then the last bit
         where the value has a 1 is set to what the sign needs. Value 0 must have sign 0.
+      bits: how many bits of a row are drawn, from the top, where the values' other bits are 0; None
+        for all. They are the lowest ones of the row that is returned.
 
     Returns:
       The users by final sign and row. All signs are 0 where `forced`.
@@ -74,4 +80,4 @@ def butterfly(
         ones = one[:, :, 0] + one[:, ::-1, 1]
         return jnp.stack([zeros, ones], axis=-1).reshape(state.shape)
 
-    return lax.fori_loop(0, size.bit_length() - 1, level, state)
+    return lax.fori_loop(0, size.bit_length() - 1 if bits is None else bits, level, state)

@@ -216,13 +216,32 @@ class HadamardBitParams(BinRound[Count], DrawnCountsRound):
         Then all of them draw their rows together (`butterfly`).
         """
         del inputs
+        return self._draw_rows(key, counts, None)
+
+    @compiled_in_float64
+    def draw_coarse(self, key: jax.Array, counts: Count, bits: Int32[Array, ""]) -> Count:
+        """Draws the tally of fewer values, of any number 2**bits, by one program.
+
+        Args:
+          key: a key; it is folded.
+          counts: Count[k], the users; those with value v of the 2**bits are at `v D / 2**bits`, and
+            all other entries are 0.
+          bits: at most log2 D.
+
+        Returns:
+          Count[2 D]: the users with bit b whose row has the upper bits j are at `j + D b`, for j in
+          [0, 2**bits).
+        """
+        return self._draw_rows(key, counts, bits)
+
+    def _draw_rows(self, key: jax.Array, counts: Count, bits: Int32[Array, ""] | None) -> Count:
         p, _ = self.probabilities()
         users = counts.f64()
         truthful = thin(jax.random.fold_in(key, 0), counts, p).f64()
         size = 2**self.row_bits
         signs = jnp.zeros((1, 2, size)).at[0, :, : self.num_values]
         state = signs.set([truthful, users - truthful])
-        rows = butterfly(jax.random.fold_in(key, 1), state, forced=False)
+        rows = butterfly(jax.random.fold_in(key, 1), state, forced=False, bits=bits)
         return Count.from_float(rows.reshape(2 * size))
 
     def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:

@@ -29,6 +29,7 @@ from ...randomizers import HadamardBit
 from ._tree_errors import threshold_of
 
 _BIT = HadamardBit(2, 1.0).build()  # whose law takes any threshold and number of nodes
+_FEW_BITS = 6  # levels 1 to 6 are drawn by one program
 
 
 def level_chances(
@@ -389,18 +390,31 @@ class HierarchicalAUCParams(Round[Count]):
             split = multinomial(stream, table.reshape(-1), chances).reshape(*table.shape, -1)
         users = table.sum(1)
         parts, rows = [Count.zeros((2,)), users], []
-        for place, level in enumerate(self.levels):
-            at_level = table if split is None else split[..., place]
-            nodes = at_level.reshape(2, 2**level, -1).sum(2)
-            stream = jax.random.fold_in(key, 1 + place)
-            if level:
-                signs, parities = self._draw_signs(stream, nodes)
-                parts.append(signs)
-                rows.append(parities)
-            else:
-                parts[1] = self._draw_labels(stream, users.sum(), nodes[:, 0])
+        if self.levels[0] == 0:
+            at_root = table if split is None else split[..., 0]
+            stream = jax.random.fold_in(key, 1)
+            parts[1] = self._draw_labels(stream, users.sum(), at_root.sum(1))
+        for places in self._groups():
+            whole = table[..., None] if split is None else split[..., places[0] : places[-1] + 1]
+            signs, parities = self._draw_signs(key, whole, places)
+            parts += signs
+            rows.append(parities.reshape(-1))
         parts += rows if self.randomized else []
         return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *parts)
+
+    def _groups(self) -> list[range]:
+        """The places of the levels from 1 that are drawn by one program.
+
+        Each program takes seconds to compile, and draws all of its levels as wide as its last: up
+        to 64 nodes that costs little, and beyond that two levels are a group.
+        """
+        first = 1 - self.levels[0]
+        few = min(max(first, _FEW_BITS + first), len(self.levels))
+        ends = [few, *range(few + 2, len(self.levels), 2)]
+        starts = [first, *ends]
+        return [
+            range(a, b) for a, b in zip(starts, [*ends, len(self.levels)], strict=True) if a < b
+        ]
 
     def _mislabelled(self, key: jax.Array, table: Count) -> Count:
         """The users by reported label and score, Count[2, leaves]."""
@@ -408,18 +422,43 @@ class HierarchicalAUCParams(Round[Count]):
         truthful = binomial(key, table, jnp.broadcast_to(p, table.shape))
         return truthful + (table - truthful)[::-1]
 
-    def _draw_signs(self, key: jax.Array, nodes: Count) -> tuple[Count, Count]:
-        """The sums of signs of one level, Count[2**(level+1)], from the users in each node.
+    def _draw_signs(self, key: jax.Array, users: Count, places: range) -> tuple[list[Count], Count]:
+        """The sums of signs of some levels, Count[2**(level+1)] each, and the users by parity.
 
-        And how many users have an even and an odd row, Count[2].
+        Args:
+          key: of all levels.
+          users: those of each level by label and leaf, Count[2, leaves, levels], or of all levels.
+          places: of the levels.
+
+        Returns:
+          The sums, and how many users of each level have an even and an odd row, Count[levels, 2].
         """
-        nodes = nodes.reshape(1 if self.private else 2, -1)
-        options = dict(num_values=nodes.shape[1], word_bits=self.word_bits)
-        level = dataclasses.replace(_BIT, threshold=self.bit_threshold, **options)
-        keys = jnp.stack([jax.random.fold_in(key, i) for i in range(nodes.shape[0])])
-        reports = jax.vmap(level.sample_tally)(keys, nodes).reshape(nodes.shape[0], 2, -1)
-        signs = (reports[:, 0] - reports[:, 1]).reshape(-1)
-        return signs, reports.reshape(-1, 2).sum(0)
+        deepest = self.levels[places[-1]]
+        nodes = users.reshape(2, 2**deepest, -1, users.shape[-1]).sum(2)
+        blocks = 1 if self.private else 2
+        width = 2 ** (deepest + 1) // blocks
+        bit = dataclasses.replace(
+            _BIT, threshold=self.bit_threshold, num_values=width, word_bits=self.word_bits
+        )
+        node = jnp.arange(2**deepest, dtype=jnp.int32)
+
+        def draw(place: jax.Array) -> Count:
+            level, stream = place + np.int32(self.levels[0]), jax.random.fold_in(key, 1 + place)
+            at_level = nodes[..., jnp.minimum(place - np.int32(places[0]), nodes.shape[-1] - 1)]
+            # A node of the level is where the first of its descendants is.
+            below = np.int32(deepest) - level
+            ancestor = (node >> below) << below
+            placed = jax.vmap(lambda row: row.segment_sum(ancestor, node.size))(at_level)
+            keys = jnp.stack([jax.random.fold_in(stream, i) for i in range(blocks)])
+            drawn = jax.vmap(bit.draw_coarse, in_axes=(0, 0, None))
+            bits = level + np.int32(2 - blocks)  # where labels are private they are the top bit
+            return drawn(keys, placed.reshape(blocks, width), bits).reshape(blocks, 2, width)
+
+        reports = lax.map(draw, jnp.arange(places[0], places[-1] + 1, dtype=jnp.int32))
+        signs = reports[:, :, 0] - reports[:, :, 1]
+        parities = reports.reshape(len(places), -1, 2).sum(1)
+        widths = [2 ** (self.levels[place] + 1) // blocks for place in places]
+        return [signs[i, :, :w].reshape(-1) for i, w in enumerate(widths)], parities
 
     def _draw_labels(self, key: jax.Array, users: Count, labels: Count) -> Count:
         """Slots 2 and 3 where labels are private, from the users that report on their label."""
