@@ -278,7 +278,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "audit.estimate_epsilon": {"num_samples": 1000},
     "design.plan": {"question": Histogram(4), "users": 100, "epsilon": 1.0},
     "design.Mean": {"low": -1.0, "high": 1.0},
-    "design.PairStatistic": {"num_bins": 4},
+    "design.PairStatistic": {"num_values": 4},
     "linear.best": {"objective": "max"},
     "linear.candidates": {"norm": "max"},
     "pairwise.PairKernel": {"f": lambda x, y: abs(x - y)},
@@ -339,8 +339,9 @@ _INTERNAL = {
     "linear.AdaptiveQueries",
 }
 _PACKAGES = (
-    *("accounting", "audit", "bounds", "central", "engine", "factorization", "learning", "linear"),
-    *("pairwise", "projections", "random", "randomizers", "reports", "trusted", "workloads"),
+    *("accounting", "audit", "bounds", "central", "design", "engine", "factorization", "learning"),
+    *("linear", "pairwise", "projections", "random", "randomizers", "reports", "trusted"),
+    "workloads",
 )
 _POPULATION: dict[str, list[dict[str, Any]]] = {
     "from_values": [

@@ -26,6 +26,7 @@ from ..engine import Trials, simulate
 from ..reports import report_bytes
 from ._questions import Data, Maker, Question, Users
 from ._solve import least_epsilon, least_users
+from ._words import in_words
 
 Loss = Literal["rmse", "worst", "max"]
 LOSS = Choice("rmse", "worst", "max")
@@ -45,10 +46,12 @@ class Goal:
       loss: "rmse" for the root of the mean squared error over the answers; "worst" for that of the
         answer with the largest; "max" for the expectation of the largest absolute error.
       factor: what it is multiplied by.
+      units: of the error, in words; empty for those of the answers.
     """
 
     loss: Loss
     factor: float
+    units: str = ""
 
     def of(self, errors: tuple[Prediction, Prediction]) -> Prediction:
         """The error from mean squared errors (largest, mean); a root, times the factor."""
@@ -145,6 +148,10 @@ class Plan:
             largest = self.goal.loss != "rmse"
             users = self.question.worst_users(chosen.protocol, chosen.num_users, largest)
         return _simulated(self.goal, chosen.protocol, users, key, num_trials)
+
+    def in_words(self) -> str:
+        """What the plan says, for whoever decides about it: text of a few paragraphs."""
+        return in_words(self)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values: its numbers, and the spec of the best protocol."""
@@ -262,7 +269,7 @@ def plan(
     goal = _goal(question, loss, relative, confidence)
     norm = "mean" if loss == "rmse" else "max"
     makers = dict(question.candidates(delta, norm)) if check_bool("defaults", defaults) else {}
-    makers |= candidates or {}
+    makers |= _checked(candidates)
     search = _Search(question, goal, data, users, epsilon, error, key, num_trials)
     options, refused = search.best(makers)
     if not options:
@@ -271,15 +278,31 @@ def plan(
     return Plan(question, goal, data, unknown[0], tuple(options), tuple(refused))
 
 
+def _checked(candidates: object) -> dict[str, Maker]:
+    """Candidates by name, or raises TypeError unless they are functions."""
+    if candidates is None:
+        return {}
+    if not isinstance(candidates, Mapping) or not all(map(callable, candidates.values())):
+        raise TypeError(
+            "candidates must be a mapping from names to functions of (epsilon, num_users), got "
+            f"{candidates!r}."
+        )
+    return dict(candidates)
+
+
 def _goal(question: Question, loss: Loss, relative: bool, confidence: float | None) -> Goal:
     LOSS("loss", loss)
-    factor = 1 / question.typical if check_bool("relative", relative) else 1.0
+    factor, units = 1.0, ""
+    if check_bool("relative", relative):
+        factor, units = 1 / question.typical, "relative to an average answer"
     if confidence is not None:
         confidence = check_real("confidence", confidence, low=0.0, high=1.0)
         if loss == "max":
             raise ValueError("confidence must be None with loss='max', which is no interval.")
         factor *= NormalDist().inv_cdf((1 + confidence) / 2)
-    return Goal(loss, factor)
+        half = f"half of a {confidence:.4g} confidence interval"
+        units = f"{half}, {units}" if units else half
+    return Goal(loss, factor, units)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -170,7 +170,7 @@ class _OfBins(Question):
         if isinstance(data, str):
             ranks = np.arange(1.0, self._size + 1)
             return 1 / ranks if data == "zipf" else np.ones(self._size)
-        shares = np.asarray(data)
+        shares = as_float64("data", data)
         if shares.shape != (self._size,):
             raise ValueError(
                 f"data must be {self._size} numbers, one for each value, got shape "
@@ -417,8 +417,8 @@ class PairStatistic(_OfBins):
 
     Args:
       kernel: the statistic: a kernel of `jaxdp.pairwise`, or W as float[k, k].
-      num_bins: how many bins there are, or the shape of the table whose cells they are; None for a
-        matrix.
+      num_values: how many bins there are, or the shape of the table whose cells they are; None for
+        a matrix.
       rounds: 1, 2 or 3, how often users may be asked.
 
     Example:
@@ -430,7 +430,7 @@ class PairStatistic(_OfBins):
     """
 
     kernel: Any = field(PairwiseProtocol.KERNEL)
-    num_bins: Any = field(PairwiseProtocol.NUM_VALUES, default=None)
+    num_values: Any = field(PairwiseProtocol.NUM_VALUES, default=None)
     rounds: int = field(Integer(1, 3), default=1)
 
     def validate(self) -> None:
@@ -439,7 +439,7 @@ class PairStatistic(_OfBins):
 
     @property
     def _plain(self) -> Any:
-        return pairwise_candidates(self.kernel, self.num_bins)["QuantizedRR"](1.0, 2)
+        return pairwise_candidates(self.kernel, self.num_values)["QuantizedRR"](1.0, 2)
 
     @property
     def _size(self) -> int:
@@ -463,4 +463,4 @@ class PairStatistic(_OfBins):
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
         """Those of `jaxdp.pairwise.candidates`."""
         del delta, norm
-        return dict(pairwise_candidates(self.kernel, self.num_bins, self.rounds))
+        return dict(pairwise_candidates(self.kernel, self.num_values, self.rounds))

@@ -28,7 +28,7 @@ class Mistake(Exception):
     """What a user did wrong, in one line."""
 
 
-def _numbers(kind: type, metavar: str, nargs: Literal[1, "*"] = 1) -> PrimitiveConstructorSpec:
+def numbers(kind: type, metavar: str, nargs: Literal[1, "*"] = 1) -> PrimitiveConstructorSpec:
     """Reads one number or several, with a message that says no more than what is wrong."""
 
     def read(words: list[str]) -> Any:
@@ -48,16 +48,17 @@ def _numbers(kind: type, metavar: str, nargs: Literal[1, "*"] = 1) -> PrimitiveC
     )
 
 
-def _option(
+def option(
     help: str, hint: str, metavar: str | None = None, aliases: list[str] | None = None
 ) -> Any:
+    """The help of an option, and a hint in brackets."""
     return tyro.conf.arg(
         help=help, help_behavior_hint=f"({hint})", metavar=metavar, aliases=aliases
     )
 
 
-OptionalInteger = Annotated[int | None, _numbers(int, "N")]
-OptionalNumbers = Annotated[tuple[float, ...] | None, _numbers(float, "X [X ...]", "*")]
+OptionalInteger = Annotated[int | None, numbers(int, "N")]
+OptionalNumbers = Annotated[tuple[float, ...] | None, numbers(float, "X [X ...]", "*")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,32 +85,32 @@ class Run:
 
     name: Annotated[
         tyro.conf.Positional[str],
-        _option("An experiment of `jaxdp list`.", "required", metavar="NAME"),
+        option("An experiment of `jaxdp list`.", "required", metavar="NAME"),
     ]
     out: Annotated[
-        str, _option("Where to put results.", "default: jaxdp-results/NAME", metavar="DIR")
+        str, option("Where to put results.", "default: jaxdp-results/NAME", metavar="DIR")
     ] = ""
     trials: Annotated[
         OptionalInteger,
-        _option("Trials a cell.", "default: the experiment's", aliases=["--num-trials"]),
+        option("Trials a cell.", "default: the experiment's", aliases=["--num-trials"]),
     ] = None
-    seed: Annotated[
-        OptionalInteger, _option("Of the random keys.", "default: the experiment's")
-    ] = None
+    seed: Annotated[OptionalInteger, option("Of the random keys.", "default: the experiment's")] = (
+        None
+    )
     epsilons: Annotated[
-        OptionalNumbers, _option("Privacy parameters of the grid.", "default: the experiment's")
+        OptionalNumbers, option("Privacy parameters of the grid.", "default: the experiment's")
     ] = None
     workers: Annotated[
         OptionalInteger,
-        _option("Cells at a time, each in a thread.", "default: the number of processors"),
+        option("Cells at a time, each in a thread.", "default: the number of processors"),
     ] = None
     quick: Annotated[
         tyro.conf.FlagCreatePairsOff[bool],
-        _option("Take a small part of it.", "default: the whole"),
+        option("Take a small part of it.", "default: the whole"),
     ] = False
     force: Annotated[
         tyro.conf.FlagCreatePairsOff[bool],
-        _option("Compute everything anew.", "default: reuse what is there"),
+        option("Compute everything anew.", "default: reuse what is there"),
     ] = False
 
     def __call__(self) -> int:
@@ -183,7 +184,7 @@ class Show:
 
     name: Annotated[
         tyro.conf.Positional[str],
-        _option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
+        option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
     ]
 
     def __call__(self) -> int:

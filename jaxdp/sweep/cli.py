@@ -59,15 +59,16 @@ def _parse(arguments: list[str]):
     import tyro
 
     from ._commands import List, Mistake, Run, Show
+    from ._plan_command import Plan
 
     shown = io.StringIO()
     try:
         with contextlib.redirect_stderr(shown):
             return tyro.cli(
-                Run | Show | List,
+                Run | Show | List | Plan,
                 args=arguments,
                 prog="jaxdp",
-                description="Simulates local differential privacy: experiments by name. "
+                description="Simulates local differential privacy: experiments by name, and plans. "
                 "`jaxdp --version` prints the version.",
             )
     except SystemExit as stop:

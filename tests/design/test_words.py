@@ -1,0 +1,66 @@
+"""What a plan says in words, and the command that prints it."""
+
+import json
+
+import pytest
+
+from jaxdp._spec import spec_from_json
+from jaxdp.design import Histogram, Mean, plan
+from jaxdp.sweep.cli import main
+
+
+def test_words_name_the_numbers():
+    words = " ".join(plan(Histogram(1000), users=50_000, error=0.01).in_words().split())
+    assert words.startswith("A histogram of 1,000 values, from 50,000 users, with an error of 0.01")
+    assert "needs an epsilon of 0.866, with SubsetSelection" in words
+    assert "no report is more than 2.38 times as likely" in words
+    assert "at most 70.4% sure" in words  # 2.38 / 3.38
+    assert "The error is exact" in words
+    assert "SubsetSelection(num_values=1000, epsilon=0.866" in words
+
+
+def test_units_are_said():
+    found = plan(Mean(0, 1), users=1000, epsilon=1.0, confidence=0.95, relative=True)
+    words = " ".join(found.in_words().split())
+    assert "half of a 0.95 confidence interval, relative to an average answer" in words
+    assert "has an error of" in words
+
+
+def test_simulated_errors_have_a_standard_error():
+    found = plan(Histogram(5), users=1000, epsilon=1.0, data="zipf", num_trials=50)
+    words = found.in_words()
+    assert found.best.error.kind == "simulated"
+    assert "Its standard error is" in words
+    assert "for zipf data" in " ".join(words.split())
+
+
+def test_the_command_prints_words(capsys):
+    assert main("plan histogram --values 1000 --users 50000 --error 0.01".split()) == 0
+    assert capsys.readouterr().out.rstrip() == (
+        plan(Histogram(1000), users=50_000, error=0.01).in_words()
+    )
+
+
+def test_the_command_prints_what_to_deploy(capsys):
+    assert main("plan mean --low 0 --high 1 --users 50000 --error 0.01 --json".split()) == 0
+    document = json.loads(capsys.readouterr().out)
+    best = plan(Mean(0.0, 1.0), users=50_000, error=0.01).best
+    assert spec_from_json(document["protocol"]) == best.protocol
+    assert document["epsilon"] == best.epsilon
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("plan mean --users 100 --error 0.1", "a mean needs --low and --high"),
+        ("plan histogram --users 100 --error 0.1", "needs --values"),
+        ("plan histogram --values x --users 100 --error 0.1", "--values must be an integer"),
+        ("plan histogram --values 9 --users 100", "users, epsilon and error must be given but for"),
+        ("plan histogram --values 9 --users 100 --error -1", "error must be"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, capsys):
+    assert main(arguments.split()) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
