@@ -113,7 +113,7 @@ def kendall(
     b = check_int("num_cols", num_cols, low=2)
     check_real("tol", tol, low=0.0, open_ends=False)
     check_int("max_steps", max_steps, low=1)
-    check_memory(8.0 * 12 * (a * b) ** 2, "the norm of Kendall's kernel")
+    check_memory(8.0 * 12 * (a * b) ** 2, f"Kendall's kernel for num_rows = {a}, num_cols = {b}")
     blocks, sizes, pairs = _blocks(a, b)
     point, num_steps = _solve(blocks, len(sizes), tol, max_steps)
     point = _point(blocks, point.weights / point.weights.sum(axis=1, keepdims=True), exact=True)
