@@ -4,6 +4,7 @@ from ._plan import Goal as Goal
 from ._plan import Option as Option
 from ._plan import Plan as Plan
 from ._plan import plan as plan
+from ._plan import rank as rank
 from ._questions import Errors as Errors
 from ._questions import Histogram as Histogram
 from ._questions import LinearQueries as LinearQueries

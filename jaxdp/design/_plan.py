@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -16,19 +16,23 @@ from .._prediction import Prediction
 from .._ranking import build_all, table
 from .._spec import (
     check_bool,
+    check_choice,
     check_epsilon,
     check_int,
+    check_items,
     check_key,
     check_real,
     spec_to_json,
 )
 from ..engine import Trials, simulate
 from ..reports import report_bytes
+from ..trusted import ShuffledReports
 from ._questions import Data, Maker, Question, Users
 from ._solve import least_epsilon, least_users
 from ._words import in_words
 
 Loss = Literal["rmse", "worst", "max"]
+Trust = Literal["local", "shuffler", "central"]
 LOSS = Choice("rmse", "worst", "max")
 
 _CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
@@ -80,6 +84,7 @@ class Option:
       epsilon: the privacy parameter.
       error: in the units that were asked for; says whether it is exact, a bound or simulated.
       rounds: how often a user is asked.
+      trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
     """
 
     name: str
@@ -88,11 +93,14 @@ class Option:
     epsilon: float
     error: Prediction
     rounds: int
+    trust: Trust = "local"
 
     @functools.cached_property
     def report_bytes(self) -> int | None:
         """The length of a user's report; None where no wire format is known, or of many rounds."""
-        return report_bytes(self.protocol) if self.rounds == 1 else None
+        if self.rounds != 1 or self.trust == "central":
+            return None
+        return report_bytes(_estimator(self.protocol, self.trust))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +154,8 @@ class Plan:
         users = self.question.users(self.data if data is None else data, chosen.num_users)
         if users is None:
             largest = self.goal.loss != "rmse"
-            users = self.question.worst_users(chosen.protocol, chosen.num_users, largest)
+            estimates = _estimator(chosen.protocol, chosen.trust)
+            users = self.question.worst_users(estimates, chosen.num_users, largest)
         return _simulated(self.goal, chosen.protocol, users, key, num_trials)
 
     def in_words(self) -> str:
@@ -175,12 +184,13 @@ class Plan:
                 f"{option.epsilon:.4g}",
                 f"{option.error:.4g}",
                 option.error.kind,
+                option.trust,
                 str(option.rounds),
                 "-" if option.report_bytes is None else str(option.report_bytes),
             )
             for option in self.options
         ]
-        header = ("protocol", "users", "epsilon", "error", "kind", "rounds", "bytes")
+        header = ("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes")
         return table(header, rows, self.refused)
 
 
@@ -195,6 +205,7 @@ def plan(
     confidence: float | None = None,
     data: Data = "worst",
     delta: float | None = None,
+    trust: Trust | Sequence[Trust] = "local",
     candidates: Mapping[str, Maker] | None = None,
     defaults: bool = True,
     num_trials: int | None = None,
@@ -225,7 +236,10 @@ def plan(
       data: "worst" for the worst data; a name, such as "zipf" or "uniform"; or what users hold, as
         the question says.
       delta: in (0, 1), to let protocols compete that are private but for this; None for pure ones.
-      candidates: protocols that join, or replace those of the same name: functions of
+      trust: "local" for protocols whose users trust nobody; "shuffler" for the same protocols
+        behind one, with (epsilon, delta) the privacy of the shuffled reports; "central" for a
+        curator who sees the values; or several of these. The latter two need `delta`.
+      candidates: local protocols that join, or replace those of the same name: functions of
         (epsilon, num_users).
       defaults: whether the question's own protocols compete.
       num_trials: runs in a simulation; None for as many as make the standard error half a percent,
@@ -270,12 +284,94 @@ def plan(
     norm = "mean" if loss == "rmse" else "max"
     makers = dict(question.candidates(delta, norm)) if check_bool("defaults", defaults) else {}
     makers |= _checked(candidates)
+    trusting = _trusting(question, makers, trust, delta)
     search = _Search(question, goal, data, users, epsilon, error, key, num_trials)
-    options, refused = search.best(makers)
+    options, refused = search.best(trusting)
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
     return Plan(question, goal, data, unknown[0], tuple(options), tuple(refused))
+
+
+def rank(
+    question: Question,
+    *,
+    users: int,
+    epsilon: float,
+    delta: float = 1e-6,
+    trust: Trust | Sequence[Trust] = ("local", "shuffler", "central"),
+    loss: Loss = "rmse",
+    data: Data = "worst",
+) -> Plan:
+    """The errors of all protocols for a question, whomever the users trust.
+
+    Args:
+      question: as of `plan`, like all others.
+      users: n.
+      epsilon: the privacy parameter: of a report, of the shuffled reports, or of the answers.
+      delta: in (0, 1).
+      trust: whom they may trust.
+      loss: the error.
+      data: what users hold.
+
+    Returns:
+      A `Plan`, whose options are in the order of their errors.
+
+    Raises:
+      ValueError: an argument is out of range.
+      TypeError: an argument is of the wrong kind.
+
+    Example:
+      >>> from jaxdp.design import Mean, rank
+      >>> ranking = rank(Mean(0, 1), users=10_000, epsilon=0.5)
+      >>> print(*(f"{o.name}: {o.error:.4f}" for o in ranking.options[::3]), sep=", ")
+      Piecewise, shuffled: 0.0027, BinaryResponse: 0.0204
+    """
+    return plan(
+        question, users=users, epsilon=epsilon, delta=delta, trust=trust, loss=loss, data=data
+    )
+
+
+def _trusting(
+    question: Question,
+    local: dict[str, Maker],
+    trust: Trust | Sequence[Trust],
+    delta: float | None,
+) -> dict[str, tuple[Trust, Maker]]:
+    """What competes, for whomever users trust."""
+    wanted = "a name, or a sequence of names"
+    several = (trust,) if isinstance(trust, str) else check_items("trust", trust, wanted)
+    makers: dict[str, tuple[Trust, Maker]] = {}
+    for name in several:
+        check_choice("trust", name, ("local", "shuffler", "central"))
+        if name == "local":
+            makers |= {each: ("local", make) for each, make in local.items()}
+        elif delta is None:
+            raise ValueError(f"delta must be given for trust={name!r}, which needs it.")
+        elif name == "shuffler":
+            for each, make in local.items():
+                makers[f"{each}, shuffled"] = "shuffler", functools.partial(_shuffled, make, delta)
+        else:
+            central = question.central_candidates(delta)
+            makers |= {each: ("central", make) for each, make in central.items()}
+    if not makers:
+        raise ValueError(
+            f"trust must be of those that have protocols for this question, got {trust!r}; and "
+            "candidates must be given with defaults=False."
+        )
+    return makers
+
+
+def _shuffled(make: Maker, delta: float, epsilon: float, num_users: int) -> ShuffledReports:
+    def local(epsilon: float) -> Any:
+        return make(epsilon, num_users)
+
+    return ShuffledReports.calibrated(local, epsilon, num_users, delta)
+
+
+def _estimator(protocol: Any, trust: Trust) -> Any:
+    """The protocol that estimates: behind a shuffler the one whose reports are shuffled."""
+    return protocol.protocol if trust == "shuffler" else protocol
 
 
 def _checked(candidates: object) -> dict[str, Maker]:
@@ -318,7 +414,9 @@ class _Search:
     key: jax.Array
     num_trials: int | None
 
-    def best(self, makers: Mapping[str, Maker]) -> tuple[list[Option], list[tuple[str, str]]]:
+    def best(
+        self, makers: Mapping[str, tuple[Trust, Maker]]
+    ) -> tuple[list[Option], list[tuple[str, str]]]:
         """The options in order, and what was left out and why."""
         worst = self.question.users(self.data, self.users or 2) is None
         if worst and self.goal.loss == "max":
@@ -331,33 +429,35 @@ class _Search:
         closed = closed if self.goal.loss == "max" else self
         options, refused = build_all(
             {
-                name: functools.partial(closed.predicted, name, make)
-                for name, make in makers.items()
+                name: functools.partial(closed.predicted, name, *each)
+                for name, each in makers.items()
             },
             lambda _, option: option,
         )
         options.sort(key=self.asked)
         if worst:
             return options, refused
-        kept, again = [], {}
+        closed_form = self.goal.loss != "max"
+        known = [o for o in options if closed_form and o.error.kind != "bound"]
+        again: dict[str, tuple[Option, Maker]] = {}
         for option in options:
-            if self.goal.loss == "max" or option.error.kind == "bound":
-                again[option.name] = option, makers[option.name]
-            else:
-                kept.append(option)
-            if self.question.postprocessed(option.protocol) is not None:
-                projected = functools.partial(_projected, self.question, makers[option.name])
+            make = makers[option.name][1]
+            if option not in known:
+                again[option.name] = option, make
+            if option.trust == "local" and self.question.postprocessed(option.protocol) is not None:
+                projected = functools.partial(_projected, self.question, make)
                 again[f"{option.name}, projected"] = option, projected
-        simulated = []
+        found: list[Option] = []
         for name, (option, make) in again.items():
-            if len(simulated) >= _SEVERAL * (1 + (self.goal.loss == "max")):
-                break
-            found, unable = build_all(
-                {name: functools.partial(self.simulated, name, option, make)}, lambda _, o: o
-            )
-            simulated += found
-            refused += unable
-        return sorted([*kept, *simulated], key=self.asked), refused
+            if len(found) < _SEVERAL * (1 if closed_form else 2):
+                simulate_it = {name: functools.partial(self.simulated, name, option, make)}
+                simulated, unable = build_all(simulate_it, lambda _, option: option)
+                found, refused = [*found, *simulated], [*refused, *unable]
+            elif name == option.name and closed_form:
+                known.append(option)  # with its bound
+            elif name == option.name:
+                refused.append((name, "is not simulated, for others promise less."))
+        return sorted([*known, *found], key=self.asked), refused
 
     def asked(self, option: Option) -> float:
         """The number that is asked for."""
@@ -365,17 +465,19 @@ class _Search:
             return option.error
         return option.num_users if self.users is None else option.epsilon
 
-    def predicted(self, name: str, make: Maker) -> Option:
+    def predicted(self, name: str, trust: Trust, make: Maker) -> Option:
         """A protocol with the number that is asked for, by its own predictions."""
 
         def measure(protocol: Any, num_users: int) -> Prediction:
             users = self.question.users(self.data, num_users)
-            found = self.goal.of(self.question.errors(protocol, num_users, users))
+            estimates = _estimator(protocol, trust)
+            found = self.goal.of(self.question.errors(estimates, num_users, users))
             if not math.isfinite(found):
                 raise ValueError("predicts no finite error.")
             return found
 
-        return self.solve(name, make, measure, self.epsilon or 1.0, self.users or 10_000, _CLOSED)
+        guess = self.epsilon or 1.0, self.users or 10_000
+        return self.solve(name, trust, make, measure, *guess, _CLOSED)
 
     def simulated(self, name: str, raw: Option, make: Maker) -> Option:
         """The same by simulation, near what is known of the protocol."""
@@ -397,11 +499,13 @@ class _Search:
             assert users is not None, "the worst data are not simulated"
             return _simulated(self.goal, protocol, users, self.key, trials)
 
-        return self.solve(name, make, measure, raw.epsilon, raw.num_users, _SIMULATED)
+        guess = raw.epsilon, raw.num_users
+        return self.solve(name, raw.trust, make, measure, *guess, _SIMULATED)
 
     def solve(
         self,
         name: str,
+        trust: Trust,
         make: Maker,
         measure: Callable[[Any, int], Prediction],
         epsilon: float,
@@ -421,7 +525,7 @@ class _Search:
             epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol)
         protocol = make(epsilon, users)
         rounds = len(protocol.built.rounds(Work(float(users), 1)))
-        return Option(name, protocol, users, epsilon, found, rounds)
+        return Option(name, protocol, users, epsilon, found, rounds, trust)
 
 
 def _projected(question: Question, make: Maker, epsilon: float, num_users: int) -> Any:

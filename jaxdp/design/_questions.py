@@ -15,13 +15,14 @@ from .._prediction import Prediction
 from .._queries import WORKLOAD
 from .._ranking import whole_users
 from .._spec import as_float64, by_largest_remainders, check_choice
+from ..central import FactorizationMechanism
 from ..linear import HistogramQuery, Projected
 from ..linear import candidates as linear_candidates
 from ..pairwise import PairwiseProtocol
 from ..pairwise import candidates as pairwise_candidates
 from ..population import Population
 from ..randomizers import FREQUENCY_ORACLES, BinaryResponse, Laplace, Piecewise
-from ..workloads import prefix
+from ..workloads import identity, prefix
 
 Maker = Callable[[float, int], Any]
 """Makes a protocol's spec from (epsilon, num_users), or raises ValueError."""
@@ -30,6 +31,7 @@ Data = str | ArrayLike
 """What the users hold: a name, or numbers that the question knows how to read."""
 
 _MOST_TRIED = 512  # values that all users might hold
+_MOST_LISTED = 2**10  # values of a histogram for a curator, whose workload is stored
 _GRID = 201  # numbers that stand for an interval
 
 
@@ -91,6 +93,15 @@ class Question(Checked, abc.ABC):
           delta: with which it may be private; None for pure protocols.
           norm: "mean" for what serves all answers, "max" for the worst one.
         """
+
+    def central_candidates(self, delta: float) -> dict[str, Maker]:
+        """What a trusted curator may run, by name; none by default.
+
+        Args:
+          delta: with which it is private.
+        """
+        del delta
+        return {}
 
     @abc.abstractmethod
     def _shares(self, data: Data) -> np.ndarray:
@@ -202,6 +213,18 @@ class _OfQueries(_OfBins):
         """The nearest answers that some histogram has."""
         return Projected(protocol)
 
+    @abc.abstractmethod
+    def _workload(self) -> Any:
+        """W, or ValueError where it is too large to store."""
+
+    def central_candidates(self, delta: float) -> dict[str, Maker]:
+        """The factorization mechanism with Gaussian noise."""
+        return {
+            "FactorizationMechanism": lambda e, _: FactorizationMechanism(
+                self._workload(), e, delta, norm="gamma_f"
+            )
+        }
+
 
 def _at(value: int, num_values: int, num_users: int) -> np.ndarray:
     counts = np.zeros(num_values, np.int64)
@@ -242,6 +265,11 @@ class Histogram(_OfQueries):
     def describe(self) -> str:
         """In words."""
         return f"a histogram of {self.num_values:,} values"
+
+    def _workload(self) -> Any:
+        if self.num_values > _MOST_LISTED:
+            raise ValueError(f"is not tried for more than {_MOST_LISTED} values.")
+        return identity(self.num_values)
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
         """The frequency oracles."""
@@ -287,6 +315,9 @@ class LinearQueries(_OfQueries):
         """In words."""
         return f"{self.num_answers:,} linear queries on {self._size:,} values"
 
+    def _workload(self) -> Any:
+        return self.workload
+
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
         """Those of `jaxdp.linear.candidates` that do not depend on the number of users."""
         makers = linear_candidates(self.workload, delta, norm=norm)
@@ -330,6 +361,9 @@ class Quantiles(_OfQueries):
     def describe(self) -> str:
         """In words."""
         return f"the quantiles of {self.num_values:,} ordered values"
+
+    def _workload(self) -> Any:
+        return prefix(self.num_values)
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
         """Those for prefix sums."""

@@ -13,6 +13,13 @@ _LOSSES = {
     "worst": "root mean squared error of the worst answer",
     "max": "expected largest error of any answer",
 }
+_TRUST = {
+    "local": "It is private before it leaves their device, so nobody has to be trusted.",
+    "shuffler": "People trust a shuffler to forget who sent what: what is said below of a report "
+    "holds of all shuffled reports together.",
+    "central": "People trust a curator, who sees their values: what is said below of a report "
+    "holds of what is published.",
+}
 _KINDS = {
     "exact": "The error is exact, by a formula.",
     "delta": "The error is that of many users (delta method): for few, simulate it.",
@@ -44,8 +51,7 @@ def in_words(plan: "Plan") -> str:
         f"{best.name}.",
         f"{_KINDS[best.error.kind]}"
         + (f" Its standard error is {best.error.stderr:.1g}." if best.error.stderr else ""),
-        f"What it asks: every person sends a random report{size} {asked}. It is private before it "
-        "leaves their device, so nobody has to be trusted.",
+        f"What it asks: every person sends a random report{size} {asked}. {_TRUST[best.trust]}",
         f"What it reveals: no report is more than {how_far:.3g} times as likely for one answer as "
         "for another. Whoever thinks that something about a person is as likely as not is at most "
         f"{sure:.1%} sure of it after seeing the report. Several answers of one person reveal "

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.design import Histogram, LinearQueries, Mean, PairStatistic, Quantiles, plan
+from jaxdp.design import Histogram, LinearQueries, Mean, PairStatistic, Quantiles, plan, rank
 from jaxdp.linear import HistogramQuery
 from jaxdp.pairwise import GiniDiversity, GiniMeanDifference
 from jaxdp.randomizers import KRR
@@ -218,3 +218,39 @@ def test_worst_data_of_a_bound_are_not_known():
     ):
         found.simulate(10)
     assert found.simulate(50, data="uniform") < found.best.error
+
+
+def test_less_noise_for_more_trust():
+    one = {"SubsetSelection": Histogram(10).candidates()["SubsetSelection"]}
+    given = dict(candidates=one, defaults=False, delta=1e-6)
+    trust = ["local", "shuffler", "central"]
+    ranking = plan(Histogram(10), users=10_000, epsilon=0.5, trust=trust, **given)
+    errors = {o.name: (o.trust, o.error) for o in ranking.options}
+    assert ranking.best.trust == "central"
+    shuffled, alone = errors["SubsetSelection, shuffled"], errors["SubsetSelection"]
+    assert (shuffled[0], alone[0]) == ("shuffler", "local")
+    assert shuffled[1] < alone[1] / 2
+    spec = next(o for o in ranking.options if o.trust == "shuffler").protocol
+    assert spec.exact_epsilon() <= 0.5
+    assert spec.local_epsilon() > 0.5
+    assert "shuffler" in str(ranking)
+
+
+def test_shuffled_plans_have_the_error_that_was_planned(key):
+    one = {"Piecewise": Mean(0, 1).candidates()["Piecewise"]}
+    given = dict(candidates=one, defaults=False, delta=1e-6, trust="shuffler")
+    found = plan(Mean(0, 1), users=10_000, error=0.005, **given)
+    assert found.best.epsilon < 1
+    assert found.best.report_bytes is not None
+    assert "People trust a shuffler" in " ".join(found.in_words().split())
+    simulated = found.simulate(2000, key)
+    assert abs(simulated - 0.005) < 0.005 * WITHIN + 7 * simulated.stderr
+
+
+def test_trust_is_known():
+    with pytest.raises(ValueError, match="delta must be given for trust='central'"):
+        plan(Histogram(4), users=100, epsilon=1.0, trust="central")
+    with pytest.raises(ValueError, match="trust must be one of"):
+        rank(Histogram(4), users=100, epsilon=1.0, trust=["nobody"])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="trust must be of those that have protocols"):
+        plan(Mean(0, 1), users=100, epsilon=1.0, delta=1e-6, trust="central")
