@@ -277,7 +277,12 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "central.parities_from_marginals": {"answers": np.ones(7)},
     "audit.estimate_epsilon": {"num_samples": 1000},
     "design.plan": {"question": Histogram(4), "users": 100, "epsilon": 1.0},
-    "design.rank": {"question": Histogram(4), "users": 100, "epsilon": 1.0},
+    "design.rank": {
+        "question": Histogram(4),
+        "users": 100,
+        "epsilon": 1.0,
+        "trust": ("local",),
+    },
     "design.Mean": {"low": -1.0, "high": 1.0},
     "design.PairStatistic": {"num_values": 4},
     "linear.best": {"objective": "max"},
