@@ -25,6 +25,8 @@ SHARE = 0.5
 """Share of the rate of its words or normals that a randomizer should reach."""
 
 REASONS = {
+    "AffineHashing": "two words a user: the product in the field, and the count by function and "
+    "bucket, weigh as much.",
     "BinaryResponse": "one word a user: fetching, clamping and counting a value weighs as much.",
     "CandidateResponse": "a user ranks all candidates, and the reported one is made again.",
     "DiscreteLaplace": "one word a user: the look-up in a table and the histogram weigh as much.",
@@ -42,6 +44,7 @@ REASONS = {
     "entry.",
     "LocalHashing": "each report's steps in the field take as long as its words, twice, and so do "
     "the look-ups for all k values.",
+    "Memoised": "two words a user: the remainders of both reports and the histogram weigh as much.",
     "Piecewise": "two words a user: the arithmetic of both pieces, and the sum over blocks of few "
     "users, weigh as much.",
     "PrivUnit": "at d = 1, a coordinate drawn by rejection: all users of a block take the rounds "
