@@ -25,7 +25,6 @@ from ..randomizers import MeanRandomizer, MeanRound
 from ._encoded import EncodedRound, VectorMaker, make_randomizer
 
 _MOST_PRODUCTS = 2**20  # that a user reports
-_ROUNDING = 1e-12  # of a slope that is 0
 
 
 @runtime_checkable
@@ -236,7 +235,7 @@ class ProductMeans(Spec["ProductMeansParams"]):
         """(a, b) of the covariance `a I + b x x^T` of a report of x."""
         form = self.vector_randomizer.covariance_form()
         assert form is not None, "checked by `_check_products`"
-        return form[0], form[1] if abs(form[1]) > _ROUNDING else 0.0
+        return form
 
     def total_variance(self, num_users: int) -> Prediction:
         """The largest sum of the answers' mean squared errors over all data sets, or a bound on it.

@@ -24,6 +24,8 @@ MAX_DIM = 2**20
 GRID = 2**10
 """Steps of the grid of reports for the root mean square of an entry; see `VectorRound`."""
 
+_ROUNDING = 1e-12  # of second moments, relative
+
 
 def _check_epsilon(name: str, value: object) -> float:
     """A privacy parameter for which 32 bits of a word are enough."""
@@ -83,7 +85,9 @@ class VectorRandomizer(MeanRandomizer[P_co]):
     def covariance_form(self) -> tuple[float, float]:
         """`radius**2 across`, and `along - across - 1`."""
         along, across = self.second_moments()
-        return across * self.radius**2, along - across - 1
+        slope = along - across - 1
+        # What rounding leaves of 0 is 0: the noise is the same in all directions, and for all users
+        return across * self.radius**2, slope if abs(slope) > _ROUNDING * along else 0.0
 
     def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The exact mean float64[dim] and covariance float64[dim, dim] of one decoded report.

@@ -34,7 +34,6 @@ from ..vectors._quadratic_form import (
 from ._tree_errors import ScoreTree, sampling_variance
 
 MAX_SCORES = 2**12
-_ROUNDING = 1e-12  # of a slope that is 0
 LABEL = 0.5
 """The coordinate of a private label. The leading error is at most in proportion to
 `(C**2 + b**2) (C**2 + g**2 / (16 b**2 (n+**2 + n-**2)))`, g being `n+ - n-`: for `g**2` close to
@@ -246,7 +245,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         if self.labels == "private":
             return Prediction(self._private_bound(n, positive), "bound")
         across, slope = self._covariance
-        along, kind = max(slope, 0.0), "bound" if abs(slope) > _ROUNDING else "exact"
+        along, kind = max(slope, 0.0), "exact" if slope == 0 else "bound"
         # `_noise`, where columns have the squared norm C**2, and products with those of the other
         # class of at most 1/2
         each = across * self._square + along / 4
