@@ -103,12 +103,8 @@ def randomize_and_tally_pairs(
         return randomize_and_tally_xla(randomizer, key, start, first, values, mask)
     tiles = -(-size // TILE)
 
-    def by_pairs(leaf: jax.Array) -> jax.Array:
-        padding = [(0, tiles * TILE - size)] + [(0, 0)] * (leaf.ndim - 1)
-        return pairs_users(jnp.pad(leaf, padding))
-
     def reports() -> jax.Array:
-        held, made = jax.tree.map(by_pairs, values), []
+        held, made = jax.tree.map(pairs_users, values), []
         place = first_blocks(lax.iota(jnp.uint32, tiles * LANES), 1)
         for half, words in enumerate(key.blocks((start[0], start[1]), place)):
             value = jax.tree.map(lambda leaf, half=half: leaf[half], held)
@@ -116,7 +112,7 @@ def randomize_and_tally_pairs(
             made.append(numbers.astype(jnp.uint32))
         return joined(*made)
 
-    both, members = separated(stored(jax.jit(reports, inline=True), start)), by_pairs(mask)
+    both, members = separated(stored(jax.jit(reports, inline=True), start)), pairs_users(mask)
     count = _counted_in_nibbles if counted.num_reports <= 16 else count_reports
     first_ones, second_ones = (
         count(numbers.astype(jnp.int32), member, counted.num_reports)

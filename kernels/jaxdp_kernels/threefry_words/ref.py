@@ -186,7 +186,12 @@ def first_blocks(pairs: jax.Array, num_words: int) -> jax.Array:
 
 
 def pairs_users(leaf: jax.Array) -> jax.Array:
-    """Cuts users of whole tiles, [n, ...], into the first and second ones of pairs, [2, m, ...]."""
+    """Cuts users, [n, ...], into the first and second ones of pairs, [2, m, ...].
+
+    A last tile that is not whole is filled with zeros.
+    """
+    if absent := -leaf.shape[0] % TILE:
+        leaf = jnp.pad(leaf, [(0, absent)] + [(0, 0)] * (leaf.ndim - 1))
     leaf = jnp.moveaxis(leaf.reshape(-1, 2, LANES, *leaf.shape[1:]), 1, 0)
     return leaf.reshape(2, -1, *leaf.shape[3:])
 
