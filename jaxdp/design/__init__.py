@@ -1,7 +1,7 @@
 """From a question and a target to a protocol, an epsilon, and a number of users."""
 
-from ._plan import Goal as Goal
-from ._plan import Option as Option
+from ._option import Goal as Goal
+from ._option import Option as Option
 from ._plan import Plan as Plan
 from ._plan import plan as plan
 from ._plan import rank as rank

@@ -5,7 +5,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,15 +24,13 @@ from .._spec import (
     check_real,
     spec_to_json,
 )
-from ..engine import Trials, simulate
-from ..reports import report_bytes
+from ..engine import simulate
 from ..trusted import ShuffledReports
+from ._option import Goal, Loss, Option, Trust, estimator
 from ._questions import Data, Maker, Question, Users
 from ._solve import least_epsilon, least_users
 from ._words import in_words
 
-Loss = Literal["rmse", "worst", "max"]
-Trust = Literal["local", "shuffler", "central"]
 LOSS = Choice("rmse", "worst", "max")
 
 _CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
@@ -40,67 +38,6 @@ _SEVERAL = 2  # protocols whose errors are simulated
 _PATIENCE = 10e9  # nanoseconds that the simulations of a protocol may take
 _PILOT, _MOST_TRIALS, _STDERR = 100, 2**13, 0.005
 _EVALUATIONS = 12  # of the error of one, to solve for a number
-
-
-@dataclasses.dataclass(frozen=True)
-class Goal:
-    """How the errors of a question's answers become one number.
-
-    Attributes:
-      loss: "rmse" for the root of the mean squared error over the answers; "worst" for that of the
-        answer with the largest; "max" for the expectation of the largest absolute error.
-      factor: what it is multiplied by.
-      units: of the error, in words; empty for those of the answers.
-    """
-
-    loss: Loss
-    factor: float
-    units: str = ""
-
-    def of(self, errors: tuple[Prediction, Prediction]) -> Prediction:
-        """The error from mean squared errors (largest, mean); a root, times the factor."""
-        square = errors[1] if self.loss == "rmse" else errors[0]
-        root = math.sqrt(square)
-        spread = square.stderr / (2 * root) if root else 0.0
-        return Prediction(root, square.kind, spread).scaled(self.factor)
-
-    def of_trials(self, trials: Trials) -> Prediction:
-        """The simulated error."""
-        if self.loss == "max":
-            largest = trials.max_error
-            spread = float(largest.std(ddof=1)) / math.sqrt(len(largest))
-            return Prediction(float(largest.mean()), "simulated", spread).scaled(self.factor)
-        return self.of((trials.error("max"), trials.error("mean")))
-
-
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """A protocol that answers the question.
-
-    Attributes:
-      name: of the protocol, and of what is done to its estimate.
-      protocol: its spec.
-      num_users: how many take part.
-      epsilon: the privacy parameter.
-      error: in the units that were asked for; says whether it is exact, a bound or simulated.
-      rounds: how often a user is asked.
-      trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
-    """
-
-    name: str
-    protocol: Any
-    num_users: int
-    epsilon: float
-    error: Prediction
-    rounds: int
-    trust: Trust = "local"
-
-    @functools.cached_property
-    def report_bytes(self) -> int | None:
-        """The length of a user's report; None where no wire format is known, or of many rounds."""
-        if self.rounds != 1 or self.trust == "central":
-            return None
-        return report_bytes(_estimator(self.protocol, self.trust))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,13 +91,14 @@ class Plan:
         users = self.question.users(self.data if data is None else data, chosen.num_users)
         if users is None:
             largest = self.goal.loss != "rmse"
-            estimates = _estimator(chosen.protocol, chosen.trust)
+            estimates = estimator(chosen.protocol, chosen.trust)
             users = self.question.worst_users(estimates, chosen.num_users, largest)
         return _simulated(self.goal, chosen.protocol, users, key, num_trials)
 
     def in_words(self) -> str:
         """What the plan says, for whoever decides about it: text of a few paragraphs."""
-        return in_words(self)
+        words = in_words(self.question, self.goal, self.data, self.solved, self.best)
+        return f"{words}\n\nOptions:\n{self}\n\nCode: {self.best.protocol!r}"
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values: its numbers, and the spec of the best protocol."""
@@ -369,11 +307,6 @@ def _shuffled(make: Maker, delta: float, epsilon: float, num_users: int) -> Shuf
     return ShuffledReports.calibrated(local, epsilon, num_users, delta)
 
 
-def _estimator(protocol: Any, trust: Trust) -> Any:
-    """The protocol that estimates: behind a shuffler the one whose reports are shuffled."""
-    return protocol.protocol if trust == "shuffler" else protocol
-
-
 def _checked(candidates: object) -> dict[str, Maker]:
     """Candidates by name, or raises TypeError unless they are functions."""
     if candidates is None:
@@ -470,7 +403,7 @@ class _Search:
 
         def measure(protocol: Any, num_users: int) -> Prediction:
             users = self.question.users(self.data, num_users)
-            estimates = _estimator(protocol, trust)
+            estimates = estimator(protocol, trust)
             found = self.goal.of(self.question.errors(estimates, num_users, users))
             if not math.isfinite(found):
                 raise ValueError("predicts no finite error.")

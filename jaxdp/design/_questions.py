@@ -217,6 +217,12 @@ class _OfQueries(_OfBins):
     def _workload(self) -> Any:
         """W, or ValueError where it is too large to store."""
 
+    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
+        """What `jaxdp.linear.candidates` has and does not depend on the number of users."""
+        makers = linear_candidates(self._workload(), delta, norm=norm)
+        del makers["FactorizedQueries, approximate"]  # a search for each number of users
+        return dict(makers)
+
     def central_candidates(self, delta: float) -> dict[str, Maker]:
         """The factorization mechanism with Gaussian noise."""
         return {
@@ -226,6 +232,23 @@ class _OfQueries(_OfBins):
         }
 
 
+class _OfEachValue(_OfQueries):
+    """Base of the questions with an answer for each value; the field `num_values` says how many."""
+
+    __slots__ = ()
+
+    num_values: int
+
+    @property
+    def _size(self) -> int:
+        return self.num_values
+
+    @property
+    def num_answers(self) -> int:
+        """The number of values."""
+        return self.num_values
+
+
 def _at(value: int, num_values: int, num_users: int) -> np.ndarray:
     counts = np.zeros(num_values, np.int64)
     counts[value] = num_users
@@ -233,7 +256,7 @@ def _at(value: int, num_values: int, num_users: int) -> np.ndarray:
 
 
 @spec
-class Histogram(_OfQueries):
+class Histogram(_OfEachValue):
     """The share of the users who hold each value.
 
     Args:
@@ -247,15 +270,6 @@ class Histogram(_OfQueries):
     """
 
     num_values: int = field(Integer(2, 2**24))
-
-    @property
-    def _size(self) -> int:
-        return self.num_values
-
-    @property
-    def num_answers(self) -> int:
-        """The number of values."""
-        return self.num_values
 
     @property
     def typical(self) -> float:
@@ -318,15 +332,9 @@ class LinearQueries(_OfQueries):
     def _workload(self) -> Any:
         return self.workload
 
-    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """Those of `jaxdp.linear.candidates` that do not depend on the number of users."""
-        makers = linear_candidates(self.workload, delta, norm=norm)
-        del makers["FactorizedQueries, approximate"]  # a search for each number of users
-        return dict(makers)
-
 
 @spec
-class Quantiles(_OfQueries):
+class Quantiles(_OfEachValue):
     """The shares of the users with at most each value, from which quantiles are read.
 
     The error is one of ranks: a quantile that is read off cumulative shares which are wrong by at
@@ -345,17 +353,8 @@ class Quantiles(_OfQueries):
     num_values: int = field(Integer(2, 2**12))
 
     @property
-    def _size(self) -> int:
-        return self.num_values
-
-    @property
-    def num_answers(self) -> int:
-        """The number of values."""
-        return self.num_values
-
-    @property
     def typical(self) -> float:
-        """1/2."""
+        """1/2, the middle of the cumulative shares."""
         return 0.5
 
     def describe(self) -> str:
@@ -364,10 +363,6 @@ class Quantiles(_OfQueries):
 
     def _workload(self) -> Any:
         return prefix(self.num_values)
-
-    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """Those for prefix sums."""
-        return LinearQueries(prefix(self.num_values)).candidates(delta, norm)
 
 
 @spec
@@ -400,7 +395,7 @@ class Mean(Question):
 
     @property
     def num_answers(self) -> int:
-        """1."""
+        """1: a single number."""
         return 1
 
     @property
@@ -481,7 +476,7 @@ class PairStatistic(_OfBins):
 
     @property
     def num_answers(self) -> int:
-        """1."""
+        """1: a single number."""
         return 1
 
     @property
@@ -495,6 +490,6 @@ class PairStatistic(_OfBins):
         return f"{type(self.kernel).__name__} of pairs of users with {self._size:,} values"
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """Those of `jaxdp.pairwise.candidates`."""
+        """What `jaxdp.pairwise.candidates` has."""
         del delta, norm
         return dict(pairwise_candidates(self.kernel, self.num_values, self.rounds))

@@ -2,10 +2,9 @@
 
 import math
 import textwrap
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ._plan import Plan
+from ._option import Goal, Option
+from ._questions import Data, Question
 
 _WIDTH = 88
 _LOSSES = {
@@ -28,25 +27,32 @@ _KINDS = {
 }
 
 
-def in_words(plan: "Plan") -> str:
-    """What a plan says, for whoever decides about it."""
-    best, goal = plan.best, plan.goal
-    data = f"for {plan.data} data" if isinstance(plan.data, str) else "for the data given"
-    error = ", ".join(filter(None, [_LOSSES[goal.loss], goal.units, data]))
+def in_words(question: Question, goal: Goal, data: Data, solved: str, best: Option) -> str:
+    """What a plan says of its best option, for whoever decides about it.
+
+    Args:
+      question: what is asked.
+      goal: what the error is.
+      data: what it is for.
+      solved: which of "users", "epsilon" and "error" was asked for.
+      best: the option.
+    """
+    whose = f"for {data} data" if isinstance(data, str) else "for the data given"
+    error = ", ".join(filter(None, [_LOSSES[goal.loss], goal.units, whose]))
     how_far = math.exp(best.epsilon)
     sure = how_far / (1 + how_far)
     answer = {
         "epsilon": f"an epsilon of {best.epsilon:.3g}",
         "users": f"{best.num_users:,} users",
         "error": f"an error of {best.error:.3g}",
-    }[plan.solved]
+    }[solved]
     asked = "once" if best.rounds == 1 else f"{best.rounds} times"
     size = "" if best.report_bytes is None else f", {best.report_bytes} bytes,"
     paragraphs = [
-        f"{plan.question.describe().capitalize()}, from {best.num_users:,} users, with an error of "
+        f"{question.describe().capitalize()}, from {best.num_users:,} users, with an error of "
         f"{best.error:.3g} ({error}), needs {answer}, with {best.name}."
-        if plan.solved != "error"
-        else f"{plan.question.describe().capitalize()}, from {best.num_users:,} users with an "
+        if solved != "error"
+        else f"{question.describe().capitalize()}, from {best.num_users:,} users with an "
         f"epsilon of {best.epsilon:.3g}, has {answer} ({error}), with "
         f"{best.name}.",
         f"{_KINDS[best.error.kind]}"
@@ -62,5 +68,4 @@ def in_words(plan: "Plan") -> str:
             "These reports serve simulation only. To collect real ones, take an option below with "
             "a number of bytes."
         )
-    words = [textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs]
-    return "\n\n".join([*words, f"Options:\n{plan}", f"Code: {best.protocol!r}"])
+    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)

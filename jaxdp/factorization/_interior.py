@@ -109,7 +109,7 @@ def _decompose_by_gram(matrix, rows, cols):
 
 
 def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> Spectrum:
-    """Of blocks, all of which have the first of the rows and of the columns.
+    """The spectrum of blocks, all of which have the first of the rows and of the columns.
 
     Where there is a shift, ones are a combination of the columns of the first block alone.
     """

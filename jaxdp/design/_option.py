@@ -1,0 +1,79 @@
+"""Protocols that answer a question, and how their errors become one number."""
+
+import dataclasses
+import functools
+import math
+from typing import Any, Literal
+
+from .._prediction import Prediction
+from ..engine import Trials
+from ..reports import report_bytes
+
+Loss = Literal["rmse", "worst", "max"]
+Trust = Literal["local", "shuffler", "central"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """How the errors of a question's answers become one number.
+
+    Attributes:
+      loss: "rmse" for the root of the mean squared error over the answers; "worst" for that of the
+        answer with the largest; "max" for the expectation of the largest absolute error.
+      factor: what it is multiplied by.
+      units: of the error, in words; empty for those of the answers.
+    """
+
+    loss: Loss
+    factor: float
+    units: str = ""
+
+    def of(self, errors: tuple[Prediction, Prediction]) -> Prediction:
+        """The error from mean squared errors (largest, mean); a root, times the factor."""
+        square = errors[1] if self.loss == "rmse" else errors[0]
+        root = math.sqrt(square)
+        spread = square.stderr / (2 * root) if root else 0.0
+        return Prediction(root, square.kind, spread).scaled(self.factor)
+
+    def of_trials(self, trials: Trials) -> Prediction:
+        """The simulated error."""
+        if self.loss == "max":
+            largest = trials.max_error
+            spread = float(largest.std(ddof=1)) / math.sqrt(len(largest))
+            return Prediction(float(largest.mean()), "simulated", spread).scaled(self.factor)
+        return self.of((trials.error("max"), trials.error("mean")))
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """A protocol that answers the question.
+
+    Attributes:
+      name: of the protocol, and of what is done to its estimate.
+      protocol: its spec.
+      num_users: how many take part.
+      epsilon: the privacy parameter.
+      error: in the units that were asked for; says whether it is exact, a bound or simulated.
+      rounds: how often a user is asked.
+      trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
+    """
+
+    name: str
+    protocol: Any
+    num_users: int
+    epsilon: float
+    error: Prediction
+    rounds: int
+    trust: Trust = "local"
+
+    @functools.cached_property
+    def report_bytes(self) -> int | None:
+        """The length of a user's report; None where no wire format is known, or of many rounds."""
+        if self.rounds != 1 or self.trust == "central":
+            return None
+        return report_bytes(estimator(self.protocol, self.trust))
+
+
+def estimator(protocol: Any, trust: Trust) -> Any:
+    """The protocol that estimates: behind a shuffler the one whose reports are shuffled."""
+    return protocol.protocol if trust == "shuffler" else protocol
