@@ -1,5 +1,6 @@
 """From a question and a target to a protocol, an epsilon, and a number of users."""
 
+from ._measure import Measure as Measure
 from ._option import Goal as Goal
 from ._option import Option as Option
 from ._plan import Plan as Plan

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from .._prediction import Prediction
 from ..engine import Trials
 from ..reports import report_bytes
+from ._questions import Maker
 
 Loss = Literal["rmse", "worst", "max"]
 Trust = Literal["local", "shuffler", "central"]
@@ -56,6 +57,8 @@ class Option:
       error: in the units that were asked for; says whether it is exact, a bound or simulated.
       rounds: how often a user is asked.
       trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
+      make: the protocol at other numbers: a function of (epsilon, num_users).
+      num_trials: in the simulation that the error is of; None where it has a formula.
     """
 
     name: str
@@ -64,7 +67,9 @@ class Option:
     epsilon: float
     error: Prediction
     rounds: int
-    trust: Trust = "local"
+    trust: Trust
+    make: Maker = dataclasses.field(repr=False, compare=False)
+    num_trials: int | None = None
 
     @functools.cached_property
     def report_bytes(self) -> int | None:

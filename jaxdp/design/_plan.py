@@ -24,10 +24,10 @@ from .._spec import (
     check_real,
     spec_to_json,
 )
-from ..engine import simulate
 from ..trusted import ShuffledReports
+from ._measure import Measure
 from ._option import Goal, Loss, Option, Trust, estimator
-from ._questions import Data, Maker, Question, Users
+from ._questions import Data, Maker, Question
 from ._solve import least_epsilon, least_users
 from ._words import in_words
 
@@ -45,17 +45,13 @@ class Plan:
     """Ways to answer a question, the best first; `print` shows them.
 
     Attributes:
-      question: what is asked.
-      goal: what the error is.
-      data: what it is for.
+      measure: what the error is, of which question and data.
       solved: which of "users", "epsilon" and "error" was asked for.
       options: the protocols.
       refused: names of the protocols that cannot do it, or were not tried, and why.
     """
 
-    question: Question
-    goal: Goal
-    data: Data = dataclasses.field(repr=False)
+    measure: Measure = dataclasses.field(repr=False)
     solved: str
     options: tuple[Option, ...]
     refused: tuple[tuple[str, str], ...]
@@ -64,6 +60,48 @@ class Plan:
     def best(self) -> Option:
         """The first option."""
         return self.options[0]
+
+    @property
+    def question(self) -> Question:
+        """What is asked."""
+        return self.measure.question
+
+    @property
+    def goal(self) -> Goal:
+        """What the error is."""
+        return self.measure.goal
+
+    @property
+    def data(self) -> Data:
+        """What users hold."""
+        return self.measure.data
+
+    def error(
+        self, *, epsilon: float | None = None, users: int | None = None, option: int = 0
+    ) -> Prediction:
+        """The error of an option at another epsilon, or number of users.
+
+        Args:
+          epsilon: the privacy parameter; None for the option's own.
+          users: how many; None for the option's own.
+          option: its place in `options`.
+
+        Returns:
+          The error, by the formula or the simulation that the option's own error is of.
+
+        Raises:
+          ValueError: the protocol cannot be built, or has no finite error.
+        """
+        chosen = self._option(option)
+        epsilon = chosen.epsilon if epsilon is None else check_epsilon(epsilon)
+        users = chosen.num_users if users is None else check_int("users", users, low=2)
+        protocol = chosen.make(epsilon, users)
+        if chosen.num_trials is None:
+            return self.measure.predicted(protocol, users, chosen.trust)
+        return self.measure.simulated(protocol, users, chosen.num_trials)
+
+    def _option(self, place: int) -> Option:
+        return self.options[check_int("option", place, low=0, high=len(self.options) - 1)]
 
     def simulate(
         self,
@@ -87,13 +125,13 @@ class Plan:
         """
         num_trials = check_int("num_trials", num_trials, low=2)
         key = jax.random.key(0) if key is None else check_key(key)
-        chosen = self.options[check_int("option", option, low=0, high=len(self.options) - 1)]
+        chosen = self._option(option)
         users = self.question.users(self.data if data is None else data, chosen.num_users)
         if users is None:
             largest = self.goal.loss != "rmse"
             estimates = estimator(chosen.protocol, chosen.trust)
             users = self.question.worst_users(estimates, chosen.num_users, largest)
-        return _simulated(self.goal, chosen.protocol, users, key, num_trials)
+        return self.goal.of_trials(self.question.trials(chosen.protocol, users, key, num_trials))
 
     def in_words(self) -> str:
         """What the plan says, for whoever decides about it: text of a few paragraphs."""
@@ -223,12 +261,13 @@ def plan(
     makers = dict(question.candidates(delta, norm)) if check_bool("defaults", defaults) else {}
     makers |= _checked(candidates)
     trusting = _trusting(question, makers, trust, delta)
-    search = _Search(question, goal, data, users, epsilon, error, key, num_trials)
+    measure = Measure(question, goal, data, key)
+    search = _Search(measure, users, epsilon, error, num_trials)
     options, refused = search.best(trusting)
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
-    return Plan(question, goal, data, unknown[0], tuple(options), tuple(refused))
+    return Plan(measure, unknown[0], tuple(options), tuple(refused))
 
 
 def rank(
@@ -338,28 +377,27 @@ def _goal(question: Question, loss: Loss, relative: bool, confidence: float | No
 class _Search:
     """What is given, and what is asked for: the one of the three that is None."""
 
-    question: Question
-    goal: Goal
-    data: Data
+    measure: Measure
     users: int | None
     epsilon: float | None
     error: float | None
-    key: jax.Array
     num_trials: int | None
 
     def best(
         self, makers: Mapping[str, tuple[Trust, Maker]]
     ) -> tuple[list[Option], list[tuple[str, str]]]:
         """The options in order, and what was left out and why."""
-        worst = self.question.users(self.data, self.users or 2) is None
-        if worst and self.goal.loss == "max":
+        question, goal = self.measure.question, self.measure.goal
+        worst = question.users(self.measure.data, self.users or 2) is None
+        if worst and goal.loss == "max":
             raise ValueError(
                 "data must be given for loss='max', whose worst data are not known: one of "
-                f"{', '.join(map(repr, self.question.NAMED_DATA))}, or what users hold."
+                f"{', '.join(map(repr, question.NAMED_DATA))}, or what users hold."
             )
-        # "max" is first ordered by what has a closed form, and is never less than it
-        closed = dataclasses.replace(self, goal=Goal("worst", self.goal.factor))
-        closed = closed if self.goal.loss == "max" else self
+        closed = self
+        if goal.loss == "max":  # first ordered by what has a closed form, and is never more
+            least = dataclasses.replace(self.measure, goal=Goal("worst", goal.factor))
+            closed = dataclasses.replace(self, measure=least)
         options, refused = build_all(
             {
                 name: functools.partial(closed.predicted, name, *each)
@@ -370,15 +408,15 @@ class _Search:
         options.sort(key=self.asked)
         if worst:
             return options, refused
-        closed_form = self.goal.loss != "max"
+        closed_form = goal.loss != "max"
         known = [o for o in options if closed_form and o.error.kind != "bound"]
         again: dict[str, tuple[Option, Maker]] = {}
         for option in options:
             make = makers[option.name][1]
             if option not in known:
                 again[option.name] = option, make
-            if option.trust == "local" and self.question.postprocessed(option.protocol) is not None:
-                projected = functools.partial(_projected, self.question, make)
+            if option.trust == "local" and question.postprocessed(option.protocol) is not None:
+                projected = functools.partial(_projected, question, make)
                 again[f"{option.name}, projected"] = option, projected
         found: list[Option] = []
         for name, (option, make) in again.items():
@@ -402,24 +440,28 @@ class _Search:
         """A protocol with the number that is asked for, by its own predictions."""
 
         def measure(protocol: Any, num_users: int) -> Prediction:
-            users = self.question.users(self.data, num_users)
-            estimates = estimator(protocol, trust)
-            found = self.goal.of(self.question.errors(estimates, num_users, users))
-            if not math.isfinite(found):
-                raise ValueError("predicts no finite error.")
-            return found
+            return self.measure.predicted(protocol, num_users, trust)
 
-        guess = self.epsilon or 1.0, self.users or 10_000
-        return self.solve(name, trust, make, measure, *guess, _CLOSED)
+        like = Option(
+            name,
+            None,
+            self.users or 10_000,
+            self.epsilon or 1.0,
+            Prediction(math.inf),
+            1,
+            trust,
+            make,
+        )
+        return self.solve(like, measure, _CLOSED)
 
     def simulated(self, name: str, raw: Option, make: Maker) -> Option:
         """The same by simulation, near what is known of the protocol."""
-        users = self.question.users(self.data, raw.num_users)
+        users = self.measure.question.users(self.measure.data, raw.num_users)
         assert users is not None, "the worst data are not simulated"
         cost = raw.protocol.built.cost(Work(float(raw.num_users), len(users.counts)))
         trials = self.num_trials
         if trials is None:
-            pilot = _simulated(self.goal, raw.protocol, users, self.key, _PILOT)
+            pilot = self.measure.simulated(raw.protocol, raw.num_users, _PILOT)
             share = pilot.stderr / pilot / _STDERR if pilot else 1.0
             trials = int(np.clip(_PILOT * share**2, _PILOT, _MOST_TRIALS))
         needed = min(cost.per_user, cost.tally) * trials
@@ -428,27 +470,17 @@ class _Search:
             raise ValueError(f"its simulation would take more than {needed / 1e9:.0f} s.")
 
         def measure(protocol: Any, num_users: int) -> Prediction:
-            users = self.question.users(self.data, num_users)
-            assert users is not None, "the worst data are not simulated"
-            return _simulated(self.goal, protocol, users, self.key, trials)
+            return self.measure.simulated(protocol, num_users, trials)
 
-        guess = raw.epsilon, raw.num_users
-        return self.solve(name, raw.trust, make, measure, *guess, _SIMULATED)
+        like = dataclasses.replace(raw, name=name, make=make, num_trials=trials)
+        return self.solve(like, measure, _SIMULATED)
 
-    def solve(
-        self,
-        name: str,
-        trust: Trust,
-        make: Maker,
-        measure: Callable[[Any, int], Prediction],
-        epsilon: float,
-        users: int,
-        tol: float,
-    ) -> Option:
-        """An option with the number that is asked for, from guesses of it."""
+    def solve(self, like: Option, measure: Callable[[Any, int], Prediction], tol: float) -> Option:
+        """An option with the number that is asked for, from one whose numbers are guesses."""
+        epsilon, users = like.epsilon, like.num_users
 
         def at(e: float, n: int) -> Prediction:
-            return measure(make(e, n), n)
+            return measure(like.make(e, n), n)
 
         if self.error is None:
             found = at(epsilon, users)
@@ -456,16 +488,17 @@ class _Search:
             users, found = least_users(functools.partial(at, epsilon), self.error, users, tol)
         else:
             epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol)
-        protocol = make(epsilon, users)
+        protocol = like.make(epsilon, users)
         rounds = len(protocol.built.rounds(Work(float(users), 1)))
-        return Option(name, protocol, users, epsilon, found, rounds, trust)
+        return dataclasses.replace(
+            like,
+            protocol=protocol,
+            num_users=users,
+            epsilon=epsilon,
+            error=found,
+            rounds=rounds,
+        )
 
 
 def _projected(question: Question, make: Maker, epsilon: float, num_users: int) -> Any:
     return question.postprocessed(make(epsilon, num_users))
-
-
-def _simulated(
-    goal: Goal, protocol: Any, users: Users, key: jax.Array, num_trials: int
-) -> Prediction:
-    return goal.of_trials(simulate(protocol, users.population, key, num_trials=num_trials))

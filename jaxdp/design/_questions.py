@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,6 +17,7 @@ from .._queries import WORKLOAD
 from .._ranking import whole_users
 from .._spec import as_float64, by_largest_remainders, check_choice
 from ..central import FactorizationMechanism
+from ..engine import Trials, simulate
 from ..linear import HistogramQuery, Projected
 from ..linear import candidates as linear_candidates
 from ..pairwise import PairwiseProtocol
@@ -158,6 +160,10 @@ class Question(Checked, abc.ABC):
                 "are known attain."
             )
         return found[1]
+
+    def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
+        """Simulated answers, with the truth."""
+        return simulate(protocol, users.population, key, num_trials=num_trials)
 
     @abc.abstractmethod
     def _of_one_value(self, num_users: int) -> list[Users]:
