@@ -267,6 +267,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "factorization.zeta": {"weight": 0.1},
     "pairwise.best": {"num_values": 4},
     "pairwise.candidates": {"num_values": 4},
+    "accounting.gaussian_composition": {"ratios": [0.5, 1.0]},
     "bounds.kendall_mse": {"num_values": (2, 2)},
     "bounds.optimal_num_bins": {"lipschitz": 1.0},
     "bounds.quantization_error": {"lipschitz": 1.0},
@@ -283,6 +284,14 @@ _SPECIAL: dict[str, dict[str, Any]] = {
         "epsilon": 1.0,
         "trust": ("local",),
     },
+    "design.several": {
+        "questions": {"a": Histogram(4), "b": Histogram(3)},
+        "users": 100,
+        "epsilon": 1.0,
+    },
+    "design.Comparison": {"question": Histogram(4)},
+    "design.Marginals": {"num_features": 3, "order": 2},
+    "design.TopK": {"num_values": 4, "top": 1},
     "design.Mean": {"low": -1.0, "high": 1.0},
     "design.PairStatistic": {"num_values": 4},
     "linear.best": {"objective": "max"},
@@ -321,7 +330,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 
 # What takes the results of others, or functions, and checks nothing by design.
 _RESULTS = re.compile(
-    r"(Release|Outcome|Prediction|Plan|Option|Goal|Errors|Users|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
+    r"(Release|Outcome|Prediction|Plan|Option|Goal|Measure|Errors|Users|TwoGroups|Several|Way|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|PrefixNorm|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count"
     r"|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
     r"|Added|Answer|Fit|Kernels|TallyLaw|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"

@@ -8,7 +8,7 @@ import jax
 
 from .._prediction import Prediction
 from ._option import Goal, Trust, estimator
-from ._questions import Data, Question
+from ._question import Data, Question
 
 
 @dataclasses.dataclass(frozen=True)

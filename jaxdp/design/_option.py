@@ -8,7 +8,7 @@ from typing import Any, Literal
 from .._prediction import Prediction
 from ..engine import Trials
 from ..reports import report_bytes
-from ._questions import Maker
+from ._question import Maker
 
 Loss = Literal["rmse", "worst", "max"]
 Trust = Literal["local", "shuffler", "central"]

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._checks import Choice
 from .._contract import Work
 from .._prediction import Prediction
 from .._ranking import build_all, table
@@ -27,16 +26,16 @@ from .._spec import (
 from ..trusted import ShuffledReports
 from ._measure import Measure
 from ._option import Goal, Loss, Option, Trust, estimator
-from ._questions import Data, Maker, Question
+from ._question import Data, Maker, Question
+from ._repeated import repeated
 from ._solve import least_epsilon, least_users
 from ._words import in_words
-
-LOSS = Choice("rmse", "worst", "max")
 
 _CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
 _SEVERAL = 2  # protocols whose errors are simulated
 _PATIENCE = 10e9  # nanoseconds that the simulations of a protocol may take
 _PILOT, _MOST_TRIALS, _STDERR = 100, 2**13, 0.005
+_MANY = 2**30  # users for whom data are read, where their number is asked for
 _EVALUATIONS = 12  # of the error of one, to solve for a number
 
 
@@ -49,12 +48,16 @@ class Plan:
       solved: which of "users", "epsilon" and "error" was asked for.
       options: the protocols.
       refused: names of the protocols that cannot do it, or were not tried, and why.
+      num_reports: how many reports of a user epsilon is of.
+      delta: with which epsilon may be exceeded, by a protocol that is not pure; 0 for pure ones.
     """
 
     measure: Measure = dataclasses.field(repr=False)
     solved: str
     options: tuple[Option, ...]
     refused: tuple[tuple[str, str], ...]
+    num_reports: int = 1
+    delta: float = 0.0
 
     @property
     def best(self) -> Option:
@@ -75,6 +78,20 @@ class Plan:
     def data(self) -> Data:
         """What users hold."""
         return self.measure.data
+
+    @functools.cached_property
+    def least_error(self) -> float:
+        """An error that every protocol has for some users, as many and as private as the best has.
+
+        Proven for pure local protocols of one report, and for the worst data; otherwise 0, which
+        says nothing. That of `loss="worst"` is the bound for the mean over the answers.
+        """
+        best, counted = self.best, self.goal.loss != "max"
+        worst = isinstance(self.data, str) and self.data == "worst"
+        if not worst or best.trust != "local" or self.delta or self.num_reports > 1:
+            return 0.0
+        bound = self.question.least_error(best.epsilon, best.num_users) if counted else 0.0
+        return bound * self.goal.factor
 
     def error(
         self, *, epsilon: float | None = None, users: int | None = None, option: int = 0
@@ -135,7 +152,11 @@ class Plan:
 
     def in_words(self) -> str:
         """What the plan says, for whoever decides about it: text of a few paragraphs."""
-        words = in_words(self.question, self.goal, self.data, self.solved, self.best)
+        impure = self.best.trust != "local" or self.num_reports > 1
+        delta = self.delta if impure or self.best.protocol.exact_delta() else 0.0
+        words = in_words(
+            self.measure, self.solved, self.best, self.num_reports, delta, self.least_error
+        )
         return f"{words}\n\nOptions:\n{self}\n\nCode: {self.best.protocol!r}"
 
     def to_json(self) -> dict[str, Any]:
@@ -176,11 +197,12 @@ def plan(
     users: int | None = None,
     epsilon: float | None = None,
     error: float | None = None,
-    loss: Loss = "rmse",
+    loss: Loss | None = None,
     relative: bool = False,
     confidence: float | None = None,
     data: Data = "worst",
     delta: float | None = None,
+    num_reports: int = 1,
     trust: Trust | Sequence[Trust] = "local",
     candidates: Mapping[str, Maker] | None = None,
     defaults: bool = True,
@@ -205,13 +227,17 @@ def plan(
       error: > 0; None to ask for it.
       loss: "rmse" for the root of the mean, over the answers, of the mean squared errors; "worst"
         for that of the worst answer; "max" for the expected largest absolute error, which needs
-        data.
+        data; None for what the question has first (`Question.LOSSES`).
       relative: whether errors are relative to an average answer (`question.typical`).
       confidence: in (0, 1), to make the error the half-width of an interval that holds an answer
         with this probability, the error being taken as normal. Not for "max".
       data: "worst" for the worst data; a name, such as "zipf" or "uniform"; or what users hold, as
         the question says.
       delta: in (0, 1), to let protocols compete that are private but for this; None for pure ones.
+      num_reports: how many reports of a user epsilon, and delta, are of: the number of collections;
+        or, where users remember the report of a value and send it again, how many values a user may
+        have over time (see `jaxdp.randomizers.Memoised`). The error is that of one collection.
+        With `delta` pure reports are composed as well as can be, and Gaussian ones exactly.
       trust: "local" for protocols whose users trust nobody; "shuffler" for the same protocols
         behind one, with (epsilon, delta) the privacy of the shuffled reports; "central" for a
         curator who sees the values; or several of these. The latter two need `delta`.
@@ -219,7 +245,7 @@ def plan(
         (epsilon, num_users).
       defaults: whether the question's own protocols compete.
       num_trials: runs in a simulation; None for as many as make the standard error half a percent,
-        but 8,192 at most.
+        but 8,192 at most, and no more than take some seconds.
       key: of simulations; None for a fixed one.
 
     Returns:
@@ -257,9 +283,13 @@ def plan(
     num_trials = None if num_trials is None else check_int("num_trials", num_trials, low=2)
     key = jax.random.key(0) if key is None else check_key(key)
     goal = _goal(question, loss, relative, confidence)
-    norm = "mean" if loss == "rmse" else "max"
+    norm = "mean" if goal.loss == "rmse" else "max"
     makers = dict(question.candidates(delta, norm)) if check_bool("defaults", defaults) else {}
     makers |= _checked(candidates)
+    if check_int("num_reports", num_reports, low=1) > 1:
+        if trust not in ("local", ("local",), ["local"]):
+            raise ValueError("num_reports must be 1 unless trust is 'local'.")
+        makers = {name: repeated(make, num_reports, delta) for name, make in makers.items()}
     trusting = _trusting(question, makers, trust, delta)
     measure = Measure(question, goal, data, key)
     search = _Search(measure, users, epsilon, error, num_trials)
@@ -267,7 +297,8 @@ def plan(
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
-    return Plan(measure, unknown[0], tuple(options), tuple(refused))
+    found = tuple(options), tuple(refused)
+    return Plan(measure, unknown[0], *found, num_reports, delta or 0.0)
 
 
 def rank(
@@ -277,7 +308,7 @@ def rank(
     epsilon: float,
     delta: float = 1e-6,
     trust: Trust | Sequence[Trust] = ("local", "shuffler", "central"),
-    loss: Loss = "rmse",
+    loss: Loss | None = None,
     data: Data = "worst",
 ) -> Plan:
     """The errors of all protocols for a question, whomever the users trust.
@@ -358,19 +389,20 @@ def _checked(candidates: object) -> dict[str, Maker]:
     return dict(candidates)
 
 
-def _goal(question: Question, loss: Loss, relative: bool, confidence: float | None) -> Goal:
-    LOSS("loss", loss)
+def _goal(question: Question, loss: Loss | None, relative: bool, confidence: float | None) -> Goal:
+    known = tuple(question.LOSSES)
+    chosen: Any = known[0] if loss is None else check_choice("loss", loss, known)
     factor, units = 1.0, ""
     if check_bool("relative", relative):
         factor, units = 1 / question.typical, "relative to an average answer"
     if confidence is not None:
         confidence = check_real("confidence", confidence, low=0.0, high=1.0)
-        if loss == "max":
+        if chosen == "max":
             raise ValueError("confidence must be None with loss='max', which is no interval.")
         factor *= NormalDist().inv_cdf((1 + confidence) / 2)
         half = f"half of a {confidence:.4g} confidence interval"
         units = f"{half}, {units}" if units else half
-    return Goal(loss, factor, units)
+    return Goal(chosen, factor, units)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -388,7 +420,7 @@ class _Search:
     ) -> tuple[list[Option], list[tuple[str, str]]]:
         """The options in order, and what was left out and why."""
         question, goal = self.measure.question, self.measure.goal
-        worst = question.users(self.measure.data, self.users or 2) is None
+        worst = question.users(self.measure.data, self.users or _MANY) is None
         if worst and goal.loss == "max":
             raise ValueError(
                 "data must be given for loss='max', whose worst data are not known: one of "
@@ -458,16 +490,16 @@ class _Search:
         """The same by simulation, near what is known of the protocol."""
         users = self.measure.question.users(self.measure.data, raw.num_users)
         assert users is not None, "the worst data are not simulated"
-        cost = raw.protocol.built.cost(Work(float(raw.num_users), len(users.counts)))
+        evaluations = 1 if self.error is None else _EVALUATIONS
+        cost = self.measure.question.trial_cost(raw.protocol, users) * evaluations
+        most = min(_MOST_TRIALS, int(_PATIENCE / cost))
+        if most < _PILOT:
+            raise ValueError(f"its simulation would take more than {_PATIENCE / 1e9:.0f} s.")
         trials = self.num_trials
         if trials is None:
             pilot = self.measure.simulated(raw.protocol, raw.num_users, _PILOT)
-            share = pilot.stderr / pilot / _STDERR if pilot else 1.0
-            trials = int(np.clip(_PILOT * share**2, _PILOT, _MOST_TRIALS))
-        needed = min(cost.per_user, cost.tally) * trials
-        needed *= 1 if self.error is None else _EVALUATIONS
-        if needed > _PATIENCE:
-            raise ValueError(f"its simulation would take more than {needed / 1e9:.0f} s.")
+            share = pilot.stderr / pilot / _STDERR if pilot else math.inf
+            trials = int(np.clip(_PILOT * share**2, _PILOT, most))
 
         def measure(protocol: Any, num_users: int) -> Prediction:
             return self.measure.simulated(protocol, num_users, trials)

@@ -1,268 +1,37 @@
 """What may be asked of the users, without saying how."""
 
-import abc
-import dataclasses
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._checked import Checked
 from .._checks import Integer, Real
 from .._contract import field, spec
-from .._prediction import Prediction
 from .._queries import WORKLOAD
-from .._ranking import whole_users
 from .._spec import as_float64, by_largest_remainders, check_choice
-from ..central import FactorizationMechanism
-from ..engine import Trials, simulate
-from ..linear import HistogramQuery, Projected
-from ..linear import candidates as linear_candidates
+from ..linear import HistogramQuery
 from ..pairwise import PairwiseProtocol
 from ..pairwise import candidates as pairwise_candidates
-from ..population import Population
 from ..randomizers import FREQUENCY_ORACLES, BinaryResponse, Laplace, Piecewise
 from ..workloads import identity, prefix
+from ._question import (
+    HARD_VALUES,
+    ONE_NUMBER,
+    Data,
+    Maker,
+    OfBins,
+    OfEachValue,
+    OfQueries,
+    Question,
+    Users,
+)
 
-Maker = Callable[[float, int], Any]
-"""Makes a protocol's spec from (epsilon, num_users), or raises ValueError."""
-
-Data = str | ArrayLike
-"""What the users hold: a name, or numbers that the question knows how to read."""
-
-_MOST_TRIED = 512  # values that all users might hold
 _MOST_LISTED = 2**10  # values of a histogram for a curator, whose workload is stored
 _GRID = 201  # numbers that stand for an interval
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Users:
-    """Given users.
-
-    Attributes:
-      counts: int64[k], how many hold each value.
-      inputs: float32[k], the values, where they are not the bins.
-    """
-
-    counts: np.ndarray
-    inputs: np.ndarray | None = None
-
-    @property
-    def population(self) -> Population:
-        """The same users, to be simulated."""
-        return Population.from_histogram(self.counts, self.inputs)
-
-
-class Errors(NamedTuple):
-    """Mean squared errors: of the answer with the largest, and the mean over the answers."""
-
-    largest: Prediction
-    mean: Prediction
-
-
-class Question(Checked, abc.ABC):
-    """Base of the questions: what is asked, which protocols answer it, and how well.
-
-    Data are `"worst"`, the users for whom a protocol's error is largest; a name of `NAMED_DATA`; or
-    numbers: a histogram, in any proportion, unless a question says otherwise.
-    """
-
-    __slots__ = ()
-
-    NAMED_DATA = ("uniform", "zipf")
-
-    @property
-    @abc.abstractmethod
-    def num_answers(self) -> int:
-        """How many numbers are asked for."""
-
-    @property
-    @abc.abstractmethod
-    def typical(self) -> float:
-        """The size of an average answer, to which relative errors refer."""
-
-    @abc.abstractmethod
-    def describe(self) -> str:
-        """The question in words, such as "a histogram of 1,000 values"."""
-
-    @abc.abstractmethod
-    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """What competes, by name.
-
-        Args:
-          delta: with which it may be private; None for pure protocols.
-          norm: "mean" for what serves all answers, "max" for the worst one.
-        """
-
-    def central_candidates(self, delta: float) -> dict[str, Maker]:
-        """What a trusted curator may run, by name; none by default.
-
-        Args:
-          delta: with which it is private.
-        """
-        del delta
-        return {}
-
-    @abc.abstractmethod
-    def _shares(self, data: Data) -> np.ndarray:
-        """The data as shares of the users."""
-
-    def users(self, data: Data, num_users: int) -> Users | None:
-        """The users that the data stand for; None for the worst.
-
-        Raises:
-          ValueError: the data are not known, or do not fit.
-        """
-        if isinstance(data, str):
-            check_choice("data", data, ("worst", *self.NAMED_DATA))
-            if data == "worst":
-                return None
-        shares = self._shares(data)
-        return Users(whole_users(shares, num_users, len(shares)))
-
-    def postprocessed(self, protocol: Any) -> Any:
-        """The protocol with what is known of the answers applied to them; None for nothing."""
-        del protocol
-
-    def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
-        """The predicted mean squared errors of a protocol; by default of one number."""
-        if users is None:
-            error = Prediction.of(protocol.worst_case_variance(num_users))
-        else:
-            error = Prediction(float(self._variance(protocol, users)), protocol.variance_kind)
-        return Errors(error, error)
-
-    def worst_users(self, protocol: Any, num_users: int, largest: bool) -> Users:
-        """Users for whom the error is as large as it is predicted to be for any.
-
-        Errors that are linear, or convex, in the histogram are largest where all hold one value.
-
-        Args:
-          protocol: a spec.
-          num_users: n.
-          largest: whether that of the worst answer counts, rather than the mean.
-
-        Raises:
-          ValueError: the prediction is a bound, which no users need to attain.
-        """
-        predicted = self.errors(protocol, num_users, None)[0 if largest else 1]
-        found = None
-        for users in self._of_one_value(num_users):
-            error = self.errors(protocol, num_users, users)[0 if largest else 1]
-            if found is None or error > found[0]:
-                found = error, users
-        assert found is not None, "there is a value"
-        if found[0] < predicted * (1 - 1e-3):
-            raise ValueError(
-                "data must be given: the error for the worst data is a bound, which no data that "
-                "are known attain."
-            )
-        return found[1]
-
-    def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
-        """Simulated answers, with the truth."""
-        return simulate(protocol, users.population, key, num_trials=num_trials)
-
-    @abc.abstractmethod
-    def _of_one_value(self, num_users: int) -> list[Users]:
-        """Users who all hold one value, for each of some values."""
-
-    def _variance(self, protocol: Any, users: Users) -> np.ndarray:
-        return protocol.variance(users.counts, users.inputs)
-
-
-class _OfBins(Question):
-    """Base of the questions on users who hold one of k values."""
-
-    __slots__ = ()
-
-    @property
-    @abc.abstractmethod
-    def _size(self) -> int:
-        """k, the number of values."""
-
-    def _shares(self, data: Data) -> np.ndarray:
-        if isinstance(data, str):
-            ranks = np.arange(1.0, self._size + 1)
-            return 1 / ranks if data == "zipf" else np.ones(self._size)
-        shares = as_float64("data", data)
-        if shares.shape != (self._size,):
-            raise ValueError(
-                f"data must be {self._size} numbers, one for each value, got shape "
-                f"{shares.shape}; or one of 'worst', {', '.join(map(repr, self.NAMED_DATA))}."
-            )
-        return shares
-
-    def _of_one_value(self, num_users: int) -> list[Users]:
-        step = max(self._size // _MOST_TRIED, 1)
-        places = range(0, self._size, step)
-        return [Users(_at(v, self._size, num_users)) for v in places]
-
-
-class _OfQueries(_OfBins):
-    """Base of the questions that are linear in the histogram."""
-
-    __slots__ = ()
-
-    def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
-        """The predicted mean squared errors of the answers."""
-        if users is None:
-            total = Prediction.of(protocol.worst_case_total_variance(num_users))
-            largest = Prediction.of(protocol.worst_case_variance(num_users))
-            return Errors(largest, total.scaled(1 / self.num_answers))
-        each, kind = protocol.variance(users.counts), protocol.variance_kind
-        return Errors(Prediction(each.max(), kind), Prediction(each.mean(), kind))
-
-    def postprocessed(self, protocol: Any) -> Any:
-        """The nearest answers that some histogram has."""
-        return Projected(protocol)
-
-    @abc.abstractmethod
-    def _workload(self) -> Any:
-        """W, or ValueError where it is too large to store."""
-
-    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """What `jaxdp.linear.candidates` has and does not depend on the number of users."""
-        makers = linear_candidates(self._workload(), delta, norm=norm)
-        del makers["FactorizedQueries, approximate"]  # a search for each number of users
-        return dict(makers)
-
-    def central_candidates(self, delta: float) -> dict[str, Maker]:
-        """The factorization mechanism with Gaussian noise."""
-        return {
-            "FactorizationMechanism": lambda e, _: FactorizationMechanism(
-                self._workload(), e, delta, norm="gamma_f"
-            )
-        }
-
-
-class _OfEachValue(_OfQueries):
-    """Base of the questions with an answer for each value; the field `num_values` says how many."""
-
-    __slots__ = ()
-
-    num_values: int
-
-    @property
-    def _size(self) -> int:
-        return self.num_values
-
-    @property
-    def num_answers(self) -> int:
-        """The number of values."""
-        return self.num_values
-
-
-def _at(value: int, num_values: int, num_users: int) -> np.ndarray:
-    counts = np.zeros(num_values, np.int64)
-    counts[value] = num_users
-    return counts
-
-
 @spec
-class Histogram(_OfEachValue):
+class Histogram(OfEachValue):
     """The share of the users who hold each value.
 
     Args:
@@ -291,6 +60,10 @@ class Histogram(_OfEachValue):
             raise ValueError(f"is not tried for more than {_MOST_LISTED} values.")
         return identity(self.num_values)
 
+    def _hard_queries(self) -> np.ndarray:
+        some = np.eye(min(self.num_values, HARD_VALUES))
+        return np.pad(some, ((0, self.num_values - len(some)), (0, 0)))
+
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
         """The frequency oracles."""
         del delta, norm  # noise for all values at once is no match for them
@@ -301,7 +74,7 @@ class Histogram(_OfEachValue):
 
 
 @spec
-class LinearQueries(_OfQueries):
+class LinearQueries(OfQueries):
     """The answers `W h` to linear queries about the histogram h of the users.
 
     Args:
@@ -318,7 +91,8 @@ class LinearQueries(_OfQueries):
     workload: Any = field(WORKLOAD)  # stored as a FrozenArray
 
     @property
-    def _size(self) -> int:
+    def size(self) -> int:
+        """k, the number of values."""
         return self.workload.values.shape[1]
 
     @property
@@ -333,14 +107,14 @@ class LinearQueries(_OfQueries):
 
     def describe(self) -> str:
         """In words."""
-        return f"{self.num_answers:,} linear queries on {self._size:,} values"
+        return f"{self.num_answers:,} linear queries on {self.size:,} values"
 
     def _workload(self) -> Any:
         return self.workload
 
 
 @spec
-class Quantiles(_OfEachValue):
+class Quantiles(OfEachValue):
     """The shares of the users with at most each value, from which quantiles are read.
 
     The error is one of ranks: a quantile that is read off cumulative shares which are wrong by at
@@ -392,7 +166,8 @@ class Mean(Question):
     low: float = field(Real())
     high: float = field(Real())
 
-    NAMED_DATA = ("uniform",)
+    NAMED_DATA: ClassVar[tuple[str, ...]] = ("uniform",)
+    LOSSES: ClassVar[Mapping[str, str]] = ONE_NUMBER
 
     def validate(self) -> None:
         """Raises ValueError unless the interval has a length."""
@@ -441,13 +216,16 @@ class Mean(Question):
         middle = (self.low + self.high) / 2
         return Users(np.asarray(counts, np.int64), (numbers - middle).astype(np.float32))
 
+    def _hard_queries(self) -> np.ndarray:
+        return np.array([[-self.bound, self.bound]])  # the users at the ends of the interval
+
     def _of_one_value(self, num_users: int) -> list[Users]:
         values = np.linspace(-self.bound, self.bound, _GRID, dtype=np.float32)
         return [Users(np.array([num_users]), value[None]) for value in values]
 
 
 @spec
-class PairStatistic(_OfBins):
+class PairStatistic(OfBins):
     """A statistic of pairs of users, such as a Gini index, Kendall's tau, or an AUC.
 
     Args:
@@ -468,6 +246,8 @@ class PairStatistic(_OfBins):
     num_values: Any = field(PairwiseProtocol.NUM_VALUES, default=None)
     rounds: int = field(Integer(1, 3), default=1)
 
+    LOSSES: ClassVar[Mapping[str, str]] = ONE_NUMBER
+
     def validate(self) -> None:
         """Raises ValueError unless the kernel has a domain."""
         _ = self._plain
@@ -477,7 +257,8 @@ class PairStatistic(_OfBins):
         return pairwise_candidates(self.kernel, self.num_values)["QuantizedRR"](1.0, 2)
 
     @property
-    def _size(self) -> int:
+    def size(self) -> int:
+        """k, the number of values."""
         return self._plain.randomizer.num_values
 
     @property
@@ -493,7 +274,7 @@ class PairStatistic(_OfBins):
 
     def describe(self) -> str:
         """In words."""
-        return f"{type(self.kernel).__name__} of pairs of users with {self._size:,} values"
+        return f"{type(self.kernel).__name__} of pairs of users with {self.size:,} values"
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
         """What `jaxdp.pairwise.candidates` has."""

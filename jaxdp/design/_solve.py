@@ -7,6 +7,7 @@ from .._prediction import Prediction
 
 _EPSILONS = 2.0**-10, 2.0**5
 _USERS = 2, 2**42  # sums of vectors are kept in 63 bits
+_FACTORS = 2.0**-60, 2.0**60
 _NEAR = 0.01  # to the largest epsilon that a mechanism takes, relative
 
 
@@ -43,6 +44,19 @@ def least_users(
     """
     users, found = _least("users", lambda n: error(math.ceil(n)), target, start, *_USERS, tol)
     return math.ceil(users), found
+
+
+def least_factor(error: Callable[[float], Prediction], tol: float = 1e-4) -> float:
+    """The least factor in [2**-60, 2**60] for which a quantity that falls with it is at most 1.
+
+    Args:
+      error: of the factor; raises ValueError where the factor is too small to be asked for.
+      tol: the factor is larger than the least one by at most this share.
+
+    Raises:
+      ValueError: no factor is large enough.
+    """
+    return _least("a factor", error, 1.0, 1.0, *_FACTORS, tol)[0]
 
 
 def _least(

@@ -3,15 +3,11 @@
 import math
 import textwrap
 
-from ._option import Goal, Option
-from ._questions import Data, Question
+from ._measure import Measure
+from ._option import Option
 
 _WIDTH = 88
-_LOSSES = {
-    "rmse": "root mean squared error over the answers",
-    "worst": "root mean squared error of the worst answer",
-    "max": "expected largest error of any answer",
-}
+_TELLING = 0.1  # of the error, for a bound below it to be told
 _TRUST = {
     "local": "It is private before it leaves their device, so nobody has to be trusted.",
     "shuffler": "People trust a shuffler to forget who sent what: what is said below of a report "
@@ -27,18 +23,27 @@ _KINDS = {
 }
 
 
-def in_words(question: Question, goal: Goal, data: Data, solved: str, best: Option) -> str:
+def in_words(
+    measure: Measure,
+    solved: str,
+    best: Option,
+    num_reports: int = 1,
+    delta: float = 0.0,
+    least_error: float = 0.0,
+) -> str:
     """What a plan says of its best option, for whoever decides about it.
 
     Args:
-      question: what is asked.
-      goal: what the error is.
-      data: what it is for.
+      measure: what the error is.
       solved: which of "users", "epsilon" and "error" was asked for.
       best: the option.
+      num_reports: how many reports epsilon is of.
+      delta: with which epsilon may be exceeded.
+      least_error: below which no protocol can be; 0 where none is known.
     """
+    question, goal, data = measure.question, measure.goal, measure.data
     whose = f"for {data} data" if isinstance(data, str) else "for the data given"
-    error = ", ".join(filter(None, [_LOSSES[goal.loss], goal.units, whose]))
+    error = ", ".join(filter(None, [question.LOSSES[goal.loss], goal.units, whose]))
     how_far = math.exp(best.epsilon)
     sure = how_far / (1 + how_far)
     answer = {
@@ -47,7 +52,12 @@ def in_words(question: Question, goal: Goal, data: Data, solved: str, best: Opti
         "error": f"an error of {best.error:.3g}",
     }[solved]
     asked = "once" if best.rounds == 1 else f"{best.rounds} times"
+    asked = asked if num_reports == 1 else f"{num_reports:,} times over the collections"
     size = "" if best.report_bytes is None else f", {best.report_bytes} bytes,"
+    none, it = ("no report is", "the report")
+    if num_reports > 1:
+        none, it = f"no {num_reports:,} reports of a person are", "all of them"
+    but_for = f", but for a probability of {delta:.1g}," if delta else ""
     paragraphs = [
         f"{question.describe().capitalize()}, from {best.num_users:,} users, with an error of "
         f"{best.error:.3g} ({error}), needs {answer}, with {best.name}."
@@ -55,13 +65,13 @@ def in_words(question: Question, goal: Goal, data: Data, solved: str, best: Opti
         else f"{question.describe().capitalize()}, from {best.num_users:,} users with an "
         f"epsilon of {best.epsilon:.3g}, has {answer} ({error}), with "
         f"{best.name}.",
-        f"{_KINDS[best.error.kind]}"
-        + (f" Its standard error is {best.error.stderr:.1g}." if best.error.stderr else ""),
+        " ".join(filter(None, [_KINDS[best.error.kind], _spread(best), _limit(best, least_error)])),
         f"What it asks: every person sends a random report{size} {asked}. {_TRUST[best.trust]}",
-        f"What it reveals: no report is more than {how_far:.3g} times as likely for one answer as "
-        "for another. Whoever thinks that something about a person is as likely as not is at most "
-        f"{sure:.1%} sure of it after seeing the report. Several answers of one person reveal "
-        "more: their epsilons add up.",
+        f"What it reveals: {none} more than {how_far:.3g} times as likely for one answer as for "
+        f"another{but_for or '.'}".removesuffix(",").removesuffix(".")
+        + ". Whoever thinks that something about a person is as likely as not is at most "
+        f"{sure:.1%} sure of it after seeing {it}. More answers of one person reveal more: their "
+        "epsilons add up.",
     ]
     if best.report_bytes is None and best.rounds == 1:
         paragraphs.append(
@@ -69,3 +79,17 @@ def in_words(question: Question, goal: Goal, data: Data, solved: str, best: Opti
             "a number of bytes."
         )
     return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
+
+
+def _spread(best: Option) -> str:
+    return f"Its standard error is {best.error.stderr:.1g}." if best.error.stderr else ""
+
+
+def _limit(best: Option, least_error: float) -> str:
+    """What is known of the best that a protocol could do."""
+    if least_error < _TELLING * best.error:
+        return ""
+    return (
+        f"No protocol that is as private has an error below {least_error:.3g} for all data, which "
+        f"is {least_error / best.error:.0%} of it."
+    )

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .._spec import check_choice, check_epsilon, within_float64
+from .._spec import check_choice, check_epsilon, check_int, within_float64
 from ._gamma2 import gamma_f
 from ._hard_lines import hard_lines, without_row_sums
 from ._inputs import one_matrix
@@ -79,15 +79,61 @@ def local_lower_bound(
     epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
     check_choice("norm", norm, ("gamma2", "gamma_f"))
     if norm == "gamma_f":
-        return max(_in_mean_square(dense, epsilon, error, tol), default=0.0)
+        bounds = _in_mean_square(dense, epsilon, tol)
+        users = ((gain / error**2 - prior) / told for gain, prior, told in bounds)
+        return max([0.0, *users])
     lines = hard_lines(dense, tol=tol)
     return max((line.min_users(epsilon, error) for line in lines), default=0.0)
 
 
+@within_float64
+def least_local_rmse(
+    matrix: ArrayLike, epsilon: float, num_users: int, *, tol: float = 1e-3
+) -> float:
+    """The error below which ε-local privacy leaves no answers to the workload W.
+
+    The error is the root of the expected mean squared error of all answers about a population, from
+    i.i.d. users, and for the hardest population: what `local_lower_bound` with `"gamma_f"` bounds
+    the users for.
+
+    Formal guarantees:
+      Every sequentially interactive ε-private protocol with so many users has at least this error.
+
+    Args:
+      matrix: float[m, k], the workload W.
+      epsilon: ε > 0.
+      num_users: n, at least 1.
+      tol: relative gap of the dual witness; a larger one weakens the bound.
+
+    Returns:
+      The bound, a float; 0 where nothing is proven.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp import factorization, workloads
+      >>> bound = factorization.least_local_rmse(workloads.identity(20), 1.0, num_users=10_000)
+      >>> print(f"{bound:.4f}")
+      0.0087
+
+    References:
+      As for `local_lower_bound`.
+    """
+    dense = one_matrix(matrix)
+    epsilon = check_epsilon(epsilon)
+    n = check_int("num_users", num_users, low=1)
+    bounds = _in_mean_square(dense, epsilon, tol)
+    return max((math.sqrt(gain / (prior + n * told)) for gain, prior, told in bounds), default=0.0)
+
+
 def _in_mean_square(
-    matrix: Float[np.ndarray, "m k"], epsilon: float, error: float, tol: float
-) -> Iterator[float]:
-    """The bounds by van Trees' inequality, for Dirichlet priors on more and on fewer values."""
+    matrix: Float[np.ndarray, "m k"], epsilon: float, tol: float
+) -> Iterator[tuple[float, float, float]]:
+    """Bounds by van Trees' inequality, for Dirichlet priors on more and on fewer values.
+
+    Of n users the mean squared error is at least gain / (prior + n·told).
+    """
     result = gamma_f(matrix, shift=True, tol=tol)
     if float(result.upper) == 0:
         return
@@ -102,7 +148,7 @@ def _in_mean_square(
             directions = without_row_sums(np.asarray(result.dual, np.float64)[:, values], mean)
             if mean.min() < _LEAST or not np.any(directions):
                 continue
-            gain = np.sum(matrix[:, values] * directions) ** 2 / (len(matrix) * error**2)
+            gain = float(np.sum(matrix[:, values] * directions) ** 2 / len(matrix))
             norm = np.linalg.norm(directions / np.sqrt(mean), 2) ** 2
             squares = np.sum(directions**2, axis=0)
             for concentration in _CONCENTRATIONS:
@@ -112,7 +158,7 @@ def _in_mean_square(
                 # at most tanh²(ε/2): Asoodeh and Zhang (2022).
                 direct = t**2 * np.sum(squares * (total - 1) / (total * mean - 1))
                 information = min(_private_information(epsilon, total) * norm, direct)
-                yield float(max((gain - prior) / information, 0.0))
+                yield gain, float(prior), float(information)
         size = -(-size // 2) if size > 2 else 0
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from .._checks import By, Choice, Epsilon, Optional, Real
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._prediction import Prediction
-from .._spec import check_counts, check_int
+from .._spec import check_counts, check_int, check_real
 from .._x64 import compiled_in_float64
 from ..accounting import gaussian_delta, gaussian_sigma
 from ..random import Count, NormalNoise, normal
@@ -266,6 +266,23 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
         """A proven delta at which the mechanism as built is (epsilon, delta)-LDP."""
         distances = self.radius, self.noise, self.dim, self.diameter
         return min(rounded_delta(self.epsilon, self.sigma, *distances), 1.0)
+
+    def composed_delta(self, num_reports: int, epsilon: float) -> float:
+        """A proven delta at which several reports of one user are (epsilon, delta)-LDP together.
+
+        Each is of an input of its own. k reports are one of k d entries, whose noise and grid are
+        the same and whose inputs are sqrt(k) times as far apart.
+
+        Args:
+          num_reports: k, at least 1.
+          epsilon: of all of them, >= 0.
+        """
+        k = check_int("num_reports", num_reports, low=1)
+        epsilon = check_real("epsilon", epsilon, low=0.0, open_ends=False)
+        further = math.nextafter(math.sqrt(k), math.inf)
+        diameter = None if self.diameter is None else further * self.diameter
+        given = further * self.radius, self.noise, k * self.dim, diameter
+        return min(rounded_delta(epsilon, self.sigma, *given), 1.0)
 
     def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of reports of a value.

@@ -1,0 +1,325 @@
+"""What all questions have in common, and those about users who hold one of k values."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._checked import Checked
+from .._contract import Work
+from .._prediction import Kind, Prediction
+from .._queries import check_workload
+from .._ranking import whole_users
+from .._spec import as_float64, check_choice
+from ..central import FactorizationMechanism
+from ..engine import Trials, simulate
+from ..factorization import least_local_rmse
+from ..linear import Projected
+from ..linear import candidates as linear_candidates
+from ..population import Population
+
+Maker = Callable[[float, int], Any]
+"""Makes a protocol's spec from (epsilon, num_users), or raises ValueError."""
+
+Data = str | ArrayLike
+"""What the users hold: a name, or numbers that the question knows how to read."""
+
+_MOST_TRIED = 512  # values that all users might hold
+HARD_VALUES = 64  # that the users of a lower bound hold
+_MOST_STORED = 2**22  # entries of a workload for one
+
+
+ONE_NUMBER: Mapping[str, str] = MappingProxyType(
+    {
+        "rmse": "root mean squared error",
+        "worst": "root mean squared error",
+        "max": "expected absolute error",
+    }
+)
+"""The `Question.LOSSES` of a single number."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Users:
+    """Given users.
+
+    Attributes:
+      counts: int64[k], how many hold each value.
+      inputs: float32[k, ...], the values, where they are not the bins.
+    """
+
+    counts: np.ndarray
+    inputs: np.ndarray | None = None
+
+    @property
+    def population(self) -> Population:
+        """The same users, to be simulated."""
+        return Population.from_histogram(self.counts, self.inputs)
+
+
+class Errors(NamedTuple):
+    """Mean squared errors: of the answer with the largest, and the mean over the answers."""
+
+    largest: Prediction
+    mean: Prediction
+
+    @classmethod
+    def of(cls, each: np.ndarray, kind: Kind) -> "Errors":
+        """Those of the answers' own errors."""
+        return cls(Prediction(each.max(), kind), Prediction(each.mean(), kind))
+
+
+class Question(Checked, abc.ABC):
+    """Base of the questions: what is asked, which protocols answer it, and how well.
+
+    Data are `"worst"`, the users for whom a protocol's error is largest; a name of `NAMED_DATA`; or
+    numbers: a histogram, in any proportion, unless a question says otherwise.
+    """
+
+    __slots__ = ()
+
+    NAMED_DATA: ClassVar[tuple[str, ...]] = ("uniform", "zipf")
+    LOSSES: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "rmse": "root mean squared error over the answers",
+            "worst": "root mean squared error of the worst answer",
+            "max": "expected largest error of any answer",
+        }
+    )
+    """The errors that may be asked for, the default first, and what they are."""
+
+    @property
+    @abc.abstractmethod
+    def num_answers(self) -> int:
+        """How many numbers are asked for."""
+
+    @property
+    @abc.abstractmethod
+    def typical(self) -> float:
+        """The size of an average answer, to which relative errors refer."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The question in words, such as "a histogram of 1,000 values"."""
+
+    @abc.abstractmethod
+    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
+        """What competes, by name.
+
+        Args:
+          delta: with which it may be private; None for pure protocols.
+          norm: "mean" for what serves all answers, "max" for the worst one.
+        """
+
+    def central_candidates(self, delta: float) -> dict[str, Maker]:
+        """What a trusted curator may run, by name; none by default.
+
+        Args:
+          delta: with which it is private.
+        """
+        del delta
+        return {}
+
+    @abc.abstractmethod
+    def users(self, data: Data, num_users: int) -> Users | None:
+        """The users that the data stand for; None for the worst.
+
+        Raises:
+          ValueError: the data are not known, or do not fit.
+        """
+
+    def least_error(self, epsilon: float, num_users: int) -> float:
+        """The root mean squared error that every pure local protocol has for some users.
+
+        Args:
+          epsilon: the privacy parameter.
+          num_users: n.
+
+        Returns:
+          A proven bound, as of `least_local_rmse`, less what the sampling of users adds to that; 0
+          where none is known.
+        """
+        workload = self._hard_queries()
+        if workload is None:
+            return 0.0
+        # The mean squared error of answers W h depends on W^T W alone, which has fewer rows.
+        answers = len(workload)
+        root: np.ndarray = np.linalg.qr(workload, mode="r")  # pyright: ignore[reportAssignmentType]
+        spread = np.sum((root - root.mean(axis=1, keepdims=True)) ** 2, axis=0).max()
+        of_population = least_local_rmse(root, epsilon, num_users) * math.sqrt(len(root))
+        of_users = of_population - math.sqrt(spread / num_users)
+        return max(of_users, 0.0) / math.sqrt(answers)
+
+    def _hard_queries(self) -> np.ndarray | None:
+        """Queries on a few values, float[m, k]; no answer is easier. None where none are known."""
+        return None
+
+    def postprocessed(self, protocol: Any) -> Any:
+        """The protocol with what is known of the answers applied to them; None for nothing."""
+        del protocol
+
+    def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
+        """The predicted mean squared errors of a protocol; by default of one number."""
+        if users is None:
+            error = Prediction.of(protocol.worst_case_variance(num_users))
+        else:
+            error = Prediction(float(self._variance(protocol, users)), protocol.variance_kind)
+        return Errors(error, error)
+
+    def worst_users(self, protocol: Any, num_users: int, largest: bool) -> Users:
+        """Users for whom the error is as large as it is predicted to be for any.
+
+        Errors that are linear, or convex, in the histogram are largest where all hold one value.
+
+        Args:
+          protocol: a spec.
+          num_users: n.
+          largest: whether that of the worst answer counts, rather than the mean.
+
+        Raises:
+          ValueError: the prediction is a bound, which no users need to attain.
+        """
+        predicted = self.errors(protocol, num_users, None)[0 if largest else 1]
+        found = None
+        for users in self._of_one_value(num_users):
+            error = self.errors(protocol, num_users, users)[0 if largest else 1]
+            if found is None or error > found[0]:
+                found = error, users
+        assert found is not None, "there is a value"
+        if found[0] < predicted * (1 - 1e-3):
+            raise ValueError(
+                "data must be given: the error for the worst data is a bound, which no data that "
+                "are known attain."
+            )
+        return found[1]
+
+    def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
+        """Simulated answers, with the truth."""
+        return simulate(protocol, users.population, key, num_trials=num_trials)
+
+    def trial_cost(self, protocol: Any, users: Users) -> float:
+        """About how many nanoseconds a trial takes."""
+        work = Work(float(users.counts.sum()), len(users.counts))
+        cost = protocol.built.cost(work)
+        return min(cost.per_user, cost.tally)
+
+    @abc.abstractmethod
+    def _of_one_value(self, num_users: int) -> list[Users]:
+        """Users who all hold one value, for each of some values."""
+
+    def _variance(self, protocol: Any, users: Users) -> np.ndarray:
+        return protocol.variance(users.counts, users.inputs)
+
+
+class OfBins(Question):
+    """Base of the questions on users who hold one of k values."""
+
+    __slots__ = ()
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """k, the number of values."""
+
+    def users(self, data: Data, num_users: int) -> Users | None:
+        """The users that the data stand for; None for the worst.
+
+        Raises:
+          ValueError: the data are not known, or do not fit.
+        """
+        if isinstance(data, str):
+            check_choice("data", data, ("worst", *self.NAMED_DATA))
+            if data == "worst":
+                return None
+        shares = self._shares(data)
+        return Users(whole_users(shares, num_users, len(shares)))
+
+    def _shares(self, data: Data) -> np.ndarray:
+        """The data as shares of the users."""
+        if isinstance(data, str):
+            ranks = np.arange(1.0, self.size + 1)
+            return 1 / ranks if data == "zipf" else np.ones(self.size)
+        shares = as_float64("data", data)
+        if shares.shape != (self.size,):
+            raise ValueError(
+                f"data must be {self.size} numbers, one for each value, got shape "
+                f"{shares.shape}; or one of 'worst', {', '.join(map(repr, self.NAMED_DATA))}."
+            )
+        return shares
+
+    def _of_one_value(self, num_users: int) -> list[Users]:
+        step = max(self.size // _MOST_TRIED, 1)
+        places = range(0, self.size, step)
+        return [Users(users_at(v, self.size, num_users)) for v in places]
+
+
+class OfQueries(OfBins):
+    """Base of the questions that are linear in the histogram."""
+
+    __slots__ = ()
+
+    def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
+        """The predicted mean squared errors of the answers."""
+        if users is None:
+            total = Prediction.of(protocol.worst_case_total_variance(num_users))
+            largest = Prediction.of(protocol.worst_case_variance(num_users))
+            return Errors(largest, total.scaled(1 / self.num_answers))
+        return Errors.of(protocol.variance(users.counts), protocol.variance_kind)
+
+    def postprocessed(self, protocol: Any) -> Any:
+        """The nearest answers that some histogram has."""
+        return Projected(protocol)
+
+    @abc.abstractmethod
+    def _workload(self) -> Any:
+        """W, or ValueError where it is too large to store."""
+
+    def _hard_queries(self) -> np.ndarray | None:
+        if self.size * self.num_answers > _MOST_STORED:
+            return None
+        some = np.unique(np.linspace(0, self.size - 1, HARD_VALUES).astype(int))
+        return np.asarray(check_workload(self._workload()).values, np.float64)[:, some]
+
+    def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
+        """What `jaxdp.linear.candidates` has and does not depend on the number of users."""
+        makers = linear_candidates(self._workload(), delta, norm=norm)
+        del makers["FactorizedQueries, approximate"]  # a search for each number of users
+        return dict(makers)
+
+    def central_candidates(self, delta: float) -> dict[str, Maker]:
+        """The factorization mechanism with Gaussian noise."""
+        return {
+            "FactorizationMechanism": lambda e, _: FactorizationMechanism(
+                self._workload(), e, delta, norm="gamma_f"
+            )
+        }
+
+
+class OfEachValue(OfQueries):
+    """Base of the questions with an answer for each value; the field `num_values` says how many."""
+
+    __slots__ = ()
+
+    num_values: int
+
+    @property
+    def size(self) -> int:
+        """k, the number of values."""
+        return self.num_values
+
+    @property
+    def num_answers(self) -> int:
+        """The number of values."""
+        return self.num_values
+
+
+def users_at(value: int, num_values: int, num_users: int) -> np.ndarray:
+    counts = np.zeros(num_values, np.int64)
+    counts[value] = num_users
+    return counts

@@ -1,0 +1,300 @@
+"""Several questions on one budget."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._prediction import Prediction
+from .._ranking import table
+from .._spec import check_epsilon, check_int, check_real
+from ..randomizers import FREQUENCY_ORACLES
+from ._option import Option
+from ._plan import plan
+from ._question import Data, OfQueries, Question
+from ._solve import least_epsilon, least_factor, least_users
+
+_TOL = 1e-3  # relative, of what is solved for
+
+HOW = {
+    "groups": "each person answers one question",
+    "split": "each person answers all questions, with a part of epsilon each",
+    "shared": "each person sends one report, which answers all questions",
+}
+"""The ways to answer several questions of the same people, and what they are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """A way to answer several questions.
+
+    Attributes:
+      name: "groups", "split" or "shared", see `HOW`.
+      options: for each question the protocol, its users, its epsilon, and its error.
+      num_users: of all questions together.
+      epsilon: of all reports of a person together.
+      largest: the largest ratio of an error to what was asked for.
+    """
+
+    name: str
+    options: Mapping[str, Option]
+    num_users: int
+    epsilon: float
+    largest: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Several:
+    """Ways to answer several questions, the best first; `print` shows them.
+
+    Attributes:
+      questions: by name.
+      solved: which of "users", "epsilon" and "errors" was asked for.
+      ways: see `Way`.
+      refused: the ways that cannot do it, and why.
+    """
+
+    questions: Mapping[str, Question]
+    solved: str
+    ways: tuple[Way, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def best(self) -> Way:
+        """The first way."""
+        return self.ways[0]
+
+    def __str__(self) -> str:
+        """A Markdown table of the ways, with what was left out."""
+        rows = [
+            (
+                way.name,
+                name,
+                option.name,
+                f"{option.num_users:,}",
+                f"{option.epsilon:.4g}",
+                f"{option.error:.4g}",
+                option.error.kind,
+            )
+            for way in self.ways
+            for name, option in way.options.items()
+        ]
+        header = ("way", "question", "protocol", "users", "epsilon", "error", "kind")
+        return table(header, rows, self.refused)
+
+
+def several(
+    questions: Mapping[str, Question],
+    *,
+    users: int | None = None,
+    epsilon: float | None = None,
+    errors: Mapping[str, float] | float | None = None,
+    data: Mapping[str, Data] | Data = "worst",
+) -> Several:
+    """From two of users, epsilon and errors to the third, for several questions at once.
+
+    Three ways are compared: the users are divided, each is asked one question; or epsilon is, each
+    answers all of them; or, where the questions are about the same values, one report of a
+    frequency oracle answers all. Shares of the users, and parts of epsilon, are such that all
+    questions have the same ratio of the error to what is asked for.
+
+    Args:
+      questions: by name, two at least.
+      users: n of all questions together, at least 2; None to ask for the least number.
+      epsilon: the privacy parameter of all reports of a person together; None to ask for it.
+      errors: root mean squared errors of the questions by name, or one for all; None to ask for
+        them, in proportion to the sizes of average answers (`Question.typical`).
+      data: as of `plan`, for all questions, or by their names.
+
+    Returns:
+      A `Several`. Errors have closed forms. For each question the protocol is the one that is best
+      with all of the users, or all of epsilon.
+
+    Raises:
+      ValueError: an argument is out of range; not two of three are given; or nothing reaches the
+        errors.
+      TypeError: an argument is of the wrong kind.
+
+    Example:
+      >>> from jaxdp.design import Histogram, Mean, several
+      >>> asked = {"transport": Histogram(8), "age": Mean(18, 100)}
+      >>> found = several(asked, epsilon=1.0, errors={"transport": 0.01, "age": 1.0})
+      >>> print(f"{found.best.name}: {found.best.num_users:,} users")
+      groups: 35,043 users
+    """
+    questions = _checked(questions)
+    given = {"users": users, "epsilon": epsilon, "errors": errors}
+    unknown = [name for name, value in given.items() if value is None]
+    if len(unknown) != 1:
+        raise ValueError(
+            f"users, epsilon and errors must be given but for one, which is asked for; got "
+            f"{3 - len(unknown)} of them."
+        )
+    n = None if users is None else check_int("users", users, low=2)
+    e = None if epsilon is None else check_epsilon(epsilon)
+    if errors is None:
+        targets = {name: question.typical for name, question in questions.items()}
+    else:
+        targets = {
+            name: check_real(f"errors of {name!r}", value, low=0.0)
+            for name, value in _by_name("errors", errors, questions).items()
+        }
+    search = _Search(questions, targets, _by_name("data", data, questions), n, e, errors is None)
+    ways: list[Way] = []
+    refused: list[tuple[str, str]] = []
+    for name, make in (
+        ("groups", search.groups),
+        ("split", search.split),
+        ("shared", search.shared),
+    ):
+        try:
+            ways.append(make())
+        except ValueError as reason:
+            refused.append((name, str(reason)))
+    if not ways:
+        raise ValueError(
+            " ".join(["no way reaches the errors.", *(f"{n}: {r}" for n, r in refused)])
+        )
+    ways.sort(key=search.asked)
+    return Several(questions, unknown[0], tuple(ways), tuple(refused))
+
+
+def _checked(questions: object) -> dict[str, Question]:
+    if not isinstance(questions, Mapping) or not all(
+        isinstance(each, Question) for each in questions.values()
+    ):
+        raise TypeError(f"questions must be a mapping from names to questions, got {questions!r}.")
+    if len(questions) < 2:
+        raise ValueError(f"questions must be two at least, got {len(questions)}; use plan for one.")
+    for name, question in questions.items():
+        if "rmse" not in question.LOSSES:
+            raise ValueError(f"questions must have answers with an error, {name!r} has none.")
+    return dict(questions)
+
+
+def _by_name(argument: str, value: Any, questions: Mapping[str, Question]) -> dict[str, Any]:
+    """The value of each question; one that is no mapping is that of all."""
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(questions, value)
+    if set(value) != set(questions):
+        raise ValueError(
+            f"{argument} must have the names of the questions, {', '.join(map(repr, questions))}; "
+            f"got {', '.join(map(repr, value))}."
+        )
+    return dict(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """What is given, and what is asked for."""
+
+    questions: Mapping[str, Question]
+    targets: Mapping[str, float]
+    data: Mapping[str, Data]
+    users: int | None
+    epsilon: float | None
+    errors_asked: bool
+
+    def asked(self, way: Way) -> float:
+        """The number that is asked for."""
+        if self.users is None:
+            return way.num_users
+        return way.epsilon if self.epsilon is None else way.largest
+
+    def option(self, name: str, only: str | None = None, **given: Any) -> Option:
+        """The best option for a question, or that of one protocol."""
+        question = self.questions[name]
+        if only is not None:
+            makers = question.candidates()
+            given |= {"candidates": {only: makers[only]}, "defaults": False}
+        found = plan(question, data=self.data[name], **given)
+        known = [o for o in found.options if o.error.kind != "simulated"]
+        if not known:
+            raise ValueError(f"no error of {name} has a closed form.")
+        return known[0]
+
+    @functools.cached_property
+    def protocols(self) -> dict[str, str]:
+        """The name of the best protocol for each question."""
+        return {
+            name: self.option(name, **self._two(self.targets[name])).name for name in self.questions
+        }
+
+    def _two(self, error: float) -> dict[str, Any]:
+        """What is given for one question: users and epsilon, or one of them and an error."""
+        given = {"users": self.users, "epsilon": self.epsilon}
+        known = {name: value for name, value in given.items() if value is not None}
+        return known if len(known) == 2 else {**known, "error": error}
+
+    def each(self, factor: float, **given: Any) -> dict[str, Option]:
+        """The options for errors that are a factor times the targets."""
+        return {
+            name: self.option(name, only, error=factor * self.targets[name], **given)
+            for name, only in self.protocols.items()
+        }
+
+    def groups(self) -> Way:
+        """Each person answers one question: numbers of users add up."""
+
+        def users(factor: float, epsilon: float) -> int:
+            found = self.each(factor, epsilon=epsilon)
+            return sum(option.num_users for option in found.values())
+
+        factor, epsilon = 1.0, self.epsilon
+        if epsilon is None:
+            n = self.users
+            assert n is not None
+            epsilon, _ = least_epsilon(lambda e: Prediction(users(1.0, e) / n), 1.0, tol=_TOL)
+        elif self.users is not None:
+            n, fixed = self.users, epsilon
+            factor = least_factor(lambda f: Prediction(users(f, fixed) / n), _TOL)
+        found = self.each(factor, epsilon=epsilon)
+        total = sum(option.num_users for option in found.values())
+        return Way("groups", found, total, epsilon, factor)
+
+    def split(self) -> Way:
+        """Each person answers all questions: parts of epsilon add up."""
+
+        def epsilons(factor: float, users: int) -> float:
+            found = self.each(factor, users=users)
+            return sum(option.epsilon for option in found.values())
+
+        factor, users = 1.0, self.users
+        if users is None:
+            e = self.epsilon
+            assert e is not None
+            users, _ = least_users(lambda n: Prediction(epsilons(1.0, n) / e), 1.0, tol=_TOL)
+        elif self.epsilon is not None:
+            e, fixed = self.epsilon, users
+            factor = least_factor(lambda f: Prediction(epsilons(f, fixed) / e), _TOL)
+        found = self.each(factor, users=users)
+        total = sum(option.epsilon for option in found.values())
+        return Way("split", found, users, total, factor)
+
+    def shared(self) -> Way:
+        """One report answers all, and the most demanding question rules."""
+        sizes = {q.size for q in self.questions.values() if isinstance(q, OfQueries)}
+        if len(sizes) > 1 or not all(isinstance(q, OfQueries) for q in self.questions.values()):
+            raise ValueError("the questions are not about the same values.")
+        found: list[Way] = []
+        for oracle in FREQUENCY_ORACLES:
+            try:
+                found.append(self.through(oracle))
+            except ValueError:  # refused for these values, or this epsilon
+                continue
+        if not found:
+            raise ValueError("no oracle reaches the errors.")
+        return min(found, key=self.asked)
+
+    def through(self, oracle: str) -> Way:
+        """All questions through one oracle."""
+        ask: Callable[..., Option] = functools.partial(self.option, only=oracle)
+        users, epsilon = self.users, self.epsilon
+        if users is None:
+            needs = (ask(q, epsilon=epsilon, error=t).num_users for q, t in self.targets.items())
+            users = max(needs)
+        if epsilon is None:
+            epsilon = max(ask(q, users=users, error=t).epsilon for q, t in self.targets.items())
+        options = {q: ask(q, users=users, epsilon=epsilon) for q in self.questions}
+        largest = max(option.error / self.targets[q] for q, option in options.items())
+        return Way("shared", options, users, epsilon, largest if self.errors_asked else 1.0)
