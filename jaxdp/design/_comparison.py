@@ -4,13 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._checks import Instance, Real
 from .._contract import field, spec
 from .._prediction import Kind, Prediction
-from ..engine import Trials
 from ._question import Data, Errors, Maker, Question, Users
 
 _KINDS: tuple[Kind, ...] = ("exact", "delta", "simulated", "bound")  # the best known first
@@ -115,24 +113,14 @@ class Comparison(Question):
         )
         return TwoGroups(first.counts, first.inputs, second=second)
 
-    def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
-        """Simulated differences, with the true ones."""
-        first, second = (
-            self.question.trials(protocol, group, part, num_trials)
-            for group, part in zip(_of(users), jax.random.split(key), strict=True)
-        )
-        assert first.truth is not None
-        assert second.truth is not None
-        return Trials(
-            second.estimates - first.estimates,
-            np.asarray(second.truth - first.truth),
-            first.method,
-            first.num_users + second.num_users,
-        )
+    def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
+        """Those of the second group, and those of the first, which are subtracted."""
+        first, second = (self.question.runs(protocol, group) for group in _of(users))
+        return (*second, *((-sign, some) for sign, some in first))
 
-    def trial_cost(self, protocol: Any, users: Users) -> float:
-        """That of both groups."""
-        return sum(self.question.trial_cost(protocol, group) for group in _of(users))
+    def answers(self, estimates: Any) -> np.ndarray:
+        """Those of the question."""
+        return self.question.answers(estimates)
 
     def _of_one_value(self, num_users: int) -> list[Users]:
         return self.question._of_one_value(num_users)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
 
 from .._checks import Integer
@@ -15,7 +14,6 @@ from .._spec import by_largest_remainders, check_choice, check_int
 from .._subsets import num_subsets, subsets
 from ..central import Marginals as CentralMarginals
 from ..central import MomentSet
-from ..engine import Trials
 from ..linear import MarginalQueries, Projected
 from ..linear import candidates as linear_candidates
 from ..randomizers import CandidateResponse, PrivUnitG
@@ -130,15 +128,13 @@ class Marginals(Question):
         largest = Prediction.of(protocol.worst_case_variance(num_users))
         return Errors(largest, Prediction.of(total).scaled(1 / self.num_answers))
 
-    def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
-        """Simulated answers, with the truth."""
-        held = Users(*self._held(protocol, users))
-        found = super().trials(protocol, held, key, num_trials)
-        assert found.truth is not None
-        answers = slice(-self.num_answers, None)  # a curator's have that of no feature before
-        return dataclasses.replace(
-            found, estimates=found.estimates[:, answers], truth=found.truth[answers]
-        )
+    def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
+        """The users, as the protocol knows what they hold."""
+        return ((1, Users(*self._held(protocol, users))),)
+
+    def answers(self, estimates: Any) -> np.ndarray:
+        """All but the share of the users with any features, which a curator has before them."""
+        return np.asarray(estimates)[..., -self.num_answers :]
 
     def postprocessed(self, protocol: Any) -> Any:
         """The nearest answers that some users have, as far as pairs of sets tell."""

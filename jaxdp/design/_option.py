@@ -13,6 +13,9 @@ from ._question import Maker
 Loss = Literal["rmse", "worst", "max"]
 Trust = Literal["local", "shuffler", "central"]
 
+HEADER = ("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes")
+"""What the cells of an option are."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
@@ -70,6 +73,21 @@ class Option:
     trust: Trust
     make: Maker = dataclasses.field(repr=False, compare=False)
     num_trials: int | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The option as a row of a table under `HEADER`."""
+        size = self.report_bytes
+        return (
+            self.name,
+            f"{self.num_users:,}",
+            f"{self.epsilon:.4g}",
+            f"{self.error:.4g}",
+            self.error.kind,
+            self.trust,
+            str(self.rounds),
+            "-" if size is None else str(size),
+        )
 
     @functools.cached_property
     def report_bytes(self) -> int | None:

@@ -3,9 +3,11 @@
 import dataclasses
 import functools
 import math
+import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -25,11 +27,17 @@ from .._spec import (
 )
 from ..trusted import ShuffledReports
 from ._measure import Measure
-from ._option import Goal, Loss, Option, Trust, estimator
+from ._option import HEADER, Goal, Loss, Option, Trust, estimator
+from ._page import page
+from ._plot import plot
 from ._question import Data, Maker, Question
 from ._repeated import repeated
 from ._solve import least_epsilon, least_users
+from ._statement import statement
 from ._words import in_words
+
+if TYPE_CHECKING:  # an extra
+    import matplotlib.axes
 
 _CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
 _SEVERAL = 2  # protocols whose errors are simulated
@@ -48,21 +56,35 @@ class Plan:
       solved: which of "users", "epsilon" and "error" was asked for.
       options: the protocols.
       refused: names of the protocols that cannot do it, or were not tried, and why.
-      num_reports: how many reports of a user epsilon is of.
-      delta: with which epsilon may be exceeded, by a protocol that is not pure; 0 for pure ones.
+      asked: what `plan` was called with, but for the question.
     """
 
     measure: Measure = dataclasses.field(repr=False)
     solved: str
     options: tuple[Option, ...]
     refused: tuple[tuple[str, str], ...]
-    num_reports: int = 1
-    delta: float = 0.0
+    asked: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     @property
     def best(self) -> Option:
         """The first option."""
         return self.options[0]
+
+    @property
+    def num_reports(self) -> int:
+        """How many reports of a person epsilon is of."""
+        return self.asked.get("num_reports", 1)
+
+    @functools.cached_property
+    def privacy(self) -> tuple[float, float]:
+        """The epsilon and delta of all that the best option has of a person.
+
+        As the program realises them; of several reports together, what they are composed to.
+        """
+        best = self.best
+        if self.num_reports == 1:
+            return float(best.protocol.exact_epsilon()), float(best.protocol.exact_delta())
+        return best.epsilon, self.asked.get("delta") or 0.0
 
     @property
     def question(self) -> Question:
@@ -88,7 +110,7 @@ class Plan:
         """
         best, counted = self.best, self.goal.loss != "max"
         worst = isinstance(self.data, str) and self.data == "worst"
-        if not worst or best.trust != "local" or self.delta or self.num_reports > 1:
+        if not worst or best.trust != "local" or self.privacy[1] or self.num_reports > 1:
             return 0.0
         bound = self.question.least_error(best.epsilon, best.num_users) if counted else 0.0
         return bound * self.goal.factor
@@ -152,12 +174,13 @@ class Plan:
 
     def in_words(self) -> str:
         """What the plan says, for whoever decides about it: text of a few paragraphs."""
-        impure = self.best.trust != "local" or self.num_reports > 1
-        delta = self.delta if impure or self.best.protocol.exact_delta() else 0.0
-        words = in_words(
-            self.measure, self.solved, self.best, self.num_reports, delta, self.least_error
+        return f"{self.summary()}\n\nOptions:\n{self}\n\nCode: {self.best.protocol!r}"
+
+    def summary(self) -> str:
+        """What the plan says of its best option: `in_words` without the table."""
+        return in_words(
+            self.measure, self.solved, self.best, self.num_reports, self.privacy, self.least_error
         )
-        return f"{words}\n\nOptions:\n{self}\n\nCode: {self.best.protocol!r}"
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values: its numbers, and the spec of the best protocol."""
@@ -172,23 +195,68 @@ class Plan:
             "protocol": spec_to_json(best.protocol),
         }
 
+    def statement(self) -> str:
+        """The privacy statement of the best option: plain text, for those who review a plan.
+
+        It names the mechanism with its parameters, the epsilon and delta that it realises, whom
+        people trust, how repeated answers compose, and where the randomness comes from.
+        """
+        return statement(self.question, self.best, self.num_reports, self.privacy)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        seconds: float = 3.0,
+    ) -> str:
+        """The plan as a page: one file, which asks nothing of any server.
+
+        It has the answer in words, errors against epsilon and users, the protocols side by side,
+        what a report reveals, a simulated result, the privacy statement, and what to run.
+
+        Args:
+          path: of a file to write it to as well; None for none.
+          labels: what the answers are of, such as the values of a histogram; None for their
+            numbers.
+          seconds: how long errors at other epsilons and users may take to compute. Formulas take
+            less; simulated errors are drawn where it is about a minute or more.
+
+        Returns:
+          The text of the page.
+
+        Raises:
+          ValueError: labels are not as many as answers.
+        """
+        if labels is not None:
+            labels = tuple(map(str, check_items("labels", labels, "a sequence of texts")))
+            if len(labels) != self.question.num_answers:
+                raise ValueError(
+                    f"labels must be {self.question.num_answers}, one for each answer, got "
+                    f"{len(labels)}."
+                )
+        text = page(self, labels, check_real("seconds", seconds, low=0.0))
+        if path is not None:
+            pathlib.Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def plot(self, axes: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Draws the errors of the first options against epsilon; against users if asked for them.
+
+        Args:
+          axes: of matplotlib; None for new ones.
+
+        Returns:
+          The axes, to be titled or saved: `plan.plot().figure.savefig("plan.png")`.
+
+        Raises:
+          ImportError: matplotlib is not installed.
+        """
+        return plot(self, axes)
+
     def __str__(self) -> str:
         """A Markdown table of the options, with what was left out."""
-        rows = [
-            (
-                option.name,
-                f"{option.num_users:,}",
-                f"{option.epsilon:.4g}",
-                f"{option.error:.4g}",
-                option.error.kind,
-                option.trust,
-                str(option.rounds),
-                "-" if option.report_bytes is None else str(option.report_bytes),
-            )
-            for option in self.options
-        ]
-        header = ("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes")
-        return table(header, rows, self.refused)
+        return table(HEADER, [option.cells for option in self.options], self.refused)
 
 
 def plan(
@@ -266,6 +334,20 @@ def plan(
       >>> bool(abs(simulated / 0.01 - 1) < 0.02)
       True
     """
+    asked = dict(
+        users=users,
+        epsilon=epsilon,
+        error=error,
+        loss=loss,
+        relative=relative,
+        confidence=confidence,
+        data=data,
+        delta=delta,
+        num_reports=num_reports,
+        trust=trust,
+        candidates=candidates,
+        defaults=defaults,
+    )
     if not isinstance(question, Question):
         raise TypeError(f"question must be one of jaxdp.design's, got {question!r}.")
     given = {"users": users, "epsilon": epsilon, "error": error}
@@ -297,8 +379,7 @@ def plan(
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
-    found = tuple(options), tuple(refused)
-    return Plan(measure, unknown[0], *found, num_reports, delta or 0.0)
+    return Plan(measure, unknown[0], tuple(options), tuple(refused), asked)
 
 
 def rank(

@@ -104,6 +104,11 @@ class Question(Checked, abc.ABC):
     def typical(self) -> float:
         """The size of an average answer, to which relative errors refer."""
 
+    @property
+    def offset(self) -> float:
+        """What is added to estimates, which are of centred numbers, to make them answers."""
+        return 0.0
+
     @abc.abstractmethod
     def describe(self) -> str:
         """The question in words, such as "a histogram of 1,000 values"."""
@@ -199,15 +204,37 @@ class Question(Checked, abc.ABC):
             )
         return found[1]
 
+    def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
+        """The users of each run of the protocol, with the sign of its estimate in the answers."""
+        del protocol
+        return ((1, users),)
+
     def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
         """Simulated answers, with the truth."""
-        return simulate(protocol, users.population, key, num_trials=num_trials)
+        runs = self.runs(protocol, users)
+        keys = jax.random.split(key, len(runs)) if len(runs) > 1 else [key]
+        found = [
+            simulate(protocol, some.population, part, num_trials=num_trials)
+            for (_, some), part in zip(runs, keys, strict=True)
+        ]
+        signed = [(sign, trials) for (sign, _), trials in zip(runs, found, strict=True)]
+        truth = sum((sign * self.answers(t.truth) for sign, t in signed), np.zeros(()))
+        return Trials(
+            sum((sign * self.answers(t.estimates) for sign, t in signed), np.zeros(())),
+            truth,
+            found[0].method,
+            sum(t.num_users for t in found),
+        )
+
+    def answers(self, estimates: Any) -> np.ndarray:
+        """The answers among what a protocol estimates, on the last axis: by default all."""
+        return np.asarray(estimates)
 
     def trial_cost(self, protocol: Any, users: Users) -> float:
         """About how many nanoseconds a trial takes."""
-        work = Work(float(users.counts.sum()), len(users.counts))
-        cost = protocol.built.cost(work)
-        return min(cost.per_user, cost.tally)
+        works = (Work(float(u.counts.sum()), len(u.counts)) for _, u in self.runs(protocol, users))
+        costs = map(protocol.built.cost, works)
+        return sum(min(cost.per_user, cost.tally) for cost in costs)
 
     @abc.abstractmethod
     def _of_one_value(self, num_users: int) -> list[Users]:

@@ -189,6 +189,11 @@ class Mean(Question):
         """Half of the length of the interval."""
         return (self.high - self.low) / 2
 
+    @property
+    def offset(self) -> float:
+        """The middle of the interval, from which users report how far their number is."""
+        return (self.low + self.high) / 2
+
     def describe(self) -> str:
         """In words."""
         return f"the mean of numbers in [{self.low:g}, {self.high:g}]"
@@ -213,8 +218,7 @@ class Mean(Question):
             return None
         numbers = self._shares(data)
         counts = by_largest_remainders(np.full(len(numbers), 1 / len(numbers)), num_users)
-        middle = (self.low + self.high) / 2
-        return Users(np.asarray(counts, np.int64), (numbers - middle).astype(np.float32))
+        return Users(np.asarray(counts, np.int64), (numbers - self.offset).astype(np.float32))
 
     def _hard_queries(self) -> np.ndarray:
         return np.array([[-self.bound, self.bound]])  # the users at the ends of the interval

@@ -27,9 +27,9 @@ def in_words(
     measure: Measure,
     solved: str,
     best: Option,
-    num_reports: int = 1,
-    delta: float = 0.0,
-    least_error: float = 0.0,
+    num_reports: int,
+    privacy: tuple[float, float],
+    least_error: float,
 ) -> str:
     """What a plan says of its best option, for whoever decides about it.
 
@@ -38,13 +38,13 @@ def in_words(
       solved: which of "users", "epsilon" and "error" was asked for.
       best: the option.
       num_reports: how many reports epsilon is of.
-      delta: with which epsilon may be exceeded.
+      privacy: epsilon and delta.
       least_error: below which no protocol can be; 0 where none is known.
     """
     question, goal, data = measure.question, measure.goal, measure.data
     whose = f"for {data} data" if isinstance(data, str) else "for the data given"
     error = ", ".join(filter(None, [question.LOSSES[goal.loss], goal.units, whose]))
-    how_far = math.exp(best.epsilon)
+    how_far = math.exp(privacy[0])
     sure = how_far / (1 + how_far)
     answer = {
         "epsilon": f"an epsilon of {best.epsilon:.3g}",
@@ -57,21 +57,20 @@ def in_words(
     none, it = ("no report is", "the report")
     if num_reports > 1:
         none, it = f"no {num_reports:,} reports of a person are", "all of them"
-    but_for = f", but for a probability of {delta:.1g}," if delta else ""
+    but_for = f", but for a probability of {privacy[1]:.1g}" if privacy[1] else ""
     paragraphs = [
-        f"{question.describe().capitalize()}, from {best.num_users:,} users, with an error of "
+        f"{_begun(question.describe())}, from {best.num_users:,} users, with an error of "
         f"{best.error:.3g} ({error}), needs {answer}, with {best.name}."
         if solved != "error"
-        else f"{question.describe().capitalize()}, from {best.num_users:,} users with an "
+        else f"{_begun(question.describe())}, from {best.num_users:,} users with an "
         f"epsilon of {best.epsilon:.3g}, has {answer} ({error}), with "
         f"{best.name}.",
         " ".join(filter(None, [_KINDS[best.error.kind], _spread(best), _limit(best, least_error)])),
         f"What it asks: every person sends a random report{size} {asked}. {_TRUST[best.trust]}",
         f"What it reveals: {none} more than {how_far:.3g} times as likely for one answer as for "
-        f"another{but_for or '.'}".removesuffix(",").removesuffix(".")
-        + ". Whoever thinks that something about a person is as likely as not is at most "
-        f"{sure:.1%} sure of it after seeing {it}. More answers of one person reveal more: their "
-        "epsilons add up.",
+        f"another{but_for}. Whoever thinks that something about a person is as likely as not is at "
+        f"most {sure:.1%} sure of it after seeing {it}. More answers of one person reveal more: "
+        "their epsilons add up.",
     ]
     if best.report_bytes is None and best.rounds == 1:
         paragraphs.append(
@@ -93,3 +92,8 @@ def _limit(best: Option, least_error: float) -> str:
         f"No protocol that is as private has an error below {least_error:.3g} for all data, which "
         f"is {least_error / best.error:.0%} of it."
     )
+
+
+def _begun(text: str) -> str:
+    """With a capital letter at the beginning, and others as they are."""
+    return text[:1].upper() + text[1:]

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+import pathlib
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -21,7 +23,15 @@ class Plan:
     Errors are absolute root mean squared errors: for a histogram those of the share of a value, for
     quantiles those of a cumulative share, for a mean in its own units.
 
-    Example: jaxdp plan histogram --values 1000 --users 50000 --error 0.01
+    With --html the answer is written as a page, too: errors against epsilon and users, what a
+    report reveals, a simulated result, a privacy statement, and what to deploy.
+
+    Data of your own are a column of a file, whose rows are people. They serve the plan alone, which
+    is not private: do not show it, or its page, to people who may not see them.
+
+    Example: jaxdp plan histogram --values 1000 --users 50000 --error 0.01 --html plan.html
+
+    Example: jaxdp plan histogram --data people.csv --column city --epsilon 1 --error 0.02
     """
 
     question: Annotated[
@@ -43,8 +53,16 @@ class Plan:
         option("Of all answers, of the worst one, or the largest error of any.", "default: rmse"),
     ] = "rmse"
     data: Annotated[
-        Literal["worst", "uniform", "zipf"], option("What users hold.", "default: worst")
+        str,
+        option(
+            "What users hold: data of your own are a .csv or .parquet file.",
+            "default: worst",
+            metavar="{worst,uniform,zipf,FILE}",
+        ),
     ] = "worst"
+    column: Annotated[
+        str, option("The column of the file with the values.", "with a FILE", metavar="NAME")
+    ] = ""
     confidence: Annotated[
         OptionalNumber, option("Makes the error the half-width of an interval.", "default: none")
     ] = None
@@ -57,33 +75,100 @@ class Plan:
         option("Print the numbers and the spec to deploy as JSON.", "default: words"),
     ] = False
 
+    html: Annotated[
+        str, option("Write the plan as a page, too.", "default: none", metavar="FILE")
+    ] = ""
+    seconds: Annotated[
+        float,
+        numbers(float, "X"),
+        option("How long the curves of the page may take.", "default: 3; simulated ones: a minute"),
+    ] = 3.0
+
     def __call__(self) -> int:
         """Prints the plan."""
         from ..design import plan
 
+        labels, data = self._held()
         try:
             found = plan(
-                self._asked(),
+                self._asked(labels),
                 users=self.users,
                 epsilon=self.epsilon,
                 error=self.error,
                 loss=self.loss,
                 relative=self.relative,
                 confidence=self.confidence,
-                data=self.data,
+                data=data,
             )
         except ValueError as error:
             raise Mistake(str(error)) from None
         print(json.dumps(found.to_json(), indent=2) if self.json else found.in_words())
+        if self.html:
+            try:
+                found.to_html(self.html, labels=labels, seconds=self.seconds)
+            except ValueError as error:
+                raise Mistake(str(error)) from None
+            except OSError as error:
+                raise Mistake(
+                    f"--html must be a file that can be written, got {self.html!r}: "
+                    f"{error.strerror}"
+                ) from None
+            print(f"The plan as a page: {self.html}", file=sys.stderr)
         return 0
 
-    def _asked(self) -> "Question":
+    def _held(self) -> "tuple[tuple[str, ...] | None, Any]":
+        """The labels of the values, if they have any, and the data."""
+        path = pathlib.Path(self.data)
+        if bool(path.suffix) != bool(self.column):
+            raise Mistake("--data FILE and --column go together: a file, and where its values are")
+        if not self.column:
+            return None, self.data
+        values = _column(path, self.column)
+        if self.question == "mean":
+            return None, values.to_numpy(zero_copy_only=False)
+        from ..population import labels_and_codes
+
+        try:
+            found, codes = labels_and_codes(
+                values, None if self.values is None else range(self.values)
+            )
+        except (ValueError, TypeError) as error:
+            hint = "" if self.values is None else " (--values N is for the values 0 to N - 1)"
+            raise Mistake(f"--column {self.column}: {error}{hint}") from None
+        import numpy as np
+
+        return tuple(map(str, found)), np.bincount(codes, minlength=len(found))
+
+    def _asked(self, labels: tuple[str, ...] | None) -> "Question":
         from ..design import Histogram, Mean, Quantiles
 
         if self.question == "mean":
             if self.low is None or self.high is None:
                 raise Mistake("a mean needs --low and --high, the ends of its interval")
             return Mean(self.low, self.high)
-        if self.values is None:
+        values = self.values if labels is None else len(labels)
+        if values is None:
             raise Mistake(f"a question of {self.question} needs --values, how many there are")
-        return (Histogram if self.question == "histogram" else Quantiles)(self.values)
+        return (Histogram if self.question == "histogram" else Quantiles)(values)
+
+
+def _column(path: pathlib.Path, name: str) -> Any:
+    """A column of a file, an array of Arrow."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        if path.suffix == ".parquet":
+            names = parquet.read_schema(path).names
+            table = parquet.read_table(path, columns=[name]) if name in names else None
+        elif path.suffix == ".csv":
+            table = csv.read_csv(path)
+            names = table.column_names
+        else:
+            raise Mistake(f"--data must be a .csv or .parquet file, got {str(path)!r}")
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = str(error).splitlines()[0]
+        raise Mistake(f"--data must be a file that can be read: {reason}") from None
+    if table is None or name not in names:
+        raise Mistake(f"--column must be one of {', '.join(names)}, got {name!r}")
+    return table.column(name).combine_chunks()

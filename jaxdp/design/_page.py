@@ -1,0 +1,420 @@
+"""A plan as one HTML page, which needs nothing else."""
+
+import importlib.resources
+import inspect
+import json
+import math
+import re
+import string
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .. import pairwise
+from .._checked import Checked
+from .._spec import spec_to_json
+from .._version import __version__
+from ..reports import Collection
+from ._curves import Curves, curves_of
+from ._example import Example, example_of
+from ._option import HEADER, Option, estimator
+from ._reveal import channel_of, posterior, randomizer_of, support_of
+from ._svg import (
+    channel_chart,
+    error_axis,
+    error_chart,
+    example_chart,
+    posterior_chart,
+    support_chart,
+)
+
+if TYPE_CHECKING:
+    from ._plan import Plan
+
+_MOST_WRITTEN = 40  # numbers of a list
+_PRIOR = 0.1  # of a guess, where the slider begins
+_WHAT_KINDS_ARE = {
+    "exact": "a formula",
+    "delta": "a formula for large numbers of users",
+    "bound": "proven, and the error may be far smaller",
+    "simulated": "with the same random numbers for all",
+}
+
+
+def page(plan: "Plan", labels: Sequence[str] | None, seconds: float) -> str:
+    """The page, text of HTML.
+
+    Args:
+      plan: of what.
+      labels: what the answers are of; None for their numbers.
+      seconds: for the curves; see `curves_of`.
+    """
+    best, curves = plan.best, curves_of(plan, seconds)
+    realised, delta = plan.privacy
+    errors, data = _error_parts(plan, curves)
+    revealed, prior, sure = posterior_chart(realised, _PRIOR)
+    data["axes"] |= {"prior": prior.to_json(), "posterior": sure.to_json()}
+    data["exact_epsilon"] = realised
+    example = example_of(plan, labels, jax.random.key(0))
+    spec, spec_title, spec_intro = _deployed(best)
+    title = plan.question.describe()
+    # Templates are not looked into again: what is filled in may hold any text.
+    return string.Template(_file("page.html")).substitute(
+        errors,
+        title=escape(title[:1].upper() + title[1:]),
+        css=_file("page.css"),
+        js=_file("page.js"),
+        version=__version__,
+        key=_key_numbers(plan),
+        words=_paragraphs(plan.summary()),
+        epsilon=f"{best.epsilon:.3g}",
+        users=f"{best.num_users:,}",
+        **_option_parts(plan),
+        seen={
+            "local": "that person’s report" if plan.num_reports == 1 else "that person’s reports",
+            "shuffler": "the shuffled reports of all",
+            "central": "what is published",
+        }[best.trust],
+        worked=_worked(realised),
+        factor=f"{math.exp(realised):.4g}",
+        exact_epsilon=f"{realised:.5g}",
+        but=f", but for events of probability at most {delta:.3g}" if delta else "",
+        posterior_chart=revealed,
+        channel=_channel(plan),
+        example_chart=example_chart(example, example.answer.labels or ()),
+        example_caption=_caption(plan, example),
+        example_legend=_legend(example),
+        statement=escape("\n\n".join(_unwrapped(plan.statement()))),
+        code=escape(_code(plan)),
+        spec=escape(spec),
+        spec_title=spec_title,
+        spec_intro=spec_intro,
+        data=json.dumps(data).replace("<", "\\u003c"),
+    )
+
+
+def _file(name: str) -> str:
+    return importlib.resources.files("jaxdp.design").joinpath(name).read_text("utf-8")
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>\n" for part in _unwrapped(text))
+
+
+def _unwrapped(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in text.split("\n\n")]
+
+
+def _key_numbers(plan: "Plan") -> str:
+    best, units = plan.best, plan.goal.units
+    loss = plan.question.LOSSES[plan.goal.loss]
+    size = "no format" if best.report_bytes is None else f"{best.report_bytes}"
+    numbers = [
+        ("error", "error", f"{best.error:.3g}", f"{loss}{units and ', '}{units}"),
+        ("epsilon", "epsilon", f"{best.epsilon:.3g}", "the privacy parameter"),
+        ("users", "users", f"{best.num_users:,}", "who take part"),
+        ("", "report", size, "bytes" if best.report_bytes else "for simulation only"),
+    ]
+    if best.trust == "central":
+        numbers.pop()
+    return "".join(
+        f"<div{' class=asked' if name == plan.solved else ''}><dt>{term}</dt>"
+        f"<dd>{value}<small>{escape(note)}</small></dd></div>\n"
+        for name, term, value, note in numbers
+    )
+
+
+def _error_parts(plan: "Plan", curves: Curves) -> tuple[dict[str, str], dict[str, Any]]:
+    """The charts of errors with what is said of them, and the numbers behind."""
+    best, target = plan.best, plan.asked.get("error")
+    known = [curve.errors for curve in curves.curves if curve.errors is not None]
+    ours = next((grid for grid in known), np.array([[float(best.error)]]))
+    low, high = np.nanmin(ours), np.nanmax(ours)
+    for grid in known:  # a protocol that is far worse does not press the others together
+        low, high = min(low, np.nanmin(grid)), max(high, min(np.nanmax(grid), 4 * high))
+    low, high = min(low, float(best.error)), max(high, float(best.error))
+    axis = error_axis(low / 1.3, high * 1.3)
+    epsilon_chart, epsilon_axis = error_chart(
+        "by-epsilon",
+        curves.epsilon,
+        axis,
+        [curve.by_epsilon for curve in curves.curves],
+        (best.epsilon, float(best.error)),
+        target,
+        "epsilon",
+        "Error of each protocol against epsilon",
+    )
+    users_chart, users_axis = error_chart(
+        "by-users",
+        curves.users,
+        axis,
+        [curve.by_users for curve in curves.curves],
+        (best.num_users, float(best.error)),
+        target,
+        "users",
+        "Error of each protocol against the number of users",
+    )
+    rows = []
+    for curve in curves.curves:
+        option = plan.options[curve.place]
+        here = option.epsilon == best.epsilon and option.num_users == best.num_users
+        own = f"{option.error:.4g}" if here else "–"
+        middle = curve.middle
+        text = own if math.isnan(middle) else f"{middle:.4g}"
+        swatch = "" if curve.errors is None else f'<path class="curve c{curve.place}" d="M0 5H34"/>'
+        bound = " (a bound)" if option.error.kind == "bound" else ""
+        best_row = ' class="best"' if curve.place == 0 else ""
+        rows.append(
+            f'<tr{best_row}><th scope="row"><svg viewBox="0 0 34 10" aria-hidden="true">'
+            f"{swatch}</svg>{escape(option.name)}{bound}"
+            f'</th><td class="n" data-error="{curve.place}" data-own="{own}">{text}</td></tr>\n'
+        )
+    notes = ["The red ring is the plan."]
+    if target is not None:
+        notes.append("The dotted line is the error that was asked for.")
+    absent = [plan.options[c.place].name for c in curves.curves if c.errors is None]
+    if absent:
+        notes.append(
+            "Not drawn, for their errors at other numbers take long to compute: "
+            f"{', '.join(absent)}."
+        )
+    if len(plan.options) > len(curves.curves):
+        notes.append(f"The first {len(curves.curves)} protocols are drawn; the table has all.")
+    data = {
+        "users": best.num_users,
+        "epsilon": best.epsilon,
+        "axes": {
+            "epsilon": epsilon_axis.to_json(),
+            "users": users_axis.to_json(),
+            "error": axis.to_json(),
+        },
+        "errors": [None if c.errors is None else _rounded(c.errors) for c in curves.curves],
+    }
+    parts = {
+        "errors_intro": "The error falls as epsilon grows, which means less privacy, and as more "
+        "people take part. All scales are logarithmic.",
+        "epsilon_chart": epsilon_chart,
+        "users_chart": users_chart,
+        "readout": "".join(rows),
+        "errors_note": escape(" ".join(notes)),
+    }
+    return parts, data
+
+
+def _rounded(errors: np.ndarray) -> list[list[float | None]]:
+    return [[float(f"{x:.5g}") if math.isfinite(x) else None for x in row] for row in errors]
+
+
+def _option_parts(plan: "Plan") -> dict[str, str]:
+    """The table of protocols: its heads, rows, what all share, and what was left out."""
+    rows = [option.cells for option in plan.options]
+    columns = list(zip(*rows, strict=True))
+    alike = [len(rows) > 1 and len(set(column)) == 1 for column in columns]
+    if plan.solved != "error":  # all reach what was asked for, to four digits or so
+        alike[HEADER.index("error")] = len(rows) > 1
+    shared = [
+        _shared(head, column[0])
+        for head, column, same in zip(HEADER, columns, alike, strict=True)
+        if same
+    ]
+    body = []
+    for place, row in enumerate(rows):
+        cells = "".join(_cell(i, text, alike[i]) for i, text in enumerate(row))
+        body.append(f"<tr{' class=best' if place == 0 else ''}>{cells}</tr>\n")
+    kinds = dict.fromkeys(option.error.kind for option in plan.options)
+    heads = "".join(
+        f'<th scope="col" class="{_column(i, alike[i])}">{head}</th>'
+        for i, head in enumerate(HEADER)
+    )
+    refused = ""
+    if plan.refused:
+        items = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in plan.refused)
+        refused = (
+            f"<details open><summary>Left out: {len(plan.refused)}</summary><ul>{items}</ul>"
+            "</details>"
+        )
+    return {
+        "option_heads": heads,
+        "options": "".join(body),
+        "same": f"All have {', '.join(shared)}." if shared else "",
+        "kinds": "Kinds of error: " + "; ".join(f"{k}, {_WHAT_KINDS_ARE[k]}" for k in kinds) + ".",
+        "refused": refused,
+    }
+
+
+def _shared(head: str, text: str) -> str:
+    texts = {
+        "users": f"{text} users",
+        "epsilon": f"epsilon {text}",
+        "error": f"an error of {text}",
+        "kind": f"errors that are {text}",
+        "trust": f"trust “{text}”",
+        "rounds": "one round" if text == "1" else f"{text} rounds",
+        "bytes": "no wire format" if text == "-" else f"reports of {text} bytes",
+    }
+    return texts[head]
+
+
+def _column(place: int, same: bool) -> str:
+    number = HEADER[place] in ("users", "epsilon", "error", "rounds", "bytes")
+    return " ".join(filter(None, ["n" if number else "", "same-all" if same else ""]))
+
+
+def _cell(place: int, text: str, same: bool) -> str:
+    tag = 'th scope="row"' if place == 0 else "td"
+    return f'<{tag} class="{_column(place, same)}">{escape(text)}</{tag[:2]}>'
+
+
+def _worked(epsilon: float) -> str:
+    """A sentence, whose numbers the slider changes."""
+    low, high = posterior(_PRIOR, epsilon)
+    spans = {
+        name: (
+            f'<strong id="worked-{name}">{_percent(p)}</strong>',
+            f'<span id="odds-{name}">{_odds(p)}</span>',
+        )
+        for name, p in (("prior", _PRIOR), ("low", low), ("high", high))
+    }
+    return (
+        f"Whoever is {spans['prior'][0]} sure of it before, at odds of {spans['prior'][1]}, is at "
+        f"least {spans['low'][0]} and at most {spans['high'][0]} sure afterwards: at odds from "
+        f"{spans['low'][1]} to {spans['high'][1]}."
+    )
+
+
+def _percent(p: float) -> str:
+    if p > 0.999:
+        return f"{math.floor(1e5 * p) / 1e3:.3f}%"
+    return f"{100 * p:.1f}%" if p >= 0.001 else f"{100 * p:.1g}%"
+
+
+def _odds(p: float) -> str:
+    return f"1 to {(1 - p) / p:,.3g}" if p < 0.5 else f"{p / (1 - p):,.3g} to 1"
+
+
+def _channel(plan: "Plan") -> str:
+    """A picture of the law of a report, where the protocol has one that can be drawn."""
+    randomizer = randomizer_of(plan.best.protocol)
+    if randomizer is None:
+        return ""
+    name = escape(type(randomizer).__name__)
+    before = " before it is shuffled" if plan.best.trust == "shuffler" else ""
+    listed = channel_of(randomizer, plan.question.offset)
+    support = support_of(randomizer)
+    if listed is not None:
+        chart = channel_chart(listed)
+        about = f"How likely a report of {name}{before} is, for each value that a person may hold."
+    elif support is not None:
+        chart = support_chart(*support)
+        about = (
+            f"A report of {name}{before} is a set of values, or stands for one. It may hold the "
+            "person’s value or not, and holds others by chance."
+        )
+    else:
+        return ""
+    return (
+        f'<h3>The law of a report</h3><figure class="channel">{chart}<figcaption>{about} The '
+        "probabilities are those of the program, exactly.</figcaption></figure>"
+    )
+
+
+def _caption(plan: "Plan", example: Example) -> str:
+    best, answer = plan.best, example.answer
+    if example.data is None:
+        whose = "the data given, whose truth is on this page: treat it as you treat them"
+    else:
+        whose = f"{example.data} data"
+        if plan.data != example.data:
+            whose += ", for the worst data look like nobody’s"
+    total = plan.question.num_answers
+    some = ""
+    if len(answer.values) < total:
+        which = "most frequent" if example.by_size else "evenly spaced"
+        some = f" Shown are the {len(answer.values)} {which} of {total:,} answers."
+    bound = " The intervals are bounds." if example.kind == "bound" else ""
+    return escape(
+        f"One simulated collection from {best.num_users:,} people with epsilon {best.epsilon:.3g}, "
+        f"for {whose}. Another would have other errors.{some}{bound}"
+    )
+
+
+def _legend(example: Example) -> str:
+    items = [
+        ('<path class="interval" d="M2 9H32"/><circle class="estimate" cx="17" cy="9" r="3"/>',
+         f"estimate and {example.answer.confidence:.0%} interval"),
+        ('<path class="truth" d="M17 2V16"/>', "truth, which nobody would know"),
+        ('<path class="nearest" d="M17 4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5Z"/>',
+         "after moving the estimate to the nearest possible answers"),
+    ]  # fmt: skip
+    if example.nearest is None:
+        items.pop()
+    return "".join(
+        f'<li><svg viewBox="0 0 34 18" aria-hidden="true">{mark}</svg><span>{text}</span></li>\n'
+        for mark, text in items
+    )
+
+
+def _deployed(best: Option) -> tuple[str, str, str]:
+    """The JSON to deploy, what it is called, and what it is for."""
+    try:
+        text = Collection(estimator(best.protocol, best.trust)).to_json()
+        intro = (
+            "Clients and servers hold the same document: <code>jaxdp.reports.Client(text)</code> "
+            "makes reports, <code>Aggregate(Collection.from_json(text))</code> reads them. Give a "
+            "purpose and labels first."
+        )
+        return text, "The collection to deploy, as JSON", intro
+    except ValueError as reason:
+        text = json.dumps(spec_to_json(best.protocol))
+        return (
+            text,
+            "The protocol, as JSON",
+            f"It cannot be collected from real people: {escape(str(reason))}",
+        )
+
+
+def _code(plan: "Plan") -> str:
+    """A program that makes the plan again, and simulates it."""
+    from .. import design  # a whole, by now
+
+    signature = inspect.signature(design.plan)
+    defaults = {name: p.default for name, p in signature.parameters.items()}
+    given = [
+        f"{name}={_written(value)}"
+        for name, value in plan.asked.items()
+        if not isinstance(defaults[name], type(value)) or value != defaults[name]
+    ]
+    call = ", ".join([_written(plan.question), *given])
+    best = plan.best
+    lines = [
+        *_imports(_written(plan.question), dir(design)),
+        f"found = plan({call})",
+        "print(found)",
+        f"print(found.best.protocol)  # {_written(best.protocol)}",
+        f"print(found.simulate())  # an error of about {best.error:.3g}",
+    ]
+    if "..." in call:
+        lines.insert(-4, "# ... stands for what was given: arrays or functions.")
+    return "\n".join(lines)
+
+
+def _imports(question: str, questions: list[str]) -> Iterable[str]:
+    """What the code of a question needs."""
+    named = set(re.findall(r"\w+(?=\()", question))
+    yield f"from jaxdp.design import {', '.join(sorted(named & set(questions)))}, plan"
+    if kernels := sorted(named & set(dir(pairwise))):
+        yield f"from jaxdp.pairwise import {', '.join(kernels)}"
+    yield ""
+
+
+def _written(value: Any) -> str:
+    """A value as Python has it; "..." in place of arrays and functions."""
+    if isinstance(value, str | int | float) or value is None:
+        return repr(value)
+    if isinstance(value, Checked):
+        return re.sub(r"FrozenArray\([^()]*\)", "...", repr(value))
+    plain = isinstance(value, Sequence) and len(value) <= _MOST_WRITTEN
+    return repr(value) if plain and all(isinstance(x, str | int | float) for x in value) else "..."
