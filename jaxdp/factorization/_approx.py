@@ -27,18 +27,18 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_int
-from .._x64 import svd
+from ._arrays import namespace, svd, while_loop
 from ._factors import balance, decompose, factors_of, locate, misfit, read_factors
 from ._gamma2 import gamma2, gamma_f
 from ._inputs import (
     check_level,
     check_matrix,
     check_memory,
+    divided,
     evaluate,
     extreme_exponents,
     is_traced,
     solve,
-    times_power,
 )
 from ._result import MISFIT, Factorization, relative_gap, scaled
 from ._semidefinite import Program, refine, system_order
@@ -241,19 +241,19 @@ def _approximate(matrix, level, tol, max_steps, priced=False, mean=False):
     tol = check_level("tol", tol, lead=matrix.shape[:-2])
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     exponents = extreme_exponents(matrix, level)
-    if np.any(exponents) and not priced:
-        level = times_power(np.broadcast_to(level, exponents.shape), -exponents)
-    matrix = times_power(matrix, -exponents)
+    matrix, bound = divided(matrix, 0.0 if priced else level, exponents)
+    level = level if priced else bound
     how = {"priced": priced, "mean": mean}
     newton = system_order(*matrix.shape[-2:]) <= _LARGEST_SYSTEM and max_steps > _SPLITTING
-    first = functools.partial(_admm, max_steps=_SPLITTING if newton else max_steps, **how)
+    how_long = _SPLITTING if newton else max_steps
+    first, host = (functools.partial(f, max_steps=how_long, **how) for f in (_splitting, _admm))
     last = functools.partial(_newton, max_steps=max_steps - _SPLITTING, **how)
     if not newton:
-        found = solve(first, matrix, level, tol)
+        found = solve(first, matrix, level, tol, host=host)
     elif is_traced(matrix, level, tol):
         found = solve(lambda *given: last(*given, first(*given)), matrix, level, tol)
     else:  # one by one: a step for a stack is no faster, and few of it need one
-        found = jax.tree.map(np.array, solve(first, matrix, level, tol))  # to write into
+        found = jax.tree.map(np.array, solve(first, matrix, level, tol, host=host))  # to write into
         lead = matrix.shape[:-2]
         levels, tols = (np.broadcast_to(value, lead) for value in (level, tol))
         for i in map(tuple, np.argwhere(~found.converged)):
@@ -280,8 +280,9 @@ def _unbiased(matrix, level, tol, found: Factorization) -> Factorization:
 
 
 def _relative_size(error, reference):
-    size = jnp.linalg.norm(reference)
-    return jnp.linalg.norm(error) / jnp.where(size > 0, size, 1.0)
+    xp = namespace(error)
+    size = xp.linalg.norm(reference)
+    return xp.linalg.norm(error) / xp.where(size > 0, size, 1.0)
 
 
 def _priced_radius(excess, costs, price):
@@ -290,45 +291,47 @@ def _priced_radius(excess, costs, price):
     The sum is convex and decreasing in a, so Newton's method from 0 rises to the root
     monotonically.
     """
+    xp = namespace(excess)
 
     def body(state):
         radius, _, i = state
         over = excess > radius
-        surplus = jnp.sum(jnp.where(over, costs * (excess - radius), 0.0)) - price
-        slope = jnp.sum(jnp.where(over, costs, 0.0))
-        change = jnp.where((surplus > 0) & (slope > 0), surplus / jnp.where(slope > 0, slope, 1), 0)
+        surplus = xp.sum(xp.where(over, costs * (excess - radius), 0.0)) - price
+        slope = xp.sum(xp.where(over, costs, 0.0))
+        change = xp.where((surplus > 0) & (slope > 0), surplus / xp.where(slope > 0, slope, 1), 0)
         return radius + change, change, i + 1
 
-    radius, _, _ = jax.lax.while_loop(
+    radius, _, _ = while_loop(
         lambda state: (state[1] > 1e-15 * state[0]) & (state[2] < 60),
         body,
-        (jnp.zeros(()), jnp.ones(()), 0),
+        (xp.zeros(()), xp.ones(()), xp.int32(0)),
     )
     return radius
 
 
 def _adapt(pace: _Pace, row_ratio, col_ratio, gap, step):
     """The next pace, whether the gap has stalled, and the factors by which the weights change."""
-    ratios = jnp.concatenate([row_ratio, col_ratio])
-    logs = jnp.log(jnp.maximum(ratios, jnp.finfo(ratios.dtype).tiny))
+    xp = namespace(row_ratio)
+    ratios = xp.concatenate([row_ratio, col_ratio])
+    logs = xp.log(xp.maximum(ratios, xp.finfo(ratios.dtype).tiny))
     due = step % _CHECK_EVERY == _CHECK_EVERY - 1
     stalled = due & (gap > _STALLED * pace.checked_gap) & (pace.limit > _LEAST_LIMIT)
-    limit = jnp.where(stalled, jnp.maximum(pace.limit / 2, _LEAST_LIMIT), pace.limit)
-    agreement = jnp.sign(logs) * jnp.sign(pace.logs)
-    powers = pace.powers * jnp.where(agreement > 0, _FASTER, 1.0)
-    powers = powers * jnp.where(agreement < 0, _SLOWER, 1.0)
-    powers = jnp.clip(powers, jnp.minimum(_POWERS[0], limit), limit)
+    limit = xp.where(stalled, xp.maximum(pace.limit / 2, _LEAST_LIMIT), pace.limit)
+    agreement = xp.sign(logs) * xp.sign(pace.logs)
+    powers = pace.powers * xp.where(agreement > 0, _FASTER, 1.0)
+    powers = powers * xp.where(agreement < 0, _SLOWER, 1.0)
+    powers = xp.clip(powers, xp.minimum(_POWERS[0], limit), limit)
     largest = math.log(_LARGEST_FACTOR)
-    change = jnp.exp(jnp.clip(powers * logs, -largest, largest))
-    checked_gap = jnp.where(due, gap, pace.checked_gap)
+    change = xp.exp(xp.clip(powers * logs, -largest, largest))
+    checked_gap = xp.where(due, gap, pace.checked_gap)
     return _Pace(logs, powers, limit, checked_gap), stalled, change
 
 
-@functools.partial(jax.jit, static_argnames=("priced", "mean"))
 def _admm(matrix, level, tol, *, max_steps, priced, mean):
+    xp = namespace(matrix)
     num_rows, num_cols = matrix.shape
-    scale = jnp.max(jnp.abs(matrix))
-    scale = jnp.where(scale > 0, scale, 1.0)
+    scale = xp.max(xp.abs(matrix))
+    scale = xp.where(scale > 0, scale, 1.0)
     matrix = matrix / scale
     if not priced:
         level = level / scale
@@ -336,66 +339,66 @@ def _admm(matrix, level, tol, *, max_steps, priced, mean):
     def nearest(target, metric, rho):
         """The proximal map of the function of W̃ − W, at `target`."""
         if not priced:
-            return jnp.clip(target, matrix - level, matrix + level)
+            return xp.clip(target, matrix - level, matrix + level)
         error = target - matrix
-        radius = _priced_radius(jnp.abs(error), metric**2, level / rho)
-        return matrix + jnp.clip(error, -radius, radius)
+        radius = _priced_radius(xp.abs(error), metric**2, level / rho)
+        return matrix + xp.clip(error, -radius, radius)
 
     def lower_bound(dual):
         """The value of a dual point with γ2*(U) ≤ 1, and the point scaled to be feasible."""
-        mass = jnp.sum(jnp.abs(dual))
+        mass = xp.sum(xp.abs(dual))
         if priced:
-            dual = dual * jnp.minimum(1.0, level / jnp.where(mass > 0, mass, 1.0))
-            return jnp.sum(matrix * dual), dual
-        return jnp.sum(matrix * dual) - level * mass, dual
+            dual = dual * xp.minimum(1.0, level / xp.where(mass > 0, mass, 1.0))
+            return xp.sum(matrix * dual), dual
+        return xp.sum(matrix * dual) - level * mass, dual
 
     def price(target):
-        return level * jnp.max(jnp.abs(target - matrix)) if priced else 0.0
+        return level * xp.max(xp.abs(target - matrix)) if priced else 0.0
 
     def unfinished(state):
         return (relative_gap(state.lower, state.upper) > tol) & (state.step < max_steps)
 
     def advance(state):
         rows, cols = state.rows, state.cols
-        metric = jnp.sqrt(rows)[:, None] * jnp.sqrt(cols)[None, :]
+        metric = xp.sqrt(rows)[:, None] * xp.sqrt(cols)[None, :]
         left, values, right = decompose(state.target - state.multiplier, rows, cols)
-        clipped = jnp.minimum(values * state.rho, 1.0)
+        clipped = xp.minimum(values * state.rho, 1.0)
         smooth = ((left * (values - clipped / state.rho)[None, :]) @ right.T) / metric
         value, dual = lower_bound(metric * ((left * clipped[None, :]) @ right.T))
         better = value > state.lower
-        lower = jnp.where(better, value, state.lower)
+        lower = xp.where(better, value, state.lower)
         best_dual = jax.tree.map(
-            lambda new, old: jnp.where(better, new, old), (dual, rows, cols), state.dual
+            lambda new, old: xp.where(better, new, old), (dual, rows, cols), state.dual
         )
         target = nearest(smooth + state.multiplier, metric, state.rho)
         multiplier = state.multiplier + smooth - target
 
         left, values, right = decompose(target, rows, cols)
-        total = jnp.maximum(jnp.sum(values), jnp.finfo(matrix.dtype).tiny)
+        total = xp.maximum(xp.sum(values), xp.finfo(matrix.dtype).tiny)
         row_ratio = (left**2) @ values / (rows * total)
         col_ratio = (right**2) @ values / (cols * total)
-        worst_row = 1.0 if mean else jnp.max(row_ratio)  # the mean of the ratios is 1
-        value = jnp.sum(values) * jnp.sqrt(worst_row * jnp.max(col_ratio)) + price(target)
+        worst_row = 1.0 if mean else xp.max(row_ratio)  # the mean of the ratios is 1
+        value = xp.sum(values) * xp.sqrt(worst_row * xp.max(col_ratio)) + price(target)
         better = value < state.upper
-        upper = jnp.where(better, value, state.upper)
+        upper = xp.where(better, value, state.upper)
         best_primal = jax.tree.map(
-            lambda new, old: jnp.where(better, new, old), (target, rows, cols), state.primal
+            lambda new, old: xp.where(better, new, old), (target, rows, cols), state.primal
         )
 
         # Balance the relative residuals of the splitting; the unscaled multiplier,
         # rho·metric²·multiplier, stays as it is.
         primal_error = _relative_size(metric * (smooth - target), metric * target)
         dual_error = _relative_size(metric * (target - state.target), metric * multiplier)
-        factor = jnp.where(primal_error > _IMBALANCE * dual_error, _CORRECTION, 1.0)
-        factor = jnp.where(dual_error > _IMBALANCE * primal_error, 1.0 / _CORRECTION, factor)
+        factor = xp.where(primal_error > _IMBALANCE * dual_error, _CORRECTION, 1.0)
+        factor = xp.where(dual_error > _IMBALANCE * primal_error, 1.0 / _CORRECTION, factor)
         due = (state.step % _BALANCE_EVERY == _BALANCE_EVERY - 1) & (state.step < _BALANCE_UNTIL)
-        factor = jnp.where(due, factor, 1.0)
+        factor = xp.where(due, factor, 1.0)
         gap = relative_gap(lower, upper)
         pace, stalled, change = _adapt(state.pace, row_ratio, col_ratio, gap, state.step)
-        factor = jnp.where(stalled, 2.0 * factor, factor)
-        new_rows = rows if mean else jnp.maximum(rows * change[:num_rows], _FLOOR)
-        new_cols = jnp.maximum(cols * change[num_rows:], _FLOOR)
-        new_rows, new_cols = new_rows / jnp.sum(new_rows), new_cols / jnp.sum(new_cols)
+        factor = xp.where(stalled, 2.0 * factor, factor)
+        new_rows = rows if mean else xp.maximum(rows * change[:num_rows], _FLOOR)
+        new_cols = xp.maximum(cols * change[num_rows:], _FLOOR)
+        new_rows, new_cols = new_rows / xp.sum(new_rows), new_cols / xp.sum(new_cols)
         multiplier = multiplier * (rows / new_rows)[:, None] * (cols / new_cols)[None, :] / factor
         return _State(
             target,
@@ -411,54 +414,54 @@ def _admm(matrix, level, tol, *, max_steps, priced, mean):
             state.step + 1,
         )
 
-    rows, cols = jnp.full(num_rows, 1.0 / num_rows), jnp.full(num_cols, 1.0 / num_cols)
-    zero = jnp.zeros_like(matrix)
+    rows, cols = xp.full(num_rows, 1.0 / num_rows), xp.full(num_cols, 1.0 / num_cols)
+    zero = xp.zeros_like(matrix)
     # The best constant matrix is a first answer, and in a coarse approximation the last one.
-    low, high = jnp.min(matrix), jnp.max(matrix)
+    low, high = xp.min(matrix), xp.max(matrix)
     if priced:
-        constant, fits = jnp.where(level > 1, (low + high) / 2, 0.0), True
+        constant, fits = xp.where(level > 1, (low + high) / 2, 0.0), True
     else:
-        constant, fits = jnp.clip(0.0, high - level, low + level), high - low <= 2 * level
-    target = jnp.full_like(matrix, constant)
-    upper = jnp.where(fits, jnp.abs(constant) + price(target), jnp.inf)
-    values = svd(matrix / jnp.sqrt(num_rows * num_cols))[1]
+        constant, fits = xp.clip(0.0, high - level, low + level), high - low <= 2 * level
+    target = xp.full_like(matrix, constant)
+    upper = xp.where(fits, xp.abs(constant) + price(target), xp.inf)
+    values = svd(matrix / xp.sqrt(num_rows * num_cols))[1]
     # The largest entry alone is a witness, and the best one more often than one would think.
-    one_row, one_col = locate(jnp.abs(matrix))
-    lower, dual = lower_bound(jnp.sign(one_row @ matrix @ one_col) * jnp.outer(one_row, one_col))
+    one_row, one_col = locate(xp.abs(matrix))
+    lower, dual = lower_bound(xp.sign(one_row @ matrix @ one_col) * xp.outer(one_row, one_col))
     if mean:  # its row weights are not uniform
-        lower = jnp.zeros(())
+        lower = xp.zeros(())
     start = _State(
         target=matrix,
         multiplier=zero,
-        rho=1.0 / jnp.maximum(jnp.mean(values), jnp.finfo(matrix.dtype).tiny),
+        rho=1.0 / xp.maximum(xp.mean(values), xp.finfo(matrix.dtype).tiny),
         rows=rows,
         cols=cols,
-        lower=jnp.maximum(lower, 0.0),
+        lower=xp.maximum(lower, 0.0),
         dual=jax.tree.map(
-            lambda new, old: jnp.where(lower > 0, new, old),
+            lambda new, old: xp.where(lower > 0, new, old),
             (dual, one_row, one_col),
             (zero, rows, cols),
         ),
         upper=upper,
         primal=(target, rows, cols),
         pace=_Pace(
-            logs=jnp.zeros(num_rows + num_cols),
-            powers=jnp.full(num_rows + num_cols, _POWER),
-            limit=jnp.asarray(_POWERS[1]),
-            checked_gap=jnp.asarray(jnp.inf),
+            logs=xp.zeros(num_rows + num_cols),
+            powers=xp.full(num_rows + num_cols, _POWER),
+            limit=xp.asarray(_POWERS[1]),
+            checked_gap=xp.asarray(xp.inf),
         ),
-        step=jnp.int32(0),
+        step=xp.int32(0),
     )
-    state = jax.lax.while_loop(unfinished, advance, start)
+    state = while_loop(unfinished, advance, start)
 
     target, rows, cols = state.primal
     spectrum = decompose(target, rows, cols)
     left, right = read_factors(scale * target, rows, cols, spectrum, scale)
     left, right, upper = balance(left, right, mean=mean)
     dual, dual_rows, dual_cols = state.dual
-    alpha = scale * (jnp.max(jnp.abs(target - matrix)) if priced else level)
+    alpha = scale * (xp.max(xp.abs(target - matrix)) if priced else level)
     upper += level * alpha if priced else 0.0
-    lower = jnp.minimum(scale * state.lower, upper)
+    lower = xp.minimum(scale * state.lower, upper)
     gap = relative_gap(lower, upper)
     fit = misfit(scale * matrix, left, right, alpha)
     return Factorization(
@@ -473,9 +476,12 @@ def _admm(matrix, level, tol, *, max_steps, priced, mean):
         row_weights=dual_rows,
         col_weights=dual_cols,
         alpha=alpha,
-        weight=level if priced else jnp.zeros(()),
+        weight=level if priced else xp.zeros(()),
         norm="zeta" if priced else "gamma_f" if mean else "gamma2",
     )
+
+
+_splitting = jax.jit(_admm, static_argnames=("priced", "mean"))
 
 
 @functools.partial(jax.jit, static_argnames=("priced", "mean"))
@@ -491,12 +497,9 @@ def _newton(matrix, level, tol, found: Factorization, *, max_steps, priced, mean
     error = jnp.clip(program.error(point), -point.radius, point.radius)
     target = matrix + scale * error
     grams = scale * point.gram[:num_rows, :num_rows], scale * point.gram[num_rows:, num_rows:]
-    if matrix.shape[0] < matrix.shape[1]:
-        triangle = jnp.linalg.cholesky(grams[0]).T * jnp.sqrt(rows)[None, :]
-        right, left = factors_of(target.T, triangle, rows)
-    else:
-        triangle = jnp.linalg.cholesky(grams[1]).T * jnp.sqrt(cols)[None, :]
-        left, right = factors_of(target, triangle, cols)
+    gram, weights = (grams[0], rows) if num_rows < len(cols) else (grams[1], cols)
+    triangle = jnp.linalg.cholesky(gram).T * jnp.sqrt(weights)[None, :]
+    left, right = factors_of(target, triangle, rows, cols)
     left, right, upper = balance(left, right, mean=mean)
     alpha = scale * (jnp.max(jnp.abs(error)) if priced else level)
     upper += level * alpha if priced else 0.0

@@ -7,21 +7,36 @@ C ⪰ 0. A Newton step for X·Z = μ·I that keeps diag(X) = 1 solves (X ∘ Z�
 """
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
 from jaxdp_kernels import register_dataclass
 
 from .._spec import check_int
-from ._inputs import check_level, check_matrix, check_memory, solve
+from ._arrays import (
+    cholesky,
+    eigenvalues,
+    namespace,
+    solve_definite,
+    solve_transposed,
+    while_loop,
+)
+from ._inputs import (
+    check_level,
+    check_matrix,
+    check_memory,
+    extreme_exponents,
+    solve,
+    times_power,
+)
 from ._result import Array, relative_gap
 
 _CENTERING = 0.1
 _TO_BOUNDARY = 0.95
+_HOMOGENEOUS = ("upper", "lower", "core")
 
 
 @register_dataclass
@@ -59,7 +74,8 @@ class DualNorm:
     @property
     def slopes(self) -> tuple[Array, ...]:
         """The gradient of the norm by the matrix."""
-        return (jnp.matmul(jnp.swapaxes(self.left, -1, -2), self.right),)
+        xp = namespace(self.left)
+        return (xp.matmul(xp.swapaxes(self.left, -1, -2), self.right),)
 
 
 class _State(NamedTuple):
@@ -107,92 +123,97 @@ def gamma2_dual(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -
     check_memory(8.0 * dense.size / (m * k) * 10 * (m + k) ** 2, "the dual norm")
     tol = check_level("tol", tol, lead=dense.shape[:-2])
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
-    return solve(lambda matrix, tol: _dual_norm(matrix, tol, max_steps=max_steps), dense, tol)
+    exponents = extreme_exponents(dense)
+    norm, host = (functools.partial(f, max_steps=max_steps) for f in (_compiled, _dual_norm))
+    found = solve(norm, times_power(dense, -exponents), tol, host=host)
+    powers = {name: times_power(getattr(found, name), exponents) for name in _HOMOGENEOUS}
+    return dataclasses.replace(found, **powers)
 
 
 def longest_step(matrix, change):
     """The largest t <= 1 with 0.95·t within the positive definite cone from `matrix`."""
-    factor = jnp.linalg.cholesky(matrix)
-    inner = solve_triangular(factor, change, lower=True)
-    inner = solve_triangular(factor, inner.T, lower=True)
-    steepest = -jnp.linalg.eigvalsh((inner + inner.T) / 2)[0]
-    return jnp.minimum(1.0, _TO_BOUNDARY / jnp.maximum(steepest, 1e-30))
+    xp = namespace(matrix)
+    upper = cholesky(matrix).T
+    inner = solve_transposed(upper, solve_transposed(upper, change).T)
+    steepest = -eigenvalues((inner + inner.T) / 2)[0]
+    return xp.minimum(1.0, _TO_BOUNDARY / xp.maximum(steepest, 1e-30))
 
 
 def _weigh(potential, num_rows):
     """Probability vectors from the dual potential y, rows and columns separately."""
     rows, cols = potential[:num_rows], potential[num_rows:]
-    return rows / jnp.sum(rows), cols / jnp.sum(cols)
+    return rows / rows.sum(), cols / cols.sum()
 
 
 def _core(matrix, rows, cols):
-    return matrix / jnp.sqrt(rows)[:, None] / jnp.sqrt(cols)[None, :]
+    xp = namespace(matrix)
+    return matrix / xp.sqrt(rows)[:, None] / xp.sqrt(cols)[None, :]
 
 
-@jax.jit
 def _dual_norm(matrix, tol, *, max_steps):
+    xp = namespace(matrix)
     num_rows, num_cols = matrix.shape
     size = num_rows + num_cols
     original = matrix
-    scale = jnp.max(jnp.abs(matrix))
-    scale = jnp.where(scale > 0, scale, 1.0)
+    scale = xp.max(xp.abs(matrix))
+    scale = xp.where(scale > 0, scale, 1.0)
     matrix = matrix / scale
-    cost = jnp.zeros((size, size)).at[:num_rows, num_rows:].set(matrix)
-    cost = cost + cost.T
+    squares = xp.zeros((num_rows, num_rows)), xp.zeros((num_cols, num_cols))
+    cost = xp.block([[squares[0], matrix], [matrix.T, squares[1]]])
 
     def upper_bound(potential):
         core = _core(matrix, *_weigh(potential, num_rows))
         gram = core @ core.T if num_rows < num_cols else core.T @ core
-        return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(gram)[-1], 0.0))
+        return xp.sqrt(xp.maximum(eigenvalues(gram)[-1], 0.0))
 
     def unfinished(state):
         gap = relative_gap(state.lower, state.upper)
         return (gap > tol) & (state.step < max_steps) & state.sound
 
     def newton(state):
-        slack = jnp.diag(state.potential) - cost
-        inverse = cho_solve(cho_factor(slack), jnp.eye(size))
+        slack = xp.diag(state.potential) - cost
+        inverse = solve_definite(slack, xp.eye(size))
         inverse = (inverse + inverse.T) / 2
-        barrier = _CENTERING * jnp.sum(state.primal * slack) / size
+        barrier = _CENTERING * xp.sum(state.primal * slack) / size
         # dy is such that X + dX keeps the diagonal 1; then dX = μ·Z⁻¹ − X − X·diag(dy)·Z⁻¹, made
         # symmetric.
         system = state.primal * inverse
-        rise = cho_solve(cho_factor(system), barrier * jnp.diagonal(inverse) - 1.0)
+        rise = solve_definite(system, barrier * xp.diagonal(inverse) - 1.0)
         change = barrier * inverse - state.primal - (state.primal * rise[None, :]) @ inverse
         change = (change + change.T) / 2
         primal = state.primal + longest_step(state.primal, change) * change
-        potential = state.potential + longest_step(slack, jnp.diag(rise)) * rise
+        potential = state.potential + longest_step(slack, xp.diag(rise)) * rise
         # Rounding moves the diagonal by a few ulps a step; put it back to exactly 1.
-        norms = jnp.sqrt(jnp.diagonal(primal))
+        norms = xp.sqrt(xp.diagonal(primal))
         primal = primal / norms[:, None] / norms[None, :]
         # A primal that rounding takes out of the cone has no vectors: the last step ends it.
-        inside = jnp.all(jnp.isfinite(jnp.linalg.cholesky(primal)))
-        sound = inside & jnp.all(jnp.isfinite(potential))
-        primal = jnp.where(sound, primal, state.primal)
-        potential = jnp.where(sound, potential, state.potential)
-        lower, upper = jnp.sum(cost * primal) / 2, upper_bound(potential)
+        inside = xp.all(xp.isfinite(cholesky(primal)))
+        sound = inside & xp.all(xp.isfinite(potential))
+        primal = xp.where(sound, primal, state.primal)
+        potential = xp.where(sound, potential, state.potential)
+        lower, upper = xp.sum(cost * primal) / 2, upper_bound(potential)
         return _State(primal, potential, lower, upper, state.step + 1, sound)
 
     # Z = diag(y) − C is diagonally dominant at first, hence positive definite.
-    potential = 1.1 * jnp.sum(jnp.abs(cost), axis=1) + 0.1
+    potential = 1.1 * xp.sum(xp.abs(cost), axis=1) + 0.1
     start = _State(
-        primal=jnp.eye(size),
+        primal=xp.eye(size),
         potential=potential,
-        lower=jnp.zeros(()),
+        lower=xp.zeros(()),
         upper=upper_bound(potential),
-        step=jnp.int32(0),
-        sound=jnp.bool_(True),
+        step=xp.int32(0),
+        sound=xp.bool_(True),
     )
-    state = jax.lax.while_loop(unfinished, newton, start)
+    state = while_loop(unfinished, newton, start)
 
     # X = VᵀV with unit diagonal: the columns of V are the unit vectors a_i and b_j.
-    vectors = jnp.linalg.cholesky(state.primal).T
-    vectors = vectors / jnp.linalg.norm(vectors, axis=0, keepdims=True)
+    vectors = cholesky(state.primal).T
+    vectors = vectors / xp.linalg.norm(vectors, axis=0, keepdims=True)
     left, right = vectors[:, :num_rows], vectors[:, num_rows:]
     rows, cols = _weigh(state.potential, num_rows)
     core = _core(original, rows, cols)
     upper = scale * state.upper
-    lower = jnp.minimum(jnp.sum(original * (left.T @ right)), upper)
+    lower = xp.minimum(xp.sum(original * (left.T @ right)), upper)
     gap = relative_gap(lower, upper)
     return DualNorm(
         upper=upper,
@@ -206,3 +227,6 @@ def _dual_norm(matrix, tol, *, max_steps):
         row_weights=rows,
         col_weights=cols,
     )
+
+
+_compiled = jax.jit(_dual_norm)

@@ -5,11 +5,11 @@ import functools
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_bool, check_int
+from ._arrays import namespace, while_loop
 from ._factors import balance, column_norm, locate, misfit, read_factors, read_signed_factor
 from ._inputs import (
     check_level,
@@ -197,11 +197,11 @@ def _solve(matrix, tol, max_steps, mode, shift):
     check_bool("shift", shift)
     parity = _parity(matrix)
     parity = 0 if mode == "symmetric" and parity < 0 else parity
-    exact = functools.partial(
-        _exact, max_steps=max_steps, mode=mode, shift=bool(shift), parity=parity
-    )
+    options = dict(max_steps=max_steps, mode=mode, shift=bool(shift), parity=parity)
+    compiled, host = (functools.partial(f, **options) for f in (_compiled, _exact))
     exponents = extreme_exponents(matrix)
-    return scaled(solve(exact, times_power(matrix, -exponents), tol), exponents)
+    found = solve(compiled, times_power(matrix, -exponents), tol, host=host)
+    return scaled(found, exponents)
 
 
 def _parity(matrix) -> int:
@@ -214,8 +214,9 @@ def _parity(matrix) -> int:
 
 def _witness(solution: Weights):
     """The polar factor in the metric of the weights: ⟨W, U⟩ is the trace norm, γ2*(U) ≤ 1."""
+    xp = namespace(solution.rows)
     core = solution.block.left @ solution.block.right.T
-    return jnp.sqrt(solution.rows)[:, None] * core * jnp.sqrt(solution.cols)[None, :]
+    return xp.sqrt(solution.rows)[:, None] * core * xp.sqrt(solution.cols)[None, :]
 
 
 class _Cut(NamedTuple):
@@ -230,17 +231,19 @@ class _Cut(NamedTuple):
 
 def _entry_cut(matrix, mass, place):
     """The cut of the largest entry (mass 1) or the least (−1): abs(W_ij − c) ≤ γ2(W − c)."""
+    xp = namespace(matrix)
     row, col = locate(mass * matrix)
-    dual = mass * (jnp.outer(row, col) + jnp.outer(col, row)) / 2
-    return _Cut(jnp.sum(matrix * dual), jnp.asarray(mass), dual, (row + col) / 2, place)
+    dual = mass * (xp.outer(row, col) + xp.outer(col, row)) / 2
+    return _Cut(xp.sum(matrix * dual), xp.asarray(mass), dual, (row + col) / 2, place)
 
 
 def _best_shift(matrix, tol, max_steps, parity):
     """The c that minimises γ2(matrix − c), and a witness that sums to 0 with its weights."""
+    xp = namespace(matrix)
 
     def meet(left, right):
         """Where the falling and the rising cut cross, and the share of the falling one there."""
-        mass = jnp.maximum(left.mass - right.mass, jnp.finfo(matrix.dtype).tiny)
+        mass = xp.maximum(left.mass - right.mass, xp.finfo(matrix.dtype).tiny)
         return (left.value - right.value) / mass, -right.mass / mass
 
     def lower(left, right):
@@ -257,33 +260,33 @@ def _best_shift(matrix, tol, max_steps, parity):
         crossing, middle = meet(left, right)[0], (left.place + right.place) / 2
         # Every third round bisects: cuts that creep in from one side cannot stall the search.
         between = (crossing > left.place) & (crossing < right.place) & (rounds % 3 < 2)
-        place = jnp.where(between, crossing, middle)
+        place = xp.where(between, crossing, middle)
         solution = optimal_weights(matrix - place, tol / 4, max_steps, "symmetric", parity=parity)
-        value = jnp.sum(solution.block.values) * jnp.max(solution.row_ratio)
+        value = xp.sum(solution.block.values) * xp.max(solution.row_ratio)
         dual = _witness(solution)
-        found = _Cut(jnp.sum(matrix * dual), jnp.sum(dual), dual, solution.rows, place)
+        found = _Cut(xp.sum(matrix * dual), xp.sum(dual), dual, solution.rows, place)
         falls = found.mass > 0
-        choose = functools.partial(jax.tree.map, functools.partial(jnp.where, falls))
+        choose = functools.partial(jax.tree.map, functools.partial(xp.where, falls))
         better = value < upper
         return (
             choose(found, left),
             choose(right, found),
-            jnp.where(better, value, upper),
-            jnp.where(better, place, best),
+            xp.where(better, value, upper),
+            xp.where(better, place, best),
             steps + solution.num_steps,
             rounds + 1,
         )
 
-    bound = 2.0 * jnp.sum(jnp.max(jnp.abs(matrix), axis=0)) + 1.0
+    bound = 2.0 * xp.sum(xp.max(xp.abs(matrix), axis=0)) + 1.0
     start = (
         _entry_cut(matrix, 1.0, -bound),
         _entry_cut(matrix, -1.0, bound),
-        jnp.asarray(jnp.inf),
-        jnp.zeros(()),
-        jnp.int32(0),
-        jnp.int32(0),
+        xp.asarray(xp.inf),
+        xp.zeros(()),
+        xp.int32(0),
+        xp.int32(0),
     )
-    left, right, _, best, steps, _ = jax.lax.while_loop(unfinished, cut, start)
+    left, right, _, best, steps, _ = while_loop(unfinished, cut, start)
     share = meet(left, right)[1]
     dual = share * left.dual + (1 - share) * right.dual
     return best, dual, share * left.weights + (1 - share) * right.weights, steps
@@ -291,38 +294,40 @@ def _best_shift(matrix, tol, max_steps, parity):
 
 def _middle(matrix, axis):
     """The middle of the range of all entries, or of each row; halved first, not to overflow."""
-    low, high = (find(matrix, axis=axis, keepdims=True) for find in (jnp.min, jnp.max))
+    xp = namespace(matrix)
+    low, high = (find(matrix, axis=axis, keepdims=True) for find in (xp.min, xp.max))
     return low / 2 + high / 2
 
 
 def _without_rounding(shifted, scale):
-    return jnp.where(jnp.max(jnp.abs(shifted)) > _ROUNDING * scale, shifted, 0.0)
+    xp = namespace(shifted)
+    return xp.where(xp.max(xp.abs(shifted)) > _ROUNDING * scale, shifted, 0.0)
 
 
-@functools.partial(jax.jit, static_argnames=("mode", "shift", "parity"))
 def _exact(matrix, tol, *, max_steps, mode, shift, parity):
+    xp = namespace(matrix)
     # What all entries, or those of a row, have in common would hide the rest in its rounding.
-    middle, largest = 0.0, jnp.max(jnp.abs(matrix))
+    middle, largest = 0.0, xp.max(xp.abs(matrix))
     if shift:
         middle = _middle(matrix, None if mode == "symmetric" else 1)
         matrix = _without_rounding(matrix - middle, largest)
     # γ2 and γ_F are homogeneous, and the solver wants entries of order 1.
-    scale = jnp.max(jnp.abs(matrix))
-    scale = jnp.where(scale > 0, scale, 1.0)
+    scale = xp.max(xp.abs(matrix))
+    scale = xp.where(scale > 0, scale, 1.0)
     constant = None
     if shift and mode == "symmetric":
         best, dual, weights, earlier = _best_shift(matrix / scale, tol, max_steps, parity)
         # Nothing needs no constant, not even the last digits of a search for one.
-        constant = jnp.where(jnp.any(matrix != 0), scale * best, 0.0)
+        constant = xp.where(xp.any(matrix != 0), scale * best, 0.0)
         matrix = _without_rounding(matrix - constant, scale)
-        constant = constant + jnp.reshape(middle, ())
+        constant = constant + xp.reshape(middle, ())
         solution = optimal_weights(matrix / scale, tol / 4, max_steps, mode, parity=parity)
     else:
         solution = optimal_weights(matrix / scale, tol, max_steps, mode, shift, parity)
         if shift:
             constant = row_shift(matrix, solution.cols)
             matrix = _without_rounding(matrix - constant[:, None], scale)
-            constant = constant + jnp.reshape(middle, -1)
+            constant = constant + xp.reshape(middle, -1)
         dual, weights, earlier = _witness(solution), None, 0
     rows, cols, block = solution.rows, solution.cols, solution.block
     if mode == "symmetric":
@@ -333,10 +338,10 @@ def _exact(matrix, tol, *, max_steps, mode, shift, parity):
         left, right, upper = balance(left, right, mean=mode == "cols")
         signs = None
         if shift:  # the null direction of W − u·1ᵀ is not unique, and rounding would show in it
-            dual = dual - jnp.sum(dual, axis=1)[:, None] * cols[None, :]
+            dual = dual - xp.sum(dual, axis=1)[:, None] * cols[None, :]
     if weights is not None:
         rows = cols = weights
-    lower = jnp.clip(jnp.sum(matrix * dual), 0.0, upper)
+    lower = xp.clip(xp.sum(matrix * dual), 0.0, upper)
     gap = relative_gap(lower, upper)
     return Factorization(
         left=left,
@@ -349,9 +354,12 @@ def _exact(matrix, tol, *, max_steps, mode, shift, parity):
         dual=dual,
         row_weights=rows,
         col_weights=cols,
-        alpha=jnp.zeros(()),
-        weight=jnp.zeros(()),
+        alpha=xp.zeros(()),
+        weight=xp.zeros(()),
         signs=signs,
         norm="gamma_f" if mode == "cols" else "gamma2",
         shift=constant,
     )
+
+
+_compiled = jax.jit(_exact, static_argnames=("mode", "shift", "parity"))

@@ -17,6 +17,7 @@ from .._x64 import in_float64
 Result = TypeVar("Result")
 
 _LARGEST = 1e300
+MODERATE = 512  # rows or columns of a matrix for which to compile takes longer than to solve it
 _EXTREME = 300  # binary digits before or after the point
 
 
@@ -77,6 +78,15 @@ def times_power(values: Any, exponents: np.ndarray) -> Any:
     return np.ldexp(
         values, np.expand_dims(exponents, tuple(range(exponents.ndim, np.ndim(values))))
     )
+
+
+def divided(matrix: Any, level: Any, exponents: np.ndarray) -> tuple[Any, Any]:
+    """Matrices, and what bounds the errors of their entries, over powers of two."""
+    if not np.any(exponents):
+        return matrix, level
+    with np.errstate(over="ignore"):
+        level = times_power(np.broadcast_to(level, exponents.shape), -exponents)
+    return times_power(matrix, -exponents), np.minimum(level, _LARGEST)
 
 
 def one_matrix(value: ArrayLike) -> np.ndarray:
@@ -160,13 +170,16 @@ def check_memory(num_bytes: float, what: str) -> None:
         )
 
 
-def solve(solver: Callable[..., Result], matrix, *levels) -> Result:
+def solve(
+    solver: Callable[..., Result], matrix, *levels, host: Callable[..., Result] | None = None
+) -> Result:
     """Calls `solver(matrix, *levels)` in float64, once for each matrix of a stack.
 
     Args:
       solver: maps float64[m, k] and float64[] levels to a pytree of results; pure.
       matrix: float[..., m, k].
       *levels: numbers, broadcast against the leading axes of `matrix`.
+      host: the solver in NumPy, for single matrices of moderate size.
     """
 
     def batched(matrix, *levels):
@@ -174,6 +187,10 @@ def solve(solver: Callable[..., Result], matrix, *levels) -> Result:
 
     if is_traced(matrix, *levels):
         return _differentiable(batched)(matrix, *levels)
+    if host and matrix.ndim == 2 and max(matrix.shape) <= MODERATE:
+        with np.errstate(all="ignore"):  # compiled programs do not warn either
+            found = host(matrix, *(np.float64(level) for level in levels))
+        return jax.tree.map(np.asarray, found)
     return evaluate(batched, matrix, *levels)
 
 

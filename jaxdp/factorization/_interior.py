@@ -27,13 +27,13 @@ adds Σ_jj' √q_j·v_j·(V·diag(s)·Vᵀ)_jj'·√q_j'·v_j' to −d²F, and F
 """
 
 import functools
+import operator
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_factor, cho_solve
 
+from ._arrays import accumulate, choose, namespace, on_host, solve_definite, while_loop
 from ._factors import decompose, kept
 from ._result import relative_gap
 
@@ -65,7 +65,7 @@ class Spectrum(NamedTuple):
     @property
     def total(self) -> jax.Array:
         """F, the sum of the singular values."""
-        return functools.reduce(jnp.add, (jnp.sum(block.values) for block in self.blocks))
+        return functools.reduce(operator.add, (block.values.sum() for block in self.blocks))
 
 
 class Weights(NamedTuple):
@@ -90,7 +90,7 @@ class _State(NamedTuple):
 
 def row_shift(matrix, cols):
     """The constants u = W·q/Σq that lower the trace norm most."""
-    return matrix @ cols / jnp.sum(cols)
+    return matrix @ cols / cols.sum()
 
 
 def _decompose_by_gram(matrix, rows, cols):
@@ -98,13 +98,14 @@ def _decompose_by_gram(matrix, rows, cols):
 
     Singular values below 1e-8 of the largest, and their vectors, are only right in order.
     """
-    scaled = jnp.sqrt(rows)[:, None] * matrix * jnp.sqrt(cols)[None, :]
+    xp = namespace(matrix)
+    scaled = xp.sqrt(rows)[:, None] * matrix * xp.sqrt(cols)[None, :]
     wide = scaled.shape[0] < scaled.shape[1]
     scaled = scaled.T if wide else scaled
-    right = jnp.linalg.eigh(scaled.T @ scaled)[1]
+    right = xp.linalg.eigh(scaled.T @ scaled)[1]
     left = scaled @ right
-    values = jnp.linalg.norm(left, axis=0)
-    left = left / jnp.maximum(values, jnp.finfo(matrix.dtype).tiny)[None, :]
+    values = xp.linalg.norm(left, axis=0)
+    left = left / xp.maximum(values, xp.finfo(matrix.dtype).tiny)[None, :]
     return (right, values, left) if wide else (left, values, right)
 
 
@@ -113,22 +114,22 @@ def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> S
 
     Where there is a shift, ones are a combination of the columns of the first block alone.
     """
-    found = []
+    xp, found = namespace(rows), []
     for matrix in blocks:
         p, q = rows[: matrix.shape[0]], cols[: matrix.shape[1]]
         if shift and not found:
             matrix = matrix - row_shift(matrix, q)[:, None]
         if symmetric:
-            scaled = jnp.sqrt(p)[:, None] * matrix * jnp.sqrt(q)[None, :]
-            eigenvalues, left = jnp.linalg.eigh(scaled)
-            signs = jnp.where(eigenvalues < 0, -1.0, 1.0)
-            found.append(Block(left, jnp.abs(eigenvalues), left * signs[None, :]))
+            scaled = xp.sqrt(p)[:, None] * matrix * xp.sqrt(q)[None, :]
+            eigenvalues, left = xp.linalg.eigh(scaled)
+            signs = xp.where(eigenvalues < 0, -1.0, 1.0)
+            found.append(Block(left, xp.abs(eigenvalues), left * signs[None, :]))
         elif gram:
             found.append(Block(*_decompose_by_gram(matrix, p, q)))
         else:
             found.append(Block(*decompose(matrix, p, q)))
-    total = functools.reduce(jnp.add, (jnp.sum(block.values) for block in found))
-    total = jnp.maximum(total, jnp.finfo(rows.dtype).tiny)
+    total = functools.reduce(operator.add, (block.values.sum() for block in found))
+    total = xp.maximum(total, xp.finfo(rows.dtype).tiny)
     # The ratios are those of the factors as they are read, rounding of small weights included.
     sizes = [kept(block.values) for block in found]
     lefts = [block.left**2 @ size for block, size in zip(found, sizes, strict=True)]
@@ -140,11 +141,12 @@ def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> S
 
 def _summed(parts, shape):
     """The sum of arrays that lack some of the last entries along each axis."""
+    xp = namespace(parts[0])
     padded = [
-        jnp.pad(x, [(0, full - size) for full, size in zip(shape, x.shape, strict=True)])
+        xp.pad(x, [(0, full - size) for full, size in zip(shape, x.shape, strict=True)])
         for x in parts
     ]
-    return functools.reduce(jnp.add, padded)
+    return functools.reduce(operator.add, padded)
 
 
 def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
@@ -153,14 +155,15 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
     In `"symmetric"` mode rows and columns share their weights; in `"cols"` mode the rows' are
     fixed. `shifted_cols` are the weights q if the constants of rows follow them.
     """
+    xp = namespace(spectrum.row_ratio)
     sizes = [block.values for block in spectrum.blocks]
-    largest = 2 * functools.reduce(jnp.maximum, map(jnp.max, sizes))
-    largest = jnp.maximum(largest, jnp.finfo(largest.dtype).tiny)
+    largest = 2 * functools.reduce(xp.maximum, map(xp.max, sizes))
+    largest = xp.maximum(largest, xp.finfo(largest.dtype).tiny)
     m, k = len(spectrum.row_ratio), len(spectrum.col_ratio)
     found = [_block_curvature(block, largest, mode) for block in spectrum.blocks]
     if shifted_cols is not None:
         _, values, right = spectrum.blocks[0]
-        scaled = jnp.sqrt(shifted_cols[: len(right)])[:, None] * right
+        scaled = xp.sqrt(shifted_cols[: len(right)])[:, None] * right
         follow = (scaled * values[None, :]) @ scaled.T
         found[0] = (*found[0][:-1], found[0][-1] + follow)
     if mode != "both":
@@ -170,35 +173,35 @@ def _curvature(spectrum: Spectrum, mode: str, shifted_cols=None):
         _summed(parts, shape)
         for parts, shape in zip(zip(*found, strict=True), ((m, m), (m, k), (k, k)), strict=True)
     )
-    return jnp.block([[rows, -cross], [-cross.T, cols]]), 2.0
+    return xp.block([[rows, -cross], [-cross.T, cols]]), 2.0
 
 
 def _block_curvature(block: Block, largest, mode: str):
     """What a block adds to −d²F: for the rows, the columns and both; or what there is of these."""
     left, values, right = block
+    xp = namespace(values)
     relative = values / largest
-    rates, masses = jnp.asarray(RATES), largest * jnp.asarray(MASSES)
+    rates, masses = xp.asarray(RATES), largest * xp.asarray(MASSES)
 
-    def accumulate(products):
+    def quadrature(products):
         """The sum over the terms of the quadrature of `products` of f_r(s)."""
 
-        def add(i, total):
-            terms = products(relative * jnp.exp(-rates[i] * relative))
-            return jax.tree.map(lambda old, new: old + masses[i] * new, total, terms)
+        def term(i):
+            terms = products(relative * xp.exp(-rates[i] * relative))
+            return jax.tree.map(lambda x: masses[i] * x, terms)
 
-        zeros = jax.tree.map(lambda x: jnp.zeros(x.shape), jax.eval_shape(products, relative))
-        return jax.lax.fori_loop(0, len(RATES), add, zeros)
+        return accumulate(term, len(RATES), on_host(values))
 
     if mode == "symmetric":
-        same = jnp.sum(left * right, axis=0) > 0
+        same = xp.sum(left * right, axis=0) > 0
 
         def opposite_signs(f):
-            positive, negative = jnp.where(same, f, 0.0), jnp.where(same, 0.0, f)
+            positive, negative = xp.where(same, f, 0.0), xp.where(same, 0.0, f)
             return ((left * positive[None, :]) @ left.T) * ((left * negative[None, :]) @ left.T)
 
-        return (4.0 * accumulate(opposite_signs),)
+        return (4.0 * quadrature(opposite_signs),)
     if mode == "cols":
-        return (0.5 * accumulate(lambda f: ((right * f[None, :]) @ right.T) ** 2),)
+        return (0.5 * quadrature(lambda f: ((right * f[None, :]) @ right.T) ** 2),)
 
     def pairs(f):
         scaled = left * f[None, :]
@@ -208,7 +211,7 @@ def _block_curvature(block: Block, largest, mode: str):
             ((right * f[None, :]) @ right.T) ** 2,
         )
 
-    return tuple(0.5 * part for part in accumulate(pairs))
+    return tuple(0.5 * part for part in quadrature(pairs))
 
 
 def _halves(matrix, parity: int):
@@ -232,7 +235,7 @@ def _halves(matrix, parity: int):
 def _spread(weights, length: int):
     """The weights of rows from those of orbits: half of one's each, but for the middle row."""
     half = weights[: length // 2] / 2
-    return jnp.concatenate([half, weights[length // 2 :], half[::-1]])
+    return namespace(weights).concatenate([half, weights[length // 2 :], half[::-1]])
 
 
 def optimal_weights(
@@ -254,12 +257,13 @@ def optimal_weights(
       The weights with the smallest gap between ‖M‖_tr and √(max Y · max Z), the value of the
       factorization they define (for `"cols"` with the mean of Y instead of its maximum).
     """
+    xp = namespace(matrix)
     blocks, num_rows, num_cols = (matrix,), *matrix.shape
     row_sizes, col_sizes = np.ones(num_rows), np.ones(num_cols)
     if parity:
         blocks, row_sizes, col_sizes = _halves(matrix, parity)
         num_rows, num_cols = len(row_sizes), len(col_sizes)
-    rows, cols = (jnp.asarray(sizes / sizes.sum()) for sizes in (row_sizes, col_sizes))
+    rows, cols = (xp.asarray(sizes / sizes.sum()) for sizes in (row_sizes, col_sizes))
     size = {"both": num_rows + num_cols, "cols": num_cols, "symmetric": num_rows}[mode]
 
     def split(weights):
@@ -275,13 +279,13 @@ def optimal_weights(
     def bounds(weights, spectrum):
         rows, cols = split(weights)
         total = spectrum.total
-        worst_row = jnp.max(spectrum.row_ratio) if mode != "cols" else 1.0
-        lower = total / jnp.sqrt(jnp.sum(rows) * jnp.sum(cols))
-        return lower, total * jnp.sqrt(worst_row * jnp.max(spectrum.col_ratio))
+        worst_row = xp.max(spectrum.row_ratio) if mode != "cols" else 1.0
+        lower = total / xp.sqrt(xp.sum(rows) * xp.sum(cols))
+        return lower, total * xp.sqrt(worst_row * xp.max(spectrum.col_ratio))
 
     def ratio(spectrum):
         parts = {"cols": [spectrum.col_ratio], "symmetric": [spectrum.row_ratio]}
-        return jnp.concatenate(parts.get(mode, [spectrum.row_ratio, spectrum.col_ratio]))
+        return xp.concatenate(parts.get(mode, [spectrum.row_ratio, spectrum.col_ratio]))
 
     def unfinished(state, limit):
         return (state.best_gap > tol) & (state.step < limit) & state.sound
@@ -293,10 +297,10 @@ def optimal_weights(
             moved = weights * (1.0 + length * relative)
             spectrum = decomposed(moved, gram)
             rise = relative @ (weights * (ratio(spectrum) - 1.0))
-            rise += barrier * jnp.sum(relative / (1.0 + length * relative))
+            rise += barrier * xp.sum(relative / (1.0 + length * relative))
             return length, moved, spectrum, rise < -OVERSHOOT * slope
 
-        return jax.lax.while_loop(
+        return while_loop(
             lambda trial: trial[-1] & (trial[0] > 1e-3 * longest),
             lambda trial: attempt(trial[0] / 2.0),
             attempt(longest),
@@ -305,41 +309,41 @@ def optimal_weights(
     def newton(state, gram):
         weights, slacks, spectrum = state.weights, state.slacks, state.spectrum
         complementarity = weights * slacks
-        barrier = jnp.maximum(CENTERING * jnp.mean(complementarity), 0.3 * tol / size)
+        barrier = xp.maximum(CENTERING * xp.mean(complementarity), 0.3 * tol / size)
         curvature, factor = _curvature(spectrum, mode, split(weights)[1] if shift else None)
         slope = weights * ratio(spectrum)
         hessian = (factor / spectrum.total) * curvature
-        hessian += jnp.outer(slope, slope) / factor + jnp.diag(complementarity + 1e-14)
+        hessian += xp.outer(slope, slope) / factor + xp.diag(complementarity + 1e-14)
         gradient = slope - weights + barrier
-        relative = cho_solve(cho_factor(hessian), gradient)
-        sound = jnp.all(jnp.isfinite(relative))  # else Cholesky failed: rounding ends the progress
-        relative = jnp.where(sound, relative, 0.0)
+        relative = solve_definite(hessian, gradient)
+        sound = xp.all(xp.isfinite(relative))  # else Cholesky failed: rounding ends the progress
+        relative = xp.where(sound, relative, 0.0)
 
         change = (barrier - complementarity * (1.0 + relative)) / weights
-        primal = jnp.minimum(1.0, TO_BOUNDARY / jnp.maximum(jnp.max(-relative), 1e-30))
-        dual = jnp.minimum(1.0, TO_BOUNDARY / jnp.maximum(jnp.max(-change / slacks), 1e-30))
+        primal = xp.minimum(1.0, TO_BOUNDARY / xp.maximum(xp.max(-relative), 1e-30))
+        dual = xp.minimum(1.0, TO_BOUNDARY / xp.maximum(xp.max(-change / slacks), 1e-30))
         rise = relative @ gradient
         _, weights, spectrum, _ = ascend(weights, relative, rise, barrier, primal, gram)
         slacks = slacks + dual * change
         gap = relative_gap(*bounds(weights, spectrum))
         better = gap < state.best_gap
-        best = jnp.where(better, weights, state.best)
-        best_gap = jnp.where(better, gap, state.best_gap)
+        best = xp.where(better, weights, state.best)
+        best_gap = xp.where(better, gap, state.best_gap)
         return _State(weights, slacks, spectrum, state.step + 1, sound, best, best_gap)
 
     def search(weights, slacks, num_steps, limit, gram):
         """Newton steps from there on; at least the decomposition of those weights."""
         spectrum = decomposed(weights, gram)
         if slacks is None:
-            slacks = jnp.maximum(1.0 - ratio(spectrum), 0.1 / (size * weights))
+            slacks = xp.maximum(1.0 - ratio(spectrum), 0.1 / (size * weights))
         gap = relative_gap(*bounds(weights, spectrum))
-        start = _State(weights, slacks, spectrum, num_steps, jnp.bool_(True), weights, gap)
-        return jax.lax.while_loop(
+        start = _State(weights, slacks, spectrum, num_steps, xp.bool_(True), weights, gap)
+        return while_loop(
             functools.partial(unfinished, limit=limit), functools.partial(newton, gram=gram), start
         )
 
-    weights = {"both": jnp.concatenate([rows, cols]), "cols": cols, "symmetric": rows}[mode]
-    slacks, num_steps = None, jnp.int32(0)
+    weights = {"both": xp.concatenate([rows, cols]), "cols": cols, "symmetric": rows}[mode]
+    slacks, num_steps = None, xp.int32(0)
     if mode != "symmetric" and min(num_rows, num_cols) >= _GRAM_SIZE:
         state = search(weights, slacks, num_steps, max_steps // 2, gram=True)
         weights, slacks, num_steps = state.weights, state.slacks, state.step
@@ -351,13 +355,13 @@ def optimal_weights(
     else:
         rows, cols = split(state.best)
         # The last weights are the best ones unless rounding or the limit of steps ended the search.
-        spectrum = jax.lax.cond(
-            jnp.all(state.best == state.weights),
+        spectrum = choose(
+            xp.all(state.best == state.weights),
             lambda: state.spectrum,
             lambda: decomposed(state.best, gram=False),
         )
-    row_sum, col_sum = jnp.sum(rows), jnp.sum(cols)
+    row_sum, col_sum = xp.sum(rows), xp.sum(cols)
     (block,) = spectrum.blocks
-    block = block._replace(values=block.values / jnp.sqrt(row_sum * col_sum))
+    block = block._replace(values=block.values / xp.sqrt(row_sum * col_sum))
     row_ratio = spectrum.row_ratio * row_sum
     return Weights(rows / row_sum, cols / col_sum, block, row_ratio, state.step)

@@ -23,6 +23,8 @@ from ._inputs import check_memory
 from ._interior import CENTERING, MASSES, OVERSHOOT, RATES, TO_BOUNDARY
 from ._result import Factorization
 
+_LEAST = 1e-5  # of the largest root of a term; smaller ones would make denormal numbers, slow ones
+
 
 class _Basis(NamedTuple):
     """Orthonormal vectors over the cells, each of them on one orbit; no two share a cell."""
@@ -261,15 +263,15 @@ def _curvature(blocks: list[_Block], point: _Point) -> Float[np.ndarray, "2n 2n"
         left, values, right, _ = spectrum
         head, tail = block.rows.sums, block.cols.sums
         # A direction needs no more digits; what is proven is computed in float64.
-        sides = ((left, left), (left, right), (right, right))
-        parts = [np.zeros((len(x), len(y)), np.float32) for x, y in sides]
+        heads, tails = left.astype(np.float32), right.astype(np.float32)
+        parts = [np.zeros((len(x), len(y)), np.float32) for x, y in _sides(heads, tails)]
         for rate, mass in zip(RATES, MASSES, strict=True):
             share = values / largest
             root = np.sqrt(share * np.exp(-rate * share) * math.sqrt(mass * largest))
-            head_part, tail_part = ((side * root).astype(np.float32) for side in (left, right))
-            parts[0] += (head_part @ head_part.T) ** 2
-            parts[1] += (head_part @ tail_part.T) ** 2
-            parts[2] += (tail_part @ tail_part.T) ** 2
+            root = np.where(root > _LEAST * root.max(), root, 0.0).astype(np.float32)
+            for part, (x, y) in zip(parts, _sides(heads * root, tails * root), strict=True):
+                product = x @ y.T
+                part += np.square(product, out=product)
         if block.shifted:  # the constants follow the weights
             moved = np.sqrt(point.weights[1][block.cols.orbits])[:, None] * right
             parts[2] += 2 * (moved * values) @ moved.T
@@ -277,6 +279,10 @@ def _curvature(blocks: list[_Block], point: _Point) -> Float[np.ndarray, "2n 2n"
         cross -= block.copies * head @ parts[1] @ tail.T
         cols += block.copies * tail @ parts[2] @ tail.T
     return np.block([[rows, cross], [cross.T, cols]]) / 2
+
+
+def _sides(left: np.ndarray, right: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    return (left, left), (left, right), (right, right)
 
 
 def _solve(blocks: list[_Block], num_orbits: int, tol: float, max_steps: int) -> tuple[_Point, int]:
@@ -347,19 +353,19 @@ def _read(
         scales.append(np.zeros(len(turn) - first))
         linear.append(constant[first:])
     columns, scales, linear = (np.concatenate(x, axis=-1) for x in (columns, scales, linear))
-    exchange = np.arange(columns.shape[0]).reshape(shape).T.ravel()
-    heads, tails = [], []
+    dual = np.zeros((math.prod(shape),) * 2)
     for block, spectrum in zip(blocks, point.spectra, strict=True):
         head = np.sqrt(p / sizes)[block.rows.orbits][:, None] * spectrum.left
         tail = np.sqrt(q / sizes)[block.cols.orbits][:, None] * spectrum.right
-        head, tail = block.rows.expand(head), block.cols.expand(tail)
-        heads += [head, head[exchange]][: block.copies]
-        tails += [tail, tail[exchange]][: block.copies]
+        part = block.rows.expand(block.cols.expand((head @ tail.T).T).T)
+        dual += part
+        if block.copies == 2:  # the other one is this one with its axes exchanged
+            dual.reshape(2 * shape)[...] += part.reshape(2 * shape).transpose(1, 0, 3, 2)
     orbits = _orbits(*shape)[0]
     return {
         "left": (columns * scales + linear).T,
         "right": columns.T,
-        "dual": np.concatenate(heads, axis=1) @ np.concatenate(tails, axis=1).T,
+        "dual": dual,
         "row_weights": (p / sizes)[orbits],
         "col_weights": (q / sizes)[orbits],
         "shift": columns @ linear,

@@ -14,8 +14,17 @@ from .._spec import check_int
 from ._approx import gamma2_approx
 from ._descent import descend, polar, truncate
 from ._factors import column_norm
-from ._inputs import check_level, check_matrix, check_memory, evaluate, over_stack
-from ._result import Factorization, relative_gap
+from ._inputs import (
+    check_level,
+    check_matrix,
+    check_memory,
+    divided,
+    evaluate,
+    extreme_exponents,
+    over_stack,
+    times_power,
+)
+from ._result import Factorization, relative_gap, scaled
 
 _SLACK = 1.3  # the first squared radius over the lower bound, where the descent starts
 _BESIDE = 2**22  # entries of the matrices that are searched side by side
@@ -64,12 +73,14 @@ def johnson_lindenstrauss(
     rank = check_int("rank", rank, low=1)
     size = (*dense.shape[:-2], rank, result.rank)
     projection = np.random.default_rng(seed).normal(size=size) / np.sqrt(rank)
+    exponents = extreme_exponents(dense, result.left)
+    dense, result = times_power(dense, -exponents), scaled(result, -exponents)
 
     def project(matrix, left, right, dual):
         return _restated(matrix, dual, projection @ left, projection @ right)
 
     found = evaluate(project, dense, result.left, result.right, result.dual)
-    return dataclasses.replace(result, **found)
+    return scaled(dataclasses.replace(result, **found, signs=None), exponents)
 
 
 def gamma2_rank(
@@ -127,12 +138,15 @@ def gamma2_rank(
     tol = check_level("tol", tol, lead=dense.shape[:-2])
     num_steps = check_int("num_steps", num_steps, low=1, high=2**31 - 1)
     seed = check_int("seed", seed, low=0, high=2**32 - 1)
+    exponents = extreme_exponents(dense, alpha)
+    dense, alpha = divided(dense, alpha, exponents)
     full = gamma2_approx(dense, alpha, tol=tol)
     if rank >= min(dense.shape[-2:]):
-        return full
+        return scaled(full, exponents)
     parts = (full.left, full.right, full.dual, full.row_weights, full.col_weights)
     search = functools.partial(_pruned, _sketch(dense, rank, seed), num_steps=np.int32(num_steps))
-    return dataclasses.replace(full, **_each(search, dense, (alpha, tol), parts))
+    found = dataclasses.replace(full, **_each(search, dense, (alpha, tol), parts), signs=None)
+    return scaled(found, exponents)
 
 
 @jax.jit
@@ -212,9 +226,11 @@ def projected_gradient(
     seed = check_int("seed", seed, low=0, high=2**32 - 1)
     check_memory(4.0 * (8 * m * k + 12 * rank * (m + k)), "projected gradient descent")
     counts = {"num_steps": np.int32(num_steps), "num_reweights": np.int32(num_reweights)}
+    exponents = extreme_exponents(dense, alpha)
+    dense, alpha = divided(dense, alpha, exponents)
     search = functools.partial(_descended, _sketch(dense, rank, seed), **counts)
     found = _each(search, dense, (alpha, tol), ())
-    return Factorization(**found)
+    return scaled(Factorization(**found), exponents)
 
 
 @jax.jit

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxdp_kernels import register_dataclass
 
+from ._arrays import namespace
 from ._inputs import times_power
 
 MISFIT = 1e-7
@@ -79,7 +80,7 @@ class Factorization:
     @property
     def matrix(self) -> Array:
         """W̃ = leftᵀ·right, float[..., m, k]."""
-        xp = np if isinstance(self.left, np.ndarray) else jnp
+        xp = namespace(self.left)
         return xp.matmul(xp.swapaxes(self.left, -1, -2), self.right)
 
     @property
@@ -121,6 +122,7 @@ def scaled(result: Factorization, exponents: np.ndarray) -> Factorization:
 
 def relative_gap(lower, upper):
     """Upper / lower − 1, 0 where both vanish, infinite where only `lower` does; never NaN."""
+    xp = namespace(upper)
     positive = lower > 0
-    ratio = upper / jnp.where(positive, lower, 1.0) - 1.0
-    return jnp.where(positive, ratio, jnp.where(upper > 0, jnp.inf, 0.0))
+    ratio = upper / xp.where(positive, lower, 1.0) - 1.0
+    return xp.where(positive, ratio, xp.where(upper > 0, xp.inf, 0.0))

@@ -47,40 +47,43 @@ WIDE = [workloads.parity(3, 1), workloads.marginal(3, 3)[:4], *_random((4, 8), 3
 STACKS = {name: np.stack(s) for name, s in dict(square=SQUARE, tall=TALL, wide=WIDE).items()}
 
 
-def _extreme(n: int) -> np.ndarray:
+def extreme(m: int, k: int) -> np.ndarray:
     """112 matrices of 16 families, each with what makes solvers lose digits."""
     found = []
     for seed in range(7):
         rng = np.random.default_rng(seed)
-        normal = rng.normal(size=(n, n))
-        sizes = 10.0 ** rng.uniform(-9, 9, n)
-        powers = np.linspace(0.1, 1, n) * rng.uniform(0.5, 2, n)
-        split = rng.integers(1, n)
+        normal, side = rng.normal(size=(m, k)), max(m, k)
+        sizes = 10.0 ** rng.uniform(-9, 9, side)
+        powers = np.linspace(0.1, 1, m) * rng.uniform(0.5, 2, m)
+        split = rng.integers(1, side) if side > 1 else 0
         blocks = normal * 1e-4
         blocks[:split, split:] = blocks[split:, :split] = 0.0
         blocks[:split, :split] *= 1e4
         found += [
             normal * 10.0 ** rng.uniform(-9, 9),  # scaled
             normal * 1e-310,  # denormal
-            rng.normal(size=(n, 2)) @ rng.normal(size=(2, n)),  # rank deficient
-            normal[rng.integers(0, n // 2, n)],  # duplicate rows
-            normal * (np.arange(n) != seed % n)[:, None],  # a zero row
-            2.0 * rng.integers(0, 2, (n, n)) - 1,  # signs
-            np.linalg.qr(normal)[0],  # orthogonal
-            np.vander(powers, n),  # Vandermonde
+            rng.normal(size=(m, 2)) @ rng.normal(size=(2, k)),  # rank deficient
+            normal[rng.integers(0, max(m // 2, 1), m)],  # duplicate rows
+            normal * (np.arange(m) != seed % m)[:, None],  # a zero row
+            2.0 * rng.integers(0, 2, (m, k)) - 1,  # signs
+            np.linalg.qr(normal)[0] if m >= k else np.linalg.qr(normal.T)[0].T,  # orthogonal
+            np.vander(powers, k),  # Vandermonde
             blocks,  # scaled blocks
             normal + 10.0 ** rng.uniform(3, 10),  # a common offset
-            np.diag(10.0 ** -np.linspace(0, 9, n)) * rng.permutation([-1.0, 1] * n)[:n],  # graded
-            normal * 10.0 ** rng.uniform(-6, 0, (n, n)),  # entries of all sizes
-            sizes[:, None] * normal,  # rows of all sizes
-            normal * sizes[None, :],  # columns of all sizes
-            np.round(3 * rng.standard_t(2, (n, n))),  # integers
-            np.outer(np.arange(n) == 1, np.arange(n) == 2) * rng.normal(),  # one entry
+            np.eye(m, k)
+            * 10.0 ** -np.linspace(0, 9, k)
+            * rng.permutation([-1.0, 1] * k)[:k],  # graded
+            normal * 10.0 ** rng.uniform(-6, 0, (m, k)),  # entries of all sizes
+            sizes[:m, None] * normal,  # rows of all sizes
+            normal * sizes[None, :k],  # columns of all sizes
+            np.round(3 * rng.standard_t(2, (m, k))),  # integers
+            np.outer(np.arange(m) == m // 6, np.arange(k) == k // 4) * rng.normal(),  # one entry
         ]
     return np.stack(found)
 
 
-EXTREME = _extreme(8)
+EXTREME = extreme(8, 8)
+SHAPES = (8, 8), (1, 1), (1, 7), (7, 1), (4, 9), (9, 4)
 
 
 def _moderate(n: int) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 from jaxdp import factorization as fz
 from jaxdp import workloads
 from jaxdp.factorization import CertificateError
-from tests.factorization.matrices import EXTREME, MODERATE
+from tests.factorization.matrices import EXTREME, MODERATE, SHAPES, extreme
 
 NORMS = {
     "gamma2": fz.gamma2,
@@ -58,6 +58,51 @@ def test_approximate_norms_hold_and_converge(norm):
     fz.certify(EXTREME, result)
     assert np.all(result.converged), np.flatnonzero(~result.converged)
     assert np.any(result.num_steps > 500)  # Newton's method was needed
+
+
+def half_rank(search, **options):
+    def found(stack, level):
+        return search(stack, max(1, min(stack.shape[1:]) // 2), level, **options)
+
+    return found
+
+
+FOUND = {
+    "gamma2_dual": lambda stack, level: fz.gamma2_dual(stack),
+    "gamma2_approx by splitting": lambda *given: fz.gamma2_approx(*given, max_steps=400),
+    "gamma2_rank": half_rank(fz.gamma2_rank, num_steps=60),
+    "projected_gradient": half_rank(fz.projected_gradient, num_steps=60),
+    "johnson_lindenstrauss": lambda stack, level: fz.johnson_lindenstrauss(
+        stack, fz.gamma2(stack), 3
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("norm", [*NORMS, *APPROXIMATE, *FOUND])
+def test_no_certificate_is_false(norm, shape):
+    """112 matrices of 16 families in every shape, all norms; what should converge does."""
+    if "signed" in norm and shape[0] != shape[1]:
+        return
+    stack = extreme(*shape)
+    stack = symmetric(stack) if "signed" in norm else stack
+    level = np.maximum(0.1 * np.abs(stack).max(axis=(1, 2)), 1e-320)
+    if norm in NORMS:
+        result = NORMS[norm](stack)
+    elif norm in APPROXIMATE:
+        result = APPROXIMATE[norm](stack, level, tol=1e-6)
+    else:
+        result = FOUND[norm](stack, level)
+    fz.certify(stack, result)
+    if norm in [*NORMS, *APPROXIMATE]:
+        assert np.all(result.converged), np.flatnonzero(~result.converged)
+    if norm in NORMS:  # one by one on the host
+        for matrix, upper in zip(stack, result.upper, strict=True):
+            one = NORMS[norm](matrix)
+            fz.certify(matrix, one)
+            assert one.converged
+            np.testing.assert_allclose(one.upper, upper, rtol=2e-6)
 
 
 @pytest.mark.slow

@@ -154,3 +154,29 @@ def test_a_step_limit_leaves_honest_bounds():
         assert result.num_steps > 0
         assert result.gap > 0
         fz.certify(matrix, result)
+
+
+def test_a_matrix_of_a_new_shape_compiles_nothing(count_compilations):
+    with count_compilations() as seen:
+        for k in range(5, 40):
+            matrix = workloads.prefix(k)
+            for shift in (False, True):
+                assert fz.gamma2(matrix, shift=shift).converged
+                assert fz.gamma_f(matrix[2:], shift=shift).converged
+                assert fz.signed(matrix + matrix.T, shift=shift).converged
+            assert fz.gamma2_approx(matrix[:-1], 0.1).converged
+            assert fz.gamma_f_approx(matrix, 0.1).converged
+            assert fz.zeta(matrix, weight=2.0).converged
+            assert fz.gamma2_dual(matrix).converged
+    assert not seen.traced
+
+
+def test_the_host_finds_what_a_program_finds(rng):
+    """To rounding, and in as many steps: they are one solver."""
+    matrix = rng.normal(size=(7, 9))
+    for solve in (*SOLVERS.values(), lambda w: fz.gamma2(w, shift=True)):
+        host, compiled = solve(matrix), solve(matrix[None])
+        assert host.num_steps == compiled.num_steps[0]
+        for name in ("upper", "lower"):
+            found = getattr(compiled, name)[0]
+            np.testing.assert_allclose(getattr(host, name), found, rtol=1e-8)

@@ -1,6 +1,5 @@
 """Factorizations of Kronecker products."""
 
-import jax
 import numpy as np
 
 from .._result import Factorization, relative_gap
@@ -48,8 +47,7 @@ def kronecker(outer: Factorization, inner: Factorization) -> Factorization:
         signs = np.kron(outer.signs, inner.signs)
     upper = np.asarray(outer.upper) * np.asarray(inner.upper)
     lower = np.asarray(outer.lower) * np.asarray(inner.lower)
-    with jax.enable_x64(True):
-        gap = np.asarray(relative_gap(lower, upper))
+    gap = np.asarray(relative_gap(lower, upper))
     return Factorization(
         left=np.kron(outer.left, inner.left),
         right=np.kron(outer.right, inner.right),

@@ -1,11 +1,10 @@
 """Semidefinite matrices, whose norm is on their diagonal."""
 
-import jax
 import numpy as np
 from jax.typing import ArrayLike
 
 from .._factors import principal_axes
-from .._inputs import check_symmetric, evaluate, one_matrix
+from .._inputs import check_symmetric, one_matrix
 from .._result import Factorization
 from ._claim import claim
 
@@ -57,7 +56,7 @@ def semidefinite(matrix: ArrayLike) -> Factorization:
     rows = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T * root
     used = values > rounding
     rows = rows[used] if used.any() else rows[:1]
-    rows = evaluate(jax.jit(principal_axes), rows).T @ rows
+    rows = principal_axes(rows).T @ rows
     place = np.zeros(len(dense))
     place[np.argmax(diagonal)] = 1.0
     signs = np.full(len(rows), sign)

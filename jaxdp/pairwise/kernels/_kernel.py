@@ -342,15 +342,18 @@ def check_matrix(matrix: ArrayLike, name: str) -> Float[np.ndarray, "k k"]:
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.shape[0] < 2:
         raise ValueError(f"{name} must be square, [k, k] with k >= 2, got shape {array.shape}.")
     array = array.astype(np.float64)
-    if not np.all(np.isfinite(array)):
+    largest = max(array.max(), -array.min())
+    if not np.isfinite(largest):
         raise ValueError(f"{name} must be finite, got NaN or inf.")
-    if np.abs(array).max() > _LARGEST:
+    if largest > _LARGEST:
         raise ValueError(
-            f"{name} must have entries of at most {_LARGEST:g}, got {np.abs(array).max():g}; "
-            "divide it by a number."
+            f"{name} must have entries of at most {_LARGEST:g}, got {largest:g}; divide it by a "
+            "number."
         )
+    if np.array_equal(array, array.T):
+        return array
     gap = np.abs(array - array.T).max()
-    if gap > 1e-9 * np.abs(array).max():
+    if gap > 1e-9 * largest:
         raise ValueError(
             f"{name} must be symmetric, got two mirrored entries that differ by {gap:.3g}; average "
             "f(x, y) and f(y, x), which leaves the statistic as it is."
