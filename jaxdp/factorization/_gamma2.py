@@ -12,6 +12,7 @@ from .._spec import check_bool, check_int
 from ._arrays import namespace, while_loop
 from ._factors import balance, column_norm, locate, misfit, read_factors, read_signed_factor
 from ._inputs import (
+    MODERATE,
     check_level,
     check_matrix,
     check_memory,
@@ -24,6 +25,7 @@ from ._inputs import (
 )
 from ._interior import Weights, optimal_weights, row_shift
 from ._result import MISFIT, Factorization, relative_gap, scaled
+from .explicit._circulant import circulant, kernel_of
 
 _MAX_CUTS = 60
 _HALVED = 16  # rows and columns from which on it pays to halve a matrix
@@ -55,6 +57,8 @@ def gamma2(
       W equal to its transpose     the factors differ by signs only (eager calls), see `signed`
       W Toeplitz and square        solved with its columns backwards, where it is symmetric
       W the same backwards, or −W  solved in two halves (eager calls)
+      W circulant, skew-circulant  no steps; in closed form from size 513 on (eager calls), see
+      or a function of x XOR y     `explicit.circulant`
       ===========================  =======================================================
 
     Args:
@@ -91,7 +95,7 @@ def gamma2(
     if is_symmetric(dense):
         return _solve(dense, tol, max_steps, "symmetric", shift)
     # So it is if W's columns are read backwards, as of every Toeplitz matrix.
-    if is_symmetric(dense[..., ::-1]):
+    if is_symmetric(dense[..., ::-1]) and _kernel_of(dense) is None:
         found = _solve(dense[..., ::-1], tol, max_steps, "symmetric", shift)
         return dataclasses.replace(
             found,
@@ -197,11 +201,36 @@ def _solve(matrix, tol, max_steps, mode, shift):
     check_bool("shift", shift)
     parity = _parity(matrix)
     parity = 0 if mode == "symmetric" and parity < 0 else parity
+    kernel = _kernel_of(matrix)
+    if kernel is not None and not (shift and kernel[1]):
+        return _convolution(*kernel, tol, mode, shift)
     options = dict(max_steps=max_steps, mode=mode, shift=bool(shift), parity=parity)
     compiled, host = (functools.partial(f, **options) for f in (_compiled, _exact))
     exponents = extreme_exponents(matrix)
     found = solve(compiled, times_power(matrix, -exponents), tol, host=host)
     return scaled(found, exponents)
+
+
+def _kernel_of(matrix) -> tuple[np.ndarray, bool] | None:
+    """The kernel of one large matrix that is a convolution, and whether it is skew."""
+    m, k = matrix.shape[-2:]
+    if is_traced(matrix) or matrix.ndim > 2 or m != k or k <= MODERATE:
+        return None  # for small ones the solver takes no steps: equal weights are its first ones
+    return kernel_of(matrix)
+
+
+def _convolution(kernel, skew, tol, mode, shift) -> Factorization:
+    """The norm of a convolution: γ_F is γ2, and the best constants are the mean of its kernel."""
+    mean = kernel.mean() if shift else 0.0
+    found = circulant(kernel - mean, skew=skew)
+    symmetric = mode == "symmetric"
+    return dataclasses.replace(
+        found,
+        converged=found.gap <= tol,
+        signs=found.signs if symmetric else None,
+        norm="gamma_f" if mode == "cols" else "gamma2",
+        shift=(np.asarray(mean) if symmetric else np.full(kernel.size, mean)) if shift else None,
+    )
 
 
 def _parity(matrix) -> int:

@@ -1,5 +1,6 @@
 """Explicit constructions equal their matrices and attain the stated norms."""
 
+import functools
 import math
 
 import numpy as np
@@ -57,6 +58,78 @@ def test_other_matrices_are_not_semidefinite():
 def test_orthogonal_rows(bits, order):
     matrix = workloads.parity(bits, order)
     check(matrix, explicit.orthogonal_rows(matrix), math.sqrt(len(matrix)))
+
+
+GROUPS = [
+    ((1,), True),
+    ((2,), False),
+    ((7,), False),
+    ((8,), True),
+    ((2, 2, 2), False),
+    ((3, 4), [True, False]),
+    ((5, 1, 2), [False, True, True]),
+]
+
+
+@pytest.mark.parametrize(("shape", "skew"), GROUPS)
+def test_convolutions(shape, skew, rng):
+    """Entries by the definition, and no factors are shorter, with and without a constant."""
+    kernel = rng.normal(size=shape)
+    turns = np.broadcast_to(skew, len(shape))
+    matrix = np.empty((kernel.size,) * 2)
+    for i, x in enumerate(np.ndindex(shape)):
+        for j, y in enumerate(np.ndindex(shape)):
+            once_around = sum(t and a < b for t, a, b in zip(turns, x, y, strict=True))
+            difference = tuple((a - b) % n for a, b, n in zip(x, y, shape, strict=True))
+            matrix[i, j] = (-1) ** once_around * kernel[difference]
+    result = explicit.circulant(kernel, skew=skew)
+    check(matrix, result, fz.gamma2(matrix).upper)
+    assert (result.signs is not None) == np.array_equal(matrix, matrix.T)
+    np.testing.assert_allclose(fz.gamma_f(matrix).upper, result.upper, rtol=1e-12)
+    if not np.any(skew):
+        centred = explicit.circulant(kernel - kernel.mean())
+        check(matrix - kernel.mean(), centred, fz.gamma2(matrix, shift=True).upper)
+
+
+def test_convolutions_of_low_rank():
+    for kernel, rank in (
+        (np.zeros(4), 1),
+        (np.ones(6), 1),
+        (np.cos(2 * np.pi * np.arange(9) / 9), 2),
+    ):
+        result = explicit.circulant(kernel)
+        index = np.subtract.outer(np.arange(len(kernel)), np.arange(len(kernel)))
+        check(kernel[index % len(kernel)], result, np.abs(np.fft.fft(kernel)).mean())
+        assert result.rank == rank
+
+
+PLACES = np.arange(16)
+CONVOLUTIONS = {
+    "circulant": np.minimum(PLACES, 16 - PLACES)[np.subtract.outer(PLACES, PLACES) % 16],
+    "exclusive or": np.sqrt(1.0 + PLACES)[np.bitwise_xor.outer(PLACES, PLACES)],
+    "thresholds": workloads.thresholds(16),
+}
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("norm", ["gamma2", "gamma_f", "signed"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_large_convolutions_are_answered_as_small_ones(name, norm, shift, monkeypatch):
+    """By the solver, too: what is skew where constants are free, and what is no convolution."""
+    matrix = CONVOLUTIONS[name] if norm != "signed" or name != "thresholds" else np.eye(16)
+    solve = functools.partial(getattr(fz, norm), shift=shift)
+    small = solve(matrix)
+    monkeypatch.setattr("jaxdp.factorization._gamma2.MODERATE", 15)
+    large = solve(matrix)
+    fz.certify(matrix, large)
+    assert large.num_steps == 0 or (name == "thresholds" and shift)
+    assert large.norm == small.norm
+    assert (large.signs is None) == (small.signs is None)
+    np.testing.assert_allclose(large.upper, small.upper, rtol=2e-6)
+    if shift:
+        np.testing.assert_allclose(large.shift, small.shift, atol=1e-5)
+    other = matrix + np.outer(PLACES == 3, PLACES == 3)
+    fz.certify(other, solve(other))
 
 
 @pytest.mark.parametrize("k", SIZES)
@@ -124,6 +197,12 @@ BAD = [
     (lambda: explicit.identity(0), ValueError, "num_values"),
     (lambda: explicit.orthogonal_rows([[1.0, 0.5]]), ValueError, "±1"),
     (lambda: explicit.orthogonal_rows([[1.0, 1.0], [1.0, 1.0]]), ValueError, "orthogonal"),
+    (lambda: explicit.circulant(1.0), ValueError, "kernel"),
+    (lambda: explicit.circulant([]), ValueError, "kernel"),
+    (lambda: explicit.circulant([np.nan]), ValueError, "kernel"),
+    (lambda: explicit.circulant([1.0, 2.0], skew=[True, False]), ValueError, "skew"),
+    (lambda: explicit.circulant([1.0, 2.0], skew=1), ValueError, "skew"),
+    (lambda: explicit.circulant(np.zeros(10**6)), ValueError, "bytes"),
     (lambda: explicit.hierarchical_prefix(4, 1), ValueError, "branching"),
     (lambda: explicit.toeplitz_prefix(10**7), ValueError, "bytes"),
     (lambda: explicit.lipschitz_tree(np.eye(3), 1.0), ValueError, "decay"),

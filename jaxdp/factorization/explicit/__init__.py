@@ -4,6 +4,7 @@ Every function returns a `Factorization` whose `upper` is attained by its factor
 is proven by its dual witness; `gap` says how far the construction may be from optimal.
 """
 
+from ._circulant import circulant as circulant
 from ._combine import kronecker as kronecker
 from ._lipschitz import lipschitz_thresholds as lipschitz_thresholds
 from ._lipschitz import lipschitz_tree as lipschitz_tree
