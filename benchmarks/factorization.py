@@ -1,6 +1,6 @@
 """Factorization norms: certified gaps and times, side by side with cvxpy and jax-privacy.
 
-    python -m benchmarks.factorization                # all but the largest sizes, some minutes
+    python -m benchmarks.factorization                # all but the largest sizes, five minutes
     python -m benchmarks.factorization --large        # also size 4096, about an hour
     python -m benchmarks.factorization --only gamma2  # one section
     python -m benchmarks.factorization --jax-privacy-python venv/bin/python
@@ -9,27 +9,28 @@ Prints Markdown tables and writes them, with the machine and the versions, to
 benchmarks/results/factorization/. Sections that are not run keep their last results. Needs cvxpy
 for the first section and jax-privacy for the third, here or in another environment whose Python is
 given (the two may need different versions of jax); without them our own numbers are still printed.
-"first" includes compilation; "processor" is the time of all cores in the first call, which other
-programs on the machine disturb less.
+"first" includes compilation, where there is any; "processor" is the time of all cores in the first
+call, which other programs on the machine disturb less.
 """
 
 import argparse
-import importlib.metadata
-import json
+import functools
 import math
 import os
-import pathlib
-import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
-import jax
 import numpy as np
 
 from jaxdp import factorization, workloads
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "factorization"
+from ._report import RESULTS, Rows, run_sections
+
+FOLDER = RESULTS / "factorization"
+LARGE_STEPS = 300
+MANY = (1000, 32, 32)
 
 
 def timed(function, *arguments, repeats=0, **options):
@@ -51,27 +52,30 @@ def timed(function, *arguments, repeats=0, **options):
 
 
 def row(problem, matrix, result, times):
-    """One line of a table; the gap is the one `certify` finds."""
-    gap = factorization.certify(matrix, result).gap
-    print(f"{problem}: gap {float(gap):.1e}, {times}", flush=True)
-    return {
-        "problem": problem,
-        "shape": "×".join(map(str, matrix.shape)),
+    """One line of a table; the gap is the one `certify` finds, of a stack the largest."""
+    gap = float(np.max(factorization.certify(matrix, result).gap))
+    print(f"{problem}: gap {gap:.1e}, {times}", flush=True)
+    one = {
         "lower": f"{float(result.lower):.7g}",
         "upper": f"{float(result.upper):.7g}",
         "alpha": f"{float(result.alpha):.3g}",
         "rank": result.rank,
-        "certified gap": f"{float(gap):.1e}",
-        "steps": int(result.num_steps),
+    }
+    return {
+        "problem": problem,
+        "shape": "×".join(map(str, matrix.shape)),
+        **(one if matrix.ndim == 2 else {}),
+        "certified gap": f"{gap:.1e}",
+        "steps": int(np.max(result.num_steps)),
         **times,
     }
 
 
-def against_cvxpy(_):
-    """γ2 of prefix sums of size 64, against the semidefinite program in cvxpy."""
-    matrix = workloads.prefix(64)
+def against_cvxpy() -> Rows:
+    """γ2 of prefix sums of size 96, against the semidefinite program in cvxpy."""
+    matrix = workloads.prefix(96)
     result, times = timed(factorization.gamma2, matrix, repeats=20)
-    rows = [row("γ2 prefix 64, jaxdp", matrix, result, times)]
+    rows = [row("γ2 prefix 96, jaxdp", matrix, result, times)]
     try:
         import cvxpy as cp
     except ImportError:
@@ -85,8 +89,8 @@ def against_cvxpy(_):
     ratio = float(solver["first (s)"]) / float(times["then (s)"])
     rows.append(
         {
-            "problem": "γ2 prefix 64, cvxpy with SCS",
-            "shape": "64×64",
+            "problem": "γ2 prefix 96, cvxpy with SCS",
+            "shape": "×".join(map(str, matrix.shape)),
             "upper": f"{value:.7g}",
             "certified gap": f"none; {error:.1e} from optimal",
             **solver,
@@ -96,12 +100,12 @@ def against_cvxpy(_):
     return rows
 
 
-def exact(_):
-    """γ2 of size 1024, to a gap of 1e-6, and a first call on 256×256."""
+def exact() -> Rows:
+    """γ2 of size 1024, to a gap of 1e-6."""
     k = 1024
     matrices = {
         "prefix": workloads.prefix(k),
-        "sign": workloads.sign(k),
+        "sign, in closed form": workloads.sign(k),
         "Rademacher": workloads.rademacher(k, k, seed=0),
         "Kendall 32 × 32": workloads.kendall(32, 32),
         "distance": workloads.lipschitz(k),
@@ -113,10 +117,51 @@ def exact(_):
     for name, matrix in matrices.items():
         result, times = timed(factorization.gamma2, matrix)
         rows.append(row(f"γ2 {name}", matrix, result, times))
-    small = workloads.prefix(256)
-    jax.clear_caches()
-    result, times = timed(factorization.gamma2, small, repeats=1)
-    return [*rows, row("γ2 prefix, a first call", small, result, times)]
+    return rows
+
+
+def first_calls() -> Rows:
+    """Prefix sums of one size after the other: a single matrix compiles nothing."""
+    solvers: dict[str, Callable] = {
+        "gamma2": factorization.gamma2,
+        "gamma_f": factorization.gamma_f,
+        "signed": lambda w: factorization.signed(w + w.T),
+        "gamma2_dual": factorization.gamma2_dual,
+        "gamma2_approx, α = 0.1": lambda w: factorization.gamma2_approx(w, 0.1),
+        "zeta, weight 2": lambda w: factorization.zeta(w, weight=2.0),
+    }
+    rows = []
+    for name, solve in solvers.items():
+        cells = {}
+        for k in (8, 32, 64):
+            _, times = timed(solve, workloads.prefix(k))
+            cells[f"k = {k} (processor s)"] = times["processor (s)"]
+        _, times = timed(lambda s=solve: [s(workloads.prefix(k)) for k in range(8, 40)])
+        cells["k = 8, 9, ..., 39 (processor s)"] = times["processor (s)"]
+        print(name, cells, flush=True)
+        rows.append({"function": name, **cells})
+    return rows
+
+
+def batched() -> Rows:
+    """1,000 normally distributed matrices of 32 × 32 in one call."""
+    stack = np.random.default_rng(0).normal(size=MANY)
+    symmetric = (stack + stack.swapaxes(1, 2)) / 2
+    calls: dict[str, tuple[np.ndarray, Callable]] = {
+        "gamma2": (stack, factorization.gamma2),
+        "gamma2, shifted": (stack, functools.partial(factorization.gamma2, shift=True)),
+        "gamma_f": (stack, factorization.gamma_f),
+        "signed": (symmetric, factorization.signed),
+        "projected_gradient, rank 12, α = 0.5": (
+            stack,
+            functools.partial(factorization.projected_gradient, rank=12, alpha=0.5, num_steps=300),
+        ),
+    }
+    rows = []
+    for name, (matrices, call) in calls.items():
+        result, times = timed(call, matrices, repeats=1)
+        rows.append(row(name, matrices, result, times))
+    return rows
 
 
 _JAX_PRIVACY = """
@@ -134,35 +179,36 @@ print(seconds, processor, objective, jax.__version__)
 """
 
 
-def mean_squared(options):
-    """γF of prefix sums of size 1024, against the dense optimizer of jax-privacy."""
-    k = 1024
-    matrix = workloads.prefix(k)
-    result, times = timed(factorization.gamma_f, matrix)
-    rows = [row("γF prefix, jaxdp", matrix, result, times)]
-    rows[0]["objective γF²"] = f"{float(result.upper) ** 2:.7g}"
-    command = [options.jax_privacy_python, "-c", _JAX_PRIVACY, str(k)]
-    environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"jax-privacy did not run: {done.stderr.strip().splitlines()[-1]}")
-        return rows
-    seconds, processor, objective = map(float, done.stdout.split()[:3])
-    rows.append(
-        {
-            "problem": f"γF prefix, jax-privacy, float64, jax {done.stdout.split()[3]}",
-            "shape": f"{k}×{k}",
-            "upper": f"{math.sqrt(objective):.7g}",
-            "certified gap": "none",
-            "first (s)": f"{seconds:.3g}",
-            "processor (s)": f"{processor:.3g}",
-            "objective γF²": f"{objective:.7g}",
-        }
-    )
+def mean_squared(python: str) -> Rows:
+    """γF of prefix sums, against the dense optimizer of jax-privacy."""
+    rows = []
+    for k in (128, 256):
+        matrix = workloads.prefix(k)
+        result, times = timed(factorization.gamma_f, matrix)
+        rows.append(row("γF prefix, jaxdp", matrix, result, times))
+        rows[-1]["objective γF²"] = f"{float(result.upper) ** 2:.7g}"
+        environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
+        command = [python, "-c", _JAX_PRIVACY, str(k)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"jax-privacy did not run: {done.stderr.strip().splitlines()[-1]}")
+            continue
+        seconds, processor, objective = map(float, done.stdout.split()[:3])
+        rows.append(
+            {
+                "problem": f"γF prefix, jax-privacy, float64, jax {done.stdout.split()[3]}",
+                "shape": f"{k}×{k}",
+                "upper": f"{math.sqrt(objective):.7g}",
+                "certified gap": "none",
+                "first (s)": f"{seconds:.3g}",
+                "processor (s)": f"{processor:.3g}",
+                "objective γF²": f"{objective:.7g}",
+            }
+        )
     return rows
 
 
-def approximate(_):
+def approximate() -> Rows:
     """γ2(W; α) and ζ of size 512, to a gap of 1e-4."""
     rows = []
     for name, matrix, weight in (
@@ -176,7 +222,7 @@ def approximate(_):
     return rows
 
 
-def low_rank(_):
+def low_rank() -> Rows:
     """Factors of restricted rank: random projection, optimised, matmul-only; k = 256."""
     matrix, alpha, rows = workloads.prefix(256), 0.3, []
     full = factorization.gamma2(matrix)
@@ -194,7 +240,7 @@ def low_rank(_):
     return rows
 
 
-def _descent(name, matrix):
+def _descent(name, matrix) -> Rows:
     alpha = 0.3
     result, times = timed(
         factorization.projected_gradient, matrix, 512, alpha, num_steps=LARGE_STEPS
@@ -202,36 +248,37 @@ def _descent(name, matrix):
     return [row(f"{name}, α = {alpha}", matrix, result, times)]
 
 
-def large_prefix(_):
+def large_prefix() -> Rows:
     """Projected gradient, prefix sums, k = 4096, rank 512."""
     return _descent("prefix", workloads.prefix(4096))
 
 
-def large_kendall(_):
+def large_kendall() -> Rows:
     """Projected gradient, Kendall's τ, k = 4096, rank 512."""
     return _descent("Kendall 64 × 64", workloads.kendall(64, 64))
 
 
-def _large_norm(name, matrix):
+def _large_norm(name, matrix) -> Rows:
     result, times = timed(factorization.gamma2, matrix, tol=1e-4)
     return [row(f"γ2 {name}", matrix, result, times)]
 
 
-def exact_prefix(_):
+def exact_prefix() -> Rows:
     """γ2 of prefix sums, k = 4096, to a gap of 1e-4."""
     return _large_norm("prefix", workloads.prefix(4096))
 
 
-def exact_rademacher(_):
+def exact_rademacher() -> Rows:
     """γ2 of random signs, k = 4096, to a gap of 1e-4."""
     return _large_norm("Rademacher", workloads.rademacher(4096, 4096, seed=0))
 
 
-LARGE_STEPS = 300
 SECTIONS = {
     "cvxpy": against_cvxpy,
     "gamma2": exact,
     "gamma_f": mean_squared,
+    "first_calls": first_calls,
+    "batched": batched,
     "approximate": approximate,
     "low_rank": low_rank,
 }
@@ -241,68 +288,20 @@ LARGE = {
     "exact_prefix": exact_prefix,
     "exact_rademacher": exact_rademacher,
 }
-KNOWN = SECTIONS | LARGE
-
-
-def table(rows) -> str:
-    """A Markdown table of the columns that any of the rows has."""
-    columns = list(dict.fromkeys(name for r in rows for name in r))
-    columns = [c for c in columns if any(r.get(c) not in (None, "nan") for r in rows)]
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[str(r.get(c, "")).replace("nan", "") for c in columns] for r in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def versions() -> dict:
-    """Versions of the compared packages that are installed."""
-    found = {}
-    for name in ("jax", "numpy", "cvxpy", "scs", "jax-privacy"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def main() -> None:
     """Runs the chosen sections and keeps earlier results of the others."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    known = SECTIONS | LARGE
     parser.add_argument("--large", action="store_true", help="also k = 4096")
-    parser.add_argument("--only", choices=list(KNOWN), nargs="+", help="these sections")
+    parser.add_argument("--only", choices=list(known), nargs="+", help="these sections")
     parser.add_argument("--jax-privacy-python", default=sys.executable, metavar="PATH")
-    parser.add_argument("--output", default=RESULTS, type=pathlib.Path, help="folder of results")
     options = parser.parse_args()
-    chosen = KNOWN if options.large else SECTIONS
-    if options.only:
-        chosen = {name: KNOWN[name] for name in options.only}
-    for name in chosen:
-        rows = KNOWN[name](options)
-        print(f"\n{KNOWN[name].__doc__}\n\n{table(rows)}", flush=True)
-        record(options.output, name, rows)
-
-
-def record(folder: pathlib.Path, name: str, rows: list) -> None:
-    """Puts one section into the files of results; read anew, as several runs may share them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data = folder / "results.json"
-    report: dict = json.loads(data.read_text()) if data.exists() else {"sections": {}}
-    report |= {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {jax.default_backend()}",
-        "python": platform.python_version(),
-        "versions": versions(),
-    }
-    report["sections"][name] = rows
-    data.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-    (folder / "tables.md").write_text(tables(report))
-
-
-def tables(report: dict) -> str:
-    """All sections that have results, as Markdown."""
-    parts = [f"Measured on {report['machine']}, Python {report['python']}: "]
-    parts[0] += ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + "."
-    for name in (n for n in KNOWN if n in report["sections"]):
-        parts.append(f"{KNOWN[name].__doc__}\n\n{table(report['sections'][name])}")
-    return "\n\n".join(parts) + "\n"
+    against = functools.partial(mean_squared, options.jax_privacy_python)
+    functools.update_wrapper(against, mean_squared)
+    chosen = options.only or list(known if options.large else SECTIONS)
+    run_sections({**known, "gamma_f": against}, chosen, FOLDER)
 
 
 if __name__ == "__main__":

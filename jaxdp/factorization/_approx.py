@@ -56,6 +56,7 @@ _IMBALANCE = 3.0  # ratio of the two residuals that calls for a correction
 _CORRECTION = 1.5
 _SPLITTING = 500  # steps after which Newton's method takes over where it can
 _LARGEST_SYSTEM = 2500  # order of its linear system: 48 x 48, where a step takes as long as 100
+_SMALL = 64  # rows or columns of a matrix that is solved on the host, in up to 500 steps
 _FLOOR = 1e-11  # weights are kept above this, so that the metric stays invertible
 
 
@@ -249,11 +250,13 @@ def _approximate(matrix, level, tol, max_steps, priced=False, mean=False):
     first, host = (functools.partial(f, max_steps=how_long, **how) for f in (_splitting, _admm))
     last = functools.partial(_newton, max_steps=max_steps - _SPLITTING, **how)
     if not newton:
-        found = solve(first, matrix, level, tol, host=host)
+        found = solve(first, matrix, level, tol, host=host, largest=_SMALL)
     elif is_traced(matrix, level, tol):
         found = solve(lambda *given: last(*given, first(*given)), matrix, level, tol)
     else:  # one by one: a step for a stack is no faster, and few of it need one
-        found = jax.tree.map(np.array, solve(first, matrix, level, tol, host=host))  # to write into
+        found = jax.tree.map(
+            np.array, solve(first, matrix, level, tol, host=host, largest=_SMALL)
+        )  # to write into
         lead = matrix.shape[:-2]
         levels, tols = (np.broadcast_to(value, lead) for value in (level, tol))
         for i in map(tuple, np.argwhere(~found.converged)):

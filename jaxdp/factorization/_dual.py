@@ -36,6 +36,7 @@ from ._result import Array, relative_gap
 
 _CENTERING = 0.1
 _TO_BOUNDARY = 0.95
+_SMALL = 64  # rows or columns of a matrix that is solved on the host, in steps of (m + k)³
 _HOMOGENEOUS = ("upper", "lower", "core")
 
 
@@ -125,7 +126,8 @@ def gamma2_dual(matrix: ArrayLike, *, tol: float = 1e-6, max_steps: int = 100) -
     check_int("max_steps", max_steps, low=1, high=2**31 - 1)
     exponents = extreme_exponents(dense)
     norm, host = (functools.partial(f, max_steps=max_steps) for f in (_compiled, _dual_norm))
-    found = solve(norm, times_power(dense, -exponents), tol, host=host)
+    dense = times_power(dense, -exponents)
+    found = solve(norm, dense, tol, host=host, largest=_SMALL)
     powers = {name: times_power(getattr(found, name), exponents) for name in _HOMOGENEOUS}
     return dataclasses.replace(found, **powers)
 

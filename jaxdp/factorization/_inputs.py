@@ -17,7 +17,7 @@ from .._x64 import in_float64
 Result = TypeVar("Result")
 
 _LARGEST = 1e300
-MODERATE = 512  # rows or columns of a matrix for which to compile takes longer than to solve it
+MODERATE = 256  # rows or columns of a matrix for which to compile takes longer than to solve it
 _EXTREME = 300  # binary digits before or after the point
 
 
@@ -171,7 +171,11 @@ def check_memory(num_bytes: float, what: str) -> None:
 
 
 def solve(
-    solver: Callable[..., Result], matrix, *levels, host: Callable[..., Result] | None = None
+    solver: Callable[..., Result],
+    matrix,
+    *levels,
+    host: Callable[..., Result] | None = None,
+    largest: int = MODERATE,
 ) -> Result:
     """Calls `solver(matrix, *levels)` in float64, once for each matrix of a stack.
 
@@ -180,6 +184,7 @@ def solve(
       matrix: float[..., m, k].
       *levels: numbers, broadcast against the leading axes of `matrix`.
       host: the solver in NumPy, for single matrices of moderate size.
+      largest: the most rows or columns of these.
     """
 
     def batched(matrix, *levels):
@@ -187,7 +192,7 @@ def solve(
 
     if is_traced(matrix, *levels):
         return _differentiable(batched)(matrix, *levels)
-    if host and matrix.ndim == 2 and max(matrix.shape) <= MODERATE:
+    if host and matrix.ndim == 2 and max(matrix.shape) <= largest:
         with np.errstate(all="ignore"):  # compiled programs do not warn either
             found = host(matrix, *(np.float64(level) for level in levels))
         return jax.tree.map(np.asarray, found)
