@@ -1,6 +1,6 @@
 """Projections: times and certified gaps, side by side with optax and cvxpy.
 
-    python -m benchmarks.projections                   # all sections, a few minutes
+    python -m benchmarks.projections                   # all sections, five minutes
     python -m benchmarks.projections --only polytope   # one section
 
 Prints Markdown tables and writes them, with the machine and the versions, to
@@ -9,6 +9,7 @@ its rows; without it our own numbers are still printed.
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,6 +24,7 @@ from ._timing import interleave, timed
 FOLDER = RESULTS / "projections"
 ROWS, COLUMNS, POINTS = 256, 4096, 1000  # of the polytope's matrix, and how many are projected
 TOL = 1e-6
+MANY = (1000, 32, 32)
 
 
 def polytope() -> Rows:
@@ -117,6 +119,35 @@ def correlation() -> Rows:
     return rows
 
 
+def batched() -> Rows:
+    """1,000 matrices of 32 × 32, normally distributed, in one call; float32."""
+    x = np.random.default_rng(0).standard_normal(MANY).astype(np.float32)
+    both = (projections.psd, lambda x: projections.box(x, -1.0, 1.0))
+    sets: dict[str, Callable[..., Any]] = {
+        "psd": projections.psd,
+        "spectraplex": projections.spectraplex,
+        "nuclear_ball": projections.nuclear_ball,
+        "column_norm_ball": projections.column_norm_ball,
+        "simplex": projections.simplex,
+        "l1_ball": projections.l1_ball,
+        "bounded_diagonal": projections.bounded_diagonal,
+        "correlation": projections.correlation,
+        "dykstra, of psd and box": jax.vmap(lambda x: projections.dykstra(x, both, tol=1e-4)),
+    }
+    rows = []
+    for name, project in sets.items():
+        call = jax.jit(project)
+        start = time.perf_counter()
+        jax.block_until_ready(call(x))
+        first = time.perf_counter() - start
+        found, seconds, _ = timed(lambda call=call: call(x), repeats=3, first=lambda: None)
+        row = {"set": name, "first (s)": f"{first:.3g}", "then (ms)": f"{1e3 * seconds:.3g}"}
+        if not isinstance(found, jax.Array):
+            row |= {"converged": int(jnp.sum(found.converged)), "steps": int(found.num_steps.max())}
+        rows.append(row)
+    return rows
+
+
 def noisy_similarities(n: int, noise: float) -> np.ndarray:
     """Products of n random unit vectors, and normal noise; float64[n, n]."""
     rng = np.random.default_rng(0)
@@ -165,7 +196,12 @@ def simplex() -> Rows:
     return rows
 
 
-SECTIONS = {"polytope": polytope, "correlation": correlation, "simplex": simplex}
+SECTIONS = {
+    "polytope": polytope,
+    "correlation": correlation,
+    "batched": batched,
+    "simplex": simplex,
+}
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ NORMS = {
     "gamma2": lambda w: fz.gamma2(w, tol=1e-9),
     "gamma2 shifted": lambda w: fz.gamma2(w, shift=True, tol=1e-9),
     "gamma_f": lambda w: fz.gamma_f(w, tol=1e-9),
+    "gamma_f shifted": lambda w: fz.gamma_f(w, shift=True, tol=1e-9),
     "signed": lambda w: fz.signed((w + w.T) / 2, tol=1e-9),
     "signed shifted": lambda w: fz.signed((w + w.T) / 2, shift=True, tol=1e-9),
     "gamma2_dual": lambda w: fz.gamma2_dual(w, tol=1e-9),
