@@ -47,7 +47,7 @@ def circulant(kernel: ArrayLike, *, skew: bool | Sequence[bool] = False) -> Fact
       >>> from jaxdp.factorization import explicit
       >>> f = explicit.circulant(np.ones(8), skew=True)  # the workload `thresholds(8)`
       >>> print(f"{f.lower:.5f} {f.upper:.5f}")
-      1.82652 1.82652
+      2.28702 2.28702
       >>> hamming = explicit.circulant(np.array([[[0, 1], [1, 2]], [[1, 2], [2, 3]]]))
       >>> print(round(float(hamming.upper), 6), hamming.rank)  # the distance of three bits
       3.0 4
