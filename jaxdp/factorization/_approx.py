@@ -249,14 +249,12 @@ def _approximate(matrix, level, tol, max_steps, priced=False, mean=False):
     how_long = _SPLITTING if newton else max_steps
     first, host = (functools.partial(f, max_steps=how_long, **how) for f in (_splitting, _admm))
     last = functools.partial(_newton, max_steps=max_steps - _SPLITTING, **how)
-    if not newton:
-        found = solve(first, matrix, level, tol, host=host, largest=_SMALL)
-    elif is_traced(matrix, level, tol):
-        found = solve(lambda *given: last(*given, first(*given)), matrix, level, tol)
-    else:  # one by one: a step for a stack is no faster, and few of it need one
-        found = jax.tree.map(
-            np.array, solve(first, matrix, level, tol, host=host, largest=_SMALL)
-        )  # to write into
+    if newton and is_traced(matrix, level, tol):
+        both = solve(lambda *given: last(*given, first(*given)), matrix, level, tol)
+        return scaled(both, exponents)
+    found = solve(first, matrix, level, tol, host=host, largest=_SMALL)
+    if newton:  # one by one: a step for a stack is no faster, and few of it need one
+        found = jax.tree.map(np.array, found)  # to write into
         lead = matrix.shape[:-2]
         levels, tols = (np.broadcast_to(value, lead) for value in (level, tol))
         for i in map(tuple, np.argwhere(~found.converged)):

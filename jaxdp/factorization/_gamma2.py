@@ -64,7 +64,8 @@ def gamma2(
     Args:
       matrix: float[..., m, k]; integers and booleans are converted. One step costs a
         decomposition of [m, k], six products of (m² + m·k + k²) × min(m, k) and a Cholesky
-        factorization of order m + k.
+        factorization of order m + k. A single matrix of at most 256 rows and columns is solved in
+        NumPy; for others, and in transformations, each shape is compiled, which takes seconds.
       shift: whether a constant for each row may be subtracted; the result's `shift` holds them.
       tol: relative gap to reach, >= 0. About 1e-7 is always within reach of float64.
       max_steps: upper limit on the number of Newton steps.
