@@ -357,7 +357,8 @@ def _read(
     for block, spectrum in zip(blocks, point.spectra, strict=True):
         head = np.sqrt(p / sizes)[block.rows.orbits][:, None] * spectrum.left
         tail = np.sqrt(q / sizes)[block.cols.orbits][:, None] * spectrum.right
-        part = block.rows.expand(block.cols.expand((head @ tail.T).T).T)
+        part = np.take(block.rows.expand(head @ tail.T), block.cols.places, axis=1)
+        part *= block.cols.entries
         dual += part
         if block.copies == 2:  # the other one is this one with its axes exchanged
             dual.reshape(2 * shape)[...] += part.reshape(2 * shape).transpose(1, 0, 3, 2)
