@@ -170,12 +170,16 @@ class TallyLaw(Generic[T]):
         than to draw their counts first; None where there is none.
       distance: a proven bound on the total variation to the tally of the per-user path; 0 where the
         two are equal in law.
+      together: `(rounds, keys, counts) -> tallies` for several rounds of bins whose laws name this
+        same function: what `draw` makes of each, by programs that they share, which compile in a
+        fraction of the time. None where each has its own.
     """
 
     draw: Callable[[jax.Array, Count, Tree], T]
     cost: Callable[[Work], float]
     independent: Callable[[jax.Array, Independent], T] | None = None
     distance: float = 0.0
+    together: Callable[[Sequence[Any], Sequence[jax.Array], Sequence[Count]], list[T]] | None = None
 
 
 TallyKernel = Callable[["Round[T]", StreamKey, jax.Array, jax.Array | None, Tree, jax.Array], T]

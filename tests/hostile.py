@@ -344,6 +344,10 @@ _INTERNAL = {
     ),
     *(
         f"random.{name}"
+        for name in ("binomials", "multinomials")  # they check as those of one do
+    ),
+    *(
+        f"random.{name}"
         for name in ("count_bits", "sum_integers", "sum_squares", "words", "words_at")
     ),
     # of results of other functions

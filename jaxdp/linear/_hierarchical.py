@@ -459,11 +459,9 @@ class HierarchicalParams(BinRound[Tree]):
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Tree:
         del inputs
         split = multinomial(jax.random.fold_in(key, 0), counts, self._chances())
-        tallies = [
-            level.sample_tally(jax.random.fold_in(key, 1 + i), self._nodes(split[:, i], width))
-            for i, (level, width) in enumerate(zip(self.levels, self.widths, strict=True))
-        ]
-        return self._joined(tallies)
+        keys = [jax.random.fold_in(key, 1 + i) for i in range(len(self.levels))]
+        nodes = [self._nodes(split[:, i], width) for i, width in enumerate(self.widths)]
+        return self._joined(_draw_each(self.levels, keys, nodes))
 
     @compiled_in_float64
     def _draw_independent(self, key: jax.Array, users: Independent) -> Tree:
@@ -486,3 +484,24 @@ class HierarchicalParams(BinRound[Tree]):
         ]
         drawn = sum(law.cost(part) for law, part in works if law is not None)
         return work.draws(work.num_bins * len(self.levels)) + drawn
+
+
+def _draw_each(
+    levels: Sequence[Round[Any]], keys: Sequence[jax.Array], nodes: Sequence[Count]
+) -> list[Tree]:
+    """The tally of each level; those that can be drawn together are."""
+    tallies = {}
+    laws = [level.law for level in levels]
+    for i, law in enumerate(laws):
+        assert law is not None
+        if i in tallies:
+            continue
+        if law.together is None:
+            tallies[i] = law.draw(keys[i], nodes[i], None)
+            continue
+        same = [j for j, other in enumerate(laws) if other and other.together is law.together]
+        drawn = law.together(
+            [levels[j] for j in same], [keys[j] for j in same], [nodes[j] for j in same]
+        )
+        tallies |= dict(zip(same, drawn, strict=True))
+    return [tallies[i] for i in range(len(laws))]

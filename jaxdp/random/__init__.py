@@ -5,6 +5,7 @@ from jaxdp_kernels.threefry_words import UserWords as UserWords
 
 from ._alias import AliasTable as AliasTable
 from ._binomial import binomial as binomial
+from ._binomial import binomials as binomials
 from ._count import Count as Count
 from ._count import merge as merge
 from ._gamma import gamma as gamma
@@ -12,6 +13,7 @@ from ._gamma import normal as normal
 from ._hypergeometric import hypergeometric as hypergeometric
 from ._hypergeometric import multivariate_hypergeometric as multivariate_hypergeometric
 from ._multinomial import multinomial as multinomial
+from ._multinomial import multinomials as multinomials
 from ._noise import NormalNoise as NormalNoise
 from ._normal import standard_normal as standard_normal
 from ._permutation import permute as permute

@@ -1,5 +1,7 @@
 """Exact binomial draws."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import jax
@@ -60,19 +62,55 @@ def binomial(key: jax.Array, n: ArrayLike | Count, p: ArrayLike) -> Count:
     References:
       Hörmann (1993), The generation of binomial random variates, algorithm BTRS.
     """
-    check_key(key)
-    trials, p = count_operand("n", n), float_operand("p", p, high=1.0)
-    check_broadcast(n=trials, p=p)
-    return _binomial(key, trials, p)
+    return binomials([(key, n, p)])[0]
+
+
+def binomials(draws: Sequence[tuple[jax.Array, ArrayLike | Count, ArrayLike]]) -> list[Count]:
+    """Several arrays of binomials by one program: what `binomial` draws of each.
+
+    A sampler takes most of a second to compile, one for all no more than one of them.
+
+    Args:
+      draws: (key, n, p) of each, as for `binomial`; all keys differ.
+
+    Returns:
+      Count of the broadcast shape of each.
+
+    Raises:
+      ValueError: as `binomial`.
+
+    Example:
+      >>> import jax
+      >>> one, two = jax.random.split(jax.random.key(0))
+      >>> [x.shape for x in binomials([(one, 10, [0.0, 0.3]), (two, 10**12, 1.0)])]
+      [(2,), ()]
+    """
+    keys, trials, chances = [], [], []
+    for key, n, p in draws:
+        check_key(key)
+        keys.append(key)
+        trials.append(count_operand("n", n))
+        chances.append(float_operand("p", p, high=1.0))
+        check_broadcast(n=trials[-1], p=chances[-1])
+    return _binomials(keys, trials, chances) if keys else []
 
 
 @compiled_in_float64
-def _binomial(key, n, p):
-    trials, p = n.f64(), p.astype(jnp.float64)
-    shape = jnp.broadcast_shapes(trials.shape, p.shape)
-    trials, p = jnp.broadcast_to(trials, shape), jnp.broadcast_to(p, shape)
-    index = jnp.arange(trials.size, dtype=jnp.uint32).reshape(shape)
-    return Count.from_float(draw_binomial(jax.random.key_data(key), index, trials, p))
+def _binomials(keys: list[jax.Array], trials: list[Count], chances: list[jax.Array]) -> list[Count]:
+    shapes, lanes = [], []
+    for key, n, p in zip(keys, trials, chances, strict=True):
+        shape = jnp.broadcast_shapes(n.shape, p.shape)
+        n, p = jnp.broadcast_to(n.f64(), shape), jnp.broadcast_to(p.astype(jnp.float64), shape)
+        halves = (jnp.full(n.size, half) for half in jax.random.key_data(key))
+        lanes.append((*halves, jnp.arange(n.size, dtype=jnp.uint32), n.ravel(), p.ravel()))
+        shapes.append(shape)
+    *halves, index, n, p = (jnp.concatenate(part) for part in zip(*lanes, strict=True))
+    draws = Count.from_float(draw_binomial(tuple(halves), index, n, p))
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [
+        draws[end - math.prod(shape) : end].reshape(*shape)
+        for end, shape in zip(ends.tolist(), shapes, strict=True)
+    ]
 
 
 def count_operand(name: str, value: ArrayLike | Count) -> Count:

@@ -14,7 +14,7 @@ from ._binomial import check_broadcast, count_operand
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
 from ._rejection import UNDECIDED, draw_lanes
-from ._splitting import row_numbers, split_binary
+from ._splitting import first_lanes, split_binary
 
 
 def hypergeometric(
@@ -142,7 +142,8 @@ def _draw_multivariate(key, counts, draws):
     some, others = counts[..., 1:].sum(-1), counts[..., 0]
     valid = _is_total(some, others) & (draws >= 0) & (draws <= some + others)
     valid = valid & jnp.all(counts >= 0, axis=-1)
-    return jnp.where(valid[..., None], split_binary(split, row_numbers(draws), draws, counts), -1.0)
+    first = first_lanes(draws, counts.shape[-1])
+    return jnp.where(valid[..., None], split_binary(split, first, draws, counts), -1.0)
 
 
 @jax.jit

@@ -1,5 +1,7 @@
 """Exact multinomial draws by binary splitting."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from .._x64 import compiled_in_float64
 from ._binomial import check_broadcast, count_operand, draw_binomial, float_operand
 from ._count import Count
 from ._rejection import Keys
-from ._splitting import row_numbers, split_binary
+from ._splitting import depth_of, first_lanes, split_binary
 
 _MAX_WEIGHT = 1e300  # the reciprocals of larger ones are flushed to 0
 
@@ -47,42 +49,124 @@ def multinomial(key: jax.Array, n: ArrayLike | Count, weights: ArrayLike) -> Cou
     References:
       Devroye (1986), Non-uniform random variate generation, Section XI.1.4.
     """
-    check_key(key)
-    total = count_operand("n", n)
-    weights = float_operand("weights", weights, high=_MAX_WEIGHT)
-    if weights.ndim == 0 or weights.shape[-1] == 0:
-        raise ValueError(f"weights must have an axis of cells, got shape {weights.shape}.")
-    check_broadcast(n=total, weights=weights[..., 0])
-    if isinstance(weights, np.ndarray) and not isinstance(total.lo, Tracer):
-        if np.any((weights.max(axis=-1) == 0) & (total.numpy() > 0)):
-            raise ValueError("weights must not be all 0 where n > 0: no cell can take the users.")
-    return _multinomial(key, total, weights)
+    return multinomials([(key, n, weights)])[0]
+
+
+def multinomials(
+    draws: Sequence[tuple[jax.Array, ArrayLike | Count, ArrayLike]],
+) -> list[Count]:
+    """Several multinomials by one program: what `multinomial` draws of each.
+
+    A sampler takes most of a second to compile, one for all no more than one of them. It splits all
+    as deep as the one with the most cells: a multinomial of few cells beside one of many takes as
+    long as that.
+
+    Args:
+      draws: (key, n, weights) of each, as for `multinomial`; all keys differ.
+
+    Returns:
+      Count[..., k] of each.
+
+    Raises:
+      ValueError: as `multinomial`.
+
+    Example:
+      >>> import jax
+      >>> one, two = jax.random.split(jax.random.key(0))
+      >>> pair = multinomials([(one, 10, [1.0, 1.0]), (two, 10**12, [1.0, 0.0, 2.0])])
+      >>> [int(cells.sum()) for cells in pair]
+      [10, 1000000000000]
+    """
+    keys, totals, tables = [], [], []
+    for key, n, weights in draws:
+        check_key(key)
+        total = count_operand("n", n)
+        weights = float_operand("weights", weights, high=_MAX_WEIGHT)
+        if weights.ndim == 0 or weights.shape[-1] == 0:
+            raise ValueError(f"weights must have an axis of cells, got shape {weights.shape}.")
+        check_broadcast(n=total, weights=weights[..., 0])
+        if isinstance(weights, np.ndarray) and not isinstance(total.lo, Tracer):
+            if np.any((weights.max(axis=-1) == 0) & (total.numpy() > 0)):
+                raise ValueError(
+                    "weights must not be all 0 where n > 0: no cell can take the users."
+                )
+        keys.append(key)
+        totals.append(total)
+        tables.append(weights)
+    return _multinomials(keys, totals, tables) if keys else []
 
 
 @compiled_in_float64
-def _multinomial(key, n, weights):
-    total, weights = n.f64(), weights.astype(jnp.float64)
-    batch = jnp.broadcast_shapes(total.shape, weights.shape[:-1])
-    total = jnp.broadcast_to(total, batch)
-    weights = jnp.broadcast_to(weights, (*batch, weights.shape[-1]))
-    return Count.from_float(_draw(jax.random.key_data(key), total, weights))
+def _multinomials(
+    keys: list[jax.Array], totals: list[Count], tables: list[jax.Array]
+) -> list[Count]:
+    batches = [
+        jnp.broadcast_shapes(total.shape, weights.shape[:-1])
+        for total, weights in zip(totals, tables, strict=True)
+    ]
+    rows = [
+        jnp.broadcast_to(total.f64(), batch).ravel()
+        for total, batch in zip(totals, batches, strict=True)
+    ]
+    weights = [
+        jnp.broadcast_to(table.astype(jnp.float64), (*batch, table.shape[-1])).reshape(
+            -1, table.shape[-1]
+        )
+        for table, batch in zip(tables, batches, strict=True)
+    ]
+    drawn = _draw([jax.random.key_data(key) for key in keys], rows, weights)
+    return [
+        Count.from_float(cells).reshape(*batch, cells.shape[-1])
+        for cells, batch in zip(drawn, batches, strict=True)
+    ]
 
 
 @jax.jit
-def _draw(key, total, weights):
-    # Over the largest, lest sums of weights up to 1e300 overflow.
-    largest = jnp.max(weights, axis=-1, keepdims=True)
-    scaled = weights / jnp.where(largest > 0, largest, 1.0)
-    keys = tuple(half.reshape((1,) * total.ndim) for half in (key[0], key[1]))
-    cells = _cells(keys, row_numbers(total), total, scaled)
-    valid = jnp.all(weights >= 0, axis=-1, keepdims=True) & (largest <= _MAX_WEIGHT)
-    valid = valid & (total >= 0)[..., None] & (total <= MAX_USERS)[..., None]
-    valid = valid & ((largest > 0) | (total == 0)[..., None])
-    return jnp.where(valid, cells, -1.0)
+def _draw(keys, totals, tables):
+    depth = max(depth_of(weights.shape[-1]) for weights in tables)
+    lanes, leaves = [], []
+    for key, total, weights in zip(keys, totals, tables, strict=True):
+        # Over the largest, lest sums of weights up to 1e300 overflow.
+        largest = jnp.max(weights, axis=-1, keepdims=True)
+        scaled = weights / jnp.where(largest > 0, largest, 1.0)
+        first = first_lanes(total, weights.shape[-1])
+        lanes.append((*(jnp.full(total.shape, half) for half in key), first, total))
+        leaves.append(_spaced(scaled, depth))
+    *halves, first, total = (jnp.concatenate(part) for part in zip(*lanes, strict=True))
+    cells = _cells(tuple(halves), first, total, jnp.concatenate(leaves))
+    drawn, start = [], 0
+    for total, weights in zip(totals, tables, strict=True):
+        num_cells = weights.shape[-1]
+        step = 2 ** (depth - depth_of(num_cells))
+        own = cells[start : start + total.size, : step * num_cells : step]
+        drawn.append(jnp.where(_is_valid(total, weights)[:, None], own, -1.0))
+        start += total.size
+    return drawn
+
+
+def _spaced(weights: jax.Array, depth: int) -> jax.Array:
+    """The leaves of a deeper tree whose upper nodes split as those of a tree of these leaves.
+
+    A leaf is followed by others of weight 0, to which its share will not be split.
+    """
+    rows, num_cells = weights.shape
+    own = depth_of(num_cells)
+    padded = jnp.pad(weights, ((0, 0), (0, 2**own - num_cells)))
+    return jnp.pad(padded[..., None], ((0, 0), (0, 0), (0, 2 ** (depth - own) - 1))).reshape(
+        rows, 2**depth
+    )
+
+
+def _is_valid(total: jax.Array, weights: jax.Array) -> jax.Array:
+    """Whether traced arguments are in range, bool[rows]."""
+    largest = jnp.max(weights, axis=-1)
+    valid = jnp.all(weights >= 0, axis=-1) & (largest <= _MAX_WEIGHT)
+    valid = valid & (total >= 0) & (total <= MAX_USERS)
+    return valid & ((largest > 0) | (total == 0))
 
 
 @jax.custom_batching.custom_vmap
-def _cells(keys: Keys, row: jax.Array, total: jax.Array, weights: jax.Array) -> jax.Array:
+def _cells(keys: Keys, first: jax.Array, total: jax.Array, weights: jax.Array) -> jax.Array:
     def split(index, total, left, right):
         whole = left + right
         empty = whole == 0
@@ -92,15 +176,15 @@ def _cells(keys: Keys, row: jax.Array, total: jax.Array, weights: jax.Array) -> 
             keys, jnp.broadcast_to(index, shape), total, jnp.broadcast_to(p, shape)
         )
 
-    return split_binary(split, row, total, weights)
+    return split_binary(split, first, total, weights)
 
 
 @_cells.def_vmap
 def _cells_batch(axis_size: int, in_batched, *arguments):
     """A batch is more rows: nodes still come first, and those of all rows side by side."""
     with jax.enable_x64(True):  # what is inside a jit is batched after its float64 block has ended
-        keys, row, total, weights = jax.tree.map(
+        keys, first, total, weights = jax.tree.map(
             lambda x, has_axis: x if has_axis else x[None], arguments, tuple(in_batched)
         )
         total = jnp.broadcast_to(total, (axis_size, *total.shape[1:]))
-        return _cells(keys, row, total, weights), True
+        return _cells(keys, first, total, weights), True

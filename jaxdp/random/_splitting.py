@@ -12,7 +12,7 @@ _NODES = 8  # of a step at least
 
 
 def split_binary(
-    split: Callable[..., jax.Array], row: jax.Array, total: jax.Array, leaves: jax.Array
+    split: Callable[..., jax.Array], first: jax.Array, total: jax.Array, leaves: jax.Array
 ) -> jax.Array:
     """Hands totals down binary trees, inside a float64 block.
 
@@ -20,7 +20,7 @@ def split_binary(
       split: maps (index, total, left, right) of some nodes to the left child's share of each node's
         total; left and right are the sums of the leaves below the children, and index, uint32, is
         the node's lane. All have the axes of `total` after one of nodes, or broadcast to it.
-      row: uint32[...], the number of each tree, of which its lanes are made.
+      first: uint32[...], the lane of node 0 of each tree, as of `first_lanes`.
       total: float64[...], of the roots.
       leaves: float64[..., k], whose leading axes broadcast to those of `total`.
 
@@ -28,7 +28,7 @@ def split_binary(
       float64[..., k], the share of each leaf.
     """
     batch, num_leaves = total.shape, leaves.shape[-1]
-    depth = (num_leaves - 1).bit_length()
+    depth = depth_of(num_leaves)
     if depth == 0:
         return total[..., None]
     width = 2**depth
@@ -39,7 +39,6 @@ def split_binary(
         levels.append(levels[-1][0::2] + levels[-1][1::2])
     # Heap order: node i has the children 2i and 2i + 1, the root is 1 and leaf j is width + j.
     sums = jnp.concatenate([jnp.zeros_like(levels[-1]), *reversed(levels)])
-    tree = (row * np.uint32(width))[None]
 
     # One program serves all levels: steps of `chunk` consecutive nodes in heap order. Early steps
     # reach nodes that have no total yet; these are done again in their turn. A smaller chunk has
@@ -54,7 +53,7 @@ def split_binary(
         children = lax.dynamic_slice_in_dim(sums, 2 * start, 2 * chunk)
         parents = lax.dynamic_slice_in_dim(shares, start, chunk)
         node = (start + jnp.arange(chunk, dtype=jnp.int32)).astype(jnp.uint32)
-        index = tree + node.reshape(chunk, *[1] * total.ndim)
+        index = first[None] + node.reshape(chunk, *[1] * total.ndim)
         left = split(index, parents, children[0::2], children[1::2])
         pairs = jnp.stack([left, parents - left], 1).reshape(2 * chunk, *batch)
         return lax.dynamic_update_slice_in_dim(shares, pairs, 2 * start, axis=0), None
@@ -64,6 +63,12 @@ def split_binary(
     return jnp.moveaxis(shares[width : width + num_leaves], 0, -1)
 
 
-def row_numbers(total: jax.Array) -> jax.Array:
-    """The number of each tree, uint32[...], given their totals."""
-    return jnp.arange(total.size, dtype=jnp.uint32).reshape(total.shape)
+def depth_of(num_leaves: int) -> int:
+    """The depth of a tree of so many leaves."""
+    return (num_leaves - 1).bit_length()
+
+
+def first_lanes(total: jax.Array, num_leaves: int) -> jax.Array:
+    """The lane of node 0 of each tree, uint32[...], where trees lie one after the other."""
+    number = jnp.arange(total.size, dtype=jnp.uint32).reshape(total.shape)
+    return number * np.uint32(2 ** depth_of(num_leaves))

@@ -1,11 +1,13 @@
 """The binomial butterfly: exact counts of Hadamard reports, whatever the number of users."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int32
 
-from ..random import Count, binomial
+from ..random import Count, binomial, binomials
 from ._hadamard_halving import halve
 
 _CHUNK = 2**12
@@ -19,9 +21,18 @@ def thin(key: jax.Array, counts: Count, p: Float[Array, ""]) -> Count:
       counts: Count[k].
       p: the probability.
     """
+    return thin_each([(key, counts, p)])[0]
+
+
+def thin_each(draws: Sequence[tuple[jax.Array, Count, Float[Array, ""]]]) -> list[Count]:
+    """`thin` of each (key, counts, p), by one program for those that are one chunk."""
+    short = [i for i, (_, counts, _) in enumerate(draws) if counts.shape[0] <= _CHUNK]
+    drawn = dict(zip(short, binomials([draws[i] for i in short]), strict=True))
+    return [drawn[i] if i in drawn else _thin_long(*one) for i, one in enumerate(draws)]
+
+
+def _thin_long(key: jax.Array, counts: Count, p: Float[Array, ""]) -> Count:
     size = counts.shape[0]
-    if size <= _CHUNK:
-        return binomial(key, counts, p)
     # A loop of rejection ends with its slowest lane: in small chunks fewer lanes wait for it.
     rows = -(-size // _CHUNK)
     padded = jnp.pad(counts.f64(), (0, rows * _CHUNK - size)).reshape(rows, _CHUNK)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer
-from .._contract import Tree, Words, Work, field, params, spec, static
+from .._contract import Words, field, params, spec, static
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial, merge, multinomial
+from ..random import Count
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._params import BinRound, DrawnCountsRound
+from ._mixture import MixtureRound
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
 
@@ -134,7 +134,7 @@ class KRR(SupportOracle):
 
 
 @params
-class KRRParams(BinRound[Count], DrawnCountsRound):
+class KRRParams(MixtureRound):
     """The params of `KRR`: a pytree.
 
     Attributes:
@@ -182,19 +182,20 @@ class KRRParams(BinRound[Count], DrawnCountsRound):
         reports = outcome.f64()
         return (reports - jnp.sum(reports, axis=-1, keepdims=True) * q) / (p - q)
 
-    @compiled_in_float64
-    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
-        """O(k) draws: with probability `p - q` a report is the value for certain, else uniform."""
-        del inputs
+    @property
+    def set_size(self) -> int:
+        """The set of a value is the value."""
+        return 1
+
+    def set_probability(self) -> jax.Array:
+        """With probability `p - q` a report is the value for certain, else uniform."""
         p, q = self.probabilities()
-        certain = binomial(jax.random.fold_in(key, 0), counts, p - q)
-        rest = counts.sum() - certain.sum()
-        uniform = jnp.ones(self.num_values, jnp.float64)
-        return merge(certain, multinomial(jax.random.fold_in(key, 1), rest, uniform))
+        return p - q
+
+    def members(self, values: jax.Array) -> jax.Array:
+        """The value itself."""
+        return values[:, None]
 
     def report_law(self, law: jax.Array) -> jax.Array:
         p, q = self.probabilities()
         return q + (p - q) * law
-
-    def _cost(self, work: Work) -> float:
-        return work.draws(2.0 * (work.num_bins + self.num_values))

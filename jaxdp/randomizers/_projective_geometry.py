@@ -8,20 +8,18 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._bits import mul_32x32
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Draft, Tree, Words, Work, field, params, spec, static
+from .._contract import Draft, Words, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count, multinomial
-from ._butterfly import thin
+from ..random import Count
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
-from ._params import BinRound, DrawnCountsRound
+from ._mixture import MixtureRound
 from ._projective_geometry_points import (
     MAX_POINTS,
     difference_set,
@@ -33,7 +31,6 @@ from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
 
 MAX_VALUES = 2**22
-_MOST_CELLS = 2**14  # that multinomials draw side by side
 
 
 @spec
@@ -399,7 +396,7 @@ def _subtract(a_high: Array, a_low: Array, b_high: Array, b_low: Array) -> tuple
 
 
 @params
-class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
+class ProjectiveGeometryResponseParams(MixtureRound):
     """The params of `ProjectiveGeometryResponse`: a pytree.
 
     Attributes:
@@ -432,11 +429,6 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
     def num_words(self) -> int:
         """Two words per user."""
         return 2
-
-    @property
-    def _size(self) -> int:
-        """The points of a hyperplane, s."""
-        return self.hyperplane.shape[0]
 
     @property
     def num_reports(self) -> int:
@@ -496,7 +488,7 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
     def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, q) as float64; only inside an x64 block."""
         low, gap = self._weights()
-        return self._size * (low + gap), self._size * low + self.num_shared * gap
+        return self.set_size * (low + gap), self.set_size * low + self.num_shared * gap
 
     def _in_hyperplanes(self, numbers: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
         """The sum of the entries in each hyperplane S_0 .. S_{K-1}."""
@@ -513,34 +505,18 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
         support = jnp.rint(self._in_hyperplanes(reports)[..., : self.num_values])
         return (support - users * q) / (p - q)
 
-    @compiled_in_float64
-    def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
-        """O(k s + K) draws: a report is certainly in S_v with probability s (h - m) / 2**64.
+    @property
+    def set_size(self) -> int:
+        """The points of a hyperplane, s."""
+        return self.hyperplane.shape[0]
 
-        Otherwise it is uniform over all points: a binomial and a multinomial over its hyperplane
-        for each value, and one multinomial.
-        """
-        del inputs
-        _, gap = self._weights()
-        certain = thin(jax.random.fold_in(key, 0), counts, self._size * gap)
-        rest = counts.sum() - certain.sum()
-        uniform = multinomial(jax.random.fold_in(key, 1), rest, jnp.ones(self.num_points))
-        rows = min(max(_MOST_CELLS // self._size, 1), self.num_values)
-        steps = -(-self.num_values // rows)
-        cells, values = jnp.ones(self._size), jnp.arange(steps * rows, dtype=jnp.int32)
-        padded = jnp.pad(certain.f64(), (0, steps * rows - self.num_values))
-        spread = jax.random.fold_in(key, 2)
+    def set_probability(self) -> Float[Array, ""]:
+        """A report is certainly in S_v with probability s (h - m) / 2**64."""
+        return self.set_size * self._weights()[1]
 
-        def add(total, step):
-            number, users, value = step
-            drawn = multinomial(jax.random.fold_in(spread, number), Count.from_float(users), cells)
-            point = (jnp.asarray(self.hyperplane)[None] - value[:, None]) % self.num_points
-            return total + drawn.reshape(-1).segment_sum(point.ravel(), self.num_points), None
-
-        numbers = jnp.arange(steps, dtype=jnp.int32)
-        steps_of = (numbers, padded.reshape(steps, rows), values.reshape(steps, rows))
-        points, _ = lax.scan(add, uniform, steps_of)
-        return points
+    def members(self, values: Int32[Array, " m"]) -> Int32[Array, "m s"]:
+        """The points of the values' hyperplanes."""
+        return (jnp.asarray(self.hyperplane)[None] - values[:, None]) % self.num_points
 
     def report_law(self, law: Float[Array, " k"]) -> Float[Array, " K"]:
         # Point y is of S_v where y + v is in D: m, and h - m for the users whose S_v it is in.
@@ -548,6 +524,3 @@ class ProjectiveGeometryResponseParams(BinRound[Count], DrawnCountsRound):
         padded = jnp.pad(law, (0, self.num_points - self.num_values))
         inside = jnp.maximum(self._in_hyperplanes(padded), 0.0)  # rounded, it may be below 0
         return low + gap * inside
-
-    def _cost(self, work: Work) -> float:
-        return work.draws(2.0 * (work.num_bins * (self._size + 1) + self.num_points))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as distributions
 
-from jaxdp.random import Count, binomial
+from jaxdp.random import Count, binomial, binomials
 from jaxdp.random._binomial import _Hat
 from jaxdp.random._log_pmf import deviance
 from tests import stats
@@ -132,3 +132,12 @@ def test_hat_dominates(mean):
             assert not np.any(hat.attempt(u, jnp.zeros_like(u))[1])
             low = 1 - (0.92 - 4.2 / hat.width)
             assert np.mean(hat.attempt(u, low)[1]) > 0.85
+
+
+def test_several_draw_what_each_draws_alone(key):
+    numbers = np.array([[10**9, 3], [0, 10**12]]), 1000, np.arange(300)
+    chances = np.array([0.3, 0.7]), 0.001, 0.5
+    draws = list(zip(jax.random.split(key, 3), numbers, chances, strict=True))
+    for drawn, one in zip(binomials(draws), draws, strict=True):
+        assert np.array_equal(drawn.numpy(), binomial(*one).numpy())
+    assert binomials([]) == []

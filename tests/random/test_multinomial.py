@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.random import Count, multinomial
+from jaxdp.random import Count, multinomial, multinomials
 from tests import stats
 from tests.marks import slow
 from tests.random.laws import check_moments
@@ -71,6 +71,17 @@ def test_many_cells(key):
     # 1000 users share cells 1000^2 / (2·5000) = 100 times, a sum of nearly independent events.
     pairs = (x * (x - 1) // 2).sum()
     stats.check_mean([pairs], 1000 * 999 / 2 / 5000, variance=99.88, scale=3.0)
+
+
+def test_several_draw_what_each_draws_alone(key):
+    """Of one cell, of cells that are no power of two, of rows, and of the deepest tree."""
+    tables = np.random.default_rng(0).uniform(size=(2, 5)), np.ones(70), [2.5], [0.0, 1.0, 3.0]
+    totals = np.array([10**9, 17]), 10**12, 7, np.full((2, 2), 50)
+    draws = list(zip(jax.random.split(key, 4), totals, tables, strict=True))
+    for together in (multinomials(draws), jax.jit(lambda: multinomials(draws))()):
+        for drawn, one in zip(together, draws, strict=True):
+            assert np.array_equal(drawn.numpy(), multinomial(*one).numpy())
+    assert multinomials([]) == []
 
 
 def test_edge_cases(key):
