@@ -170,6 +170,7 @@ class TallyLaw(Generic[T]):
         than to draw their counts first; None where there is none.
       distance: a proven bound on the total variation to the tally of the per-user path; 0 where the
         two are equal in law.
+      padded: a round of more bins that draws the same; None where shapes depend on more than these.
       together: `(rounds, keys, counts) -> tallies` for several rounds of bins whose laws name this
         same function: what `draw` makes of each, by programs that they share, which compile in a
         fraction of the time. None where each has its own.
@@ -179,7 +180,23 @@ class TallyLaw(Generic[T]):
     cost: Callable[[Work], float]
     independent: Callable[[jax.Array, Independent], T] | None = None
     distance: float = 0.0
+    padded: "Padded[T] | None" = None
     together: Callable[[Sequence[Any], Sequence[jax.Array], Sequence[Count]], list[T]] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Padded(Generic[T]):
+    """A round of so many bins that rounds of fewer share its programs: none is compiled for each.
+
+    Attributes:
+      round: its law draws of users whose histogram ends with zeros what the law of the round that
+        it stands for draws of them without these, and more zeros. Only its leaves depend on the
+        number of bins that it stands for.
+      cut: from its tally, with leading axes, to that of the round that it stands for.
+    """
+
+    round: "Round[T]"
+    cut: Callable[[T], T]
 
 
 TallyKernel = Callable[["Round[T]", StreamKey, jax.Array, jax.Array | None, Tree, jax.Array], T]

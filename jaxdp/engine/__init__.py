@@ -12,6 +12,7 @@ from .._contract import Draft as Draft
 from .._contract import Independent as Independent
 from .._contract import Interactive as Interactive
 from .._contract import Kernels as Kernels
+from .._contract import Padded as Padded
 from .._contract import Params as Params
 from .._contract import Round as Round
 from .._contract import Spec as Spec

@@ -17,6 +17,7 @@ from .._contract import Params, Runnable, work_of
 from .._meshes import on_auto_axes, traced_on_auto_axes
 from .._spec import Tree, check_int, check_items, is_traced, physical_memory
 from ..population import DistributionSource, Population
+from ._cast import Cast, cast_of
 from ._config import (
     Config,
     Implementation,
@@ -237,13 +238,14 @@ def simulate(
     if truth is None:
         truth = "population" if isinstance(source, DistributionSource) else "sample"
     want = truth_kind(protocol, population, truth, params.has_target)
-    config = for_trials(config, params, population, trial_batch)
     config = dataclasses.replace(config, want_counts=want == "each")
+    cast = cast_of(params, population, config)
+    config = for_trials(config, cast.params, cast.population, trial_batch)
     if want == "given" and params.traceable:
-        truth = check_given(truth, _estimate_shape(params, population, key, config), num_trials)
+        truth = check_given(truth, _estimate_shape(params, cast, key, config), num_trials)
     histogram = known_histogram(population, want) if params.has_target else None
     estimates, targets, counts = _run_trials(
-        params, population, key, num_trials, config, progress, histogram
+        params, cast, key, num_trials, config, progress, histogram
     )
     if want == "given":
         truth = check_given(truth, estimates.shape[1:], num_trials)
@@ -485,19 +487,20 @@ def _padded(x: jax.Array, rows: int) -> jax.Array:
     return jnp.pad(x, [(0, max(rows - x.shape[0], 0)), *[(0, 0)] * (x.ndim - 1)], "edge")
 
 
-def _compiled_trials(params, population, key, trials, config, histogram):
+def _compiled_trials(params, cast, key, trials, config, histogram):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
         program = own_program(_play_trials, config)
         # Rounds played user by user use all cores by themselves, draws of tallies one.
         on_one_core = config.platform == "cpu" and config.mesh is None and config.method == "tally"
         if on_one_core and not config.host:
-            if params.cost(work_of(population)).tally * trials.size > _LONG:
+            if cast.params.cost(work_of(cast.population)).tally * trials.size > _LONG:
                 program = functools.partial(on_all_cores, program)
-        outcomes, counts = program(params, population, key, trials, config)
+        outcomes, counts = program(cast.params, cast.population, key, trials, config)
         if not config.trial_axes or config.host:
             # One program takes them from here, whatever mesh made them.
             outcomes, counts = jax.tree.map(_gathered, (outcomes, counts))
+            outcomes = cast.cut(outcomes)
         used = counts if params.has_target else None
         finish = _where(config.host, _finish_trials)
         if config.host:
@@ -514,23 +517,23 @@ def _gathered(x: jax.Array | np.ndarray) -> np.ndarray:
     return np.asarray(x)
 
 
-def _host_trial(params, population, key, trials, config, histogram):
+def _host_trial(params, cast, key, trials, config, histogram):
     """`_compiled_trials` for the one trial of `trials`, on the host."""
     key = jax.random.fold_in(key, trials[0])
-    played, counts = play_on_host(params, population, key, config)
+    played, counts = play_on_host(params, cast.population, key, config)
     with jax.enable_x64(True):
         used = counts if params.has_target else None
         found = *_where(config.host, _finish)(params, histogram, played, used), counts
         return jax.tree.map(lambda x: np.asarray(x)[None], found)
 
 
-def _run_trials(params, population, key, num_trials, config, progress, histogram):
+def _run_trials(params, cast, key, num_trials, config, progress, histogram):
     """The estimates, the targets and the true counts of all trials, as far as they exist."""
-    params, population, key = _host_arrays(config.mesh, (params, population, key))
+    params, cast, key = _host_arrays(config.mesh, (params, cast, key))
     if params.traceable:
-        shape = _estimate_shape(params, population, key, config)
+        shape = _estimate_shape(params, cast, key, config)
         _check_room(shape, num_trials)
-        chunk = _chunk((params, population, key), shape, num_trials, config, progress)
+        chunk = _chunk(cast, key, shape, num_trials, config, progress)
         step = _compiled_trials
     else:
         step, chunk = _host_trial, 1
@@ -540,7 +543,7 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
     try:
         for begin in range(0, num_trials, chunk):
             trials = np.arange(begin, begin + chunk, dtype=np.uint32)  # the excess is dropped
-            piece = step(params, population, key, trials, config, histogram)
+            piece = step(params, cast, key, trials, config, histogram)
             number = min(chunk, num_trials - begin)
             if found is None:
                 found = jax.tree.map(lambda x: np.empty((num_trials, *x.shape[1:]), x.dtype), piece)
@@ -554,10 +557,10 @@ def _run_trials(params, population, key, num_trials, config, progress, histogram
     return found
 
 
-def _estimate_shape(params, population, key, config: Config) -> tuple[int, ...]:
+def _estimate_shape(params, cast: Cast, key, config: Config) -> tuple[int, ...]:
     with jax.enable_x64(True):  # in which trials are traced: the next call finds both traces
-        found, _ = _play_compiled.eval_shape(params, population, key, config=config)
-        return _estimate_compiled.eval_shape(params, found).shape
+        found, _ = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
+        return _estimate_compiled.eval_shape(params, jax.eval_shape(cast.cut, found)).shape
 
 
 def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
@@ -571,10 +574,10 @@ def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
         )
 
 
-def _chunk(arguments, shape, num_trials: int, config: Config, progress: bool) -> int:
+def _chunk(cast: Cast, key, shape, num_trials: int, config: Config, progress: bool) -> int:
     """Trials in one call: as many as fit into memory, or a hundredth where progress is shown."""
     with jax.enable_x64(True):
-        one = _play_compiled.eval_shape(*arguments, config=config)
+        one = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
     size = max(sum(leaf.size for leaf in jax.tree.leaves(one)), 2 * math.prod(shape), 1)
     parts = config.num_shares
     chunk = min(num_trials, parts * min(max(_CHUNK_LIMBS // size, 1), _CHUNK_TRIALS))

@@ -1,5 +1,6 @@
 """One randomized bit of a random Hadamard coefficient."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import ClassVar
@@ -14,14 +15,14 @@ from jaxdp_kernels.fwht import fwht
 
 from .._bits import parity
 from .._checks import Epsilon, Integer
-from .._contract import Tree, Words, Work, field, params, spec, static
+from .._contract import Padded, Tree, Words, Work, field, params, spec, static
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import chosen, grain, num_words, random_row
-from ._params import BinRound, DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound, padded_bins
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
 
@@ -243,6 +244,14 @@ class HadamardBitParams(BinRound[Count], DrawnCountsRound):
         state = signs.set([truthful, users - truthful])
         rows = butterfly(jax.random.fold_in(key, 1), state, forced=False, bits=bits)
         return Count.from_float(rows.reshape(2 * size))
+
+    @property
+    def padded(self) -> Padded[Count] | None:
+        """The params of all D values."""
+        bins = padded_bins(self.num_values)
+        if bins is None:
+            return None
+        return Padded(dataclasses.replace(self, num_values=bins), lambda tally: tally)
 
     def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:
         # Pr[j, b] is (1 + (-1)**b (2 p - 1) E (-1)**<j, v>) / (2 D), without the 2 D.

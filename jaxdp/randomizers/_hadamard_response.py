@@ -1,5 +1,6 @@
 """Hadamard response."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import ClassVar
@@ -14,7 +15,7 @@ from jaxdp_kernels.fwht import fwht
 
 from .._bits import parity
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Tree, Words, Work, field, params, spec, static
+from .._contract import Padded, Tree, Words, Work, field, params, spec, static
 from .._prediction import Prediction
 from .._spec import check_int
 from .._x64 import compiled_in_float64
@@ -23,7 +24,7 @@ from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import chosen, grain, num_words, random_row
-from ._params import BinRound, DrawnCountsRound
+from ._params import BinRound, DrawnCountsRound, padded_bins
 from ._randomizer import check_bins, check_word_bits, listed_rows
 from ._support import FrequencyOracle, table_noise
 
@@ -359,6 +360,14 @@ class HadamardResponseParams(BinRound[Count], DrawnCountsRound):
         state = jnp.stack([rows, jnp.zeros_like(rows)], axis=1)
         columns = butterfly(jax.random.fold_in(key, 2), state, forced=True)[:, 0]
         return Count.from_float(columns.reshape(self.num_reports))
+
+    @property
+    def padded(self) -> Padded[Count] | None:
+        """The params of a value for each row of each block."""
+        bins = self.num_blocks * (self.block_size - 1)
+        if padded_bins(bins) is None:
+            return None
+        return Padded(dataclasses.replace(self, num_values=bins), lambda tally: tally)
 
     def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:
         # A moved report is column y of its value's block with probability (1 + (-1)**<r_v, y>) / b.

@@ -1,5 +1,6 @@
 """k-ary randomized response."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import ClassVar
@@ -10,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer
-from .._contract import Words, field, params, spec, static
+from .._contract import Padded, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
 from ..random import Count
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._mixture import MixtureRound
+from ._params import padded_bins
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
 
@@ -173,7 +175,12 @@ class KRRParams(MixtureRound):
         """The realised (p, q) as float64, exact; only inside an x64 block."""
         space = 2.0**self.word_bits
         threshold = jnp.asarray(self.threshold).astype(jnp.float64)
-        return threshold / space, (space - threshold) / ((self.num_values - 1) * space)
+        return threshold / space, (space - threshold) / ((self._size - 1) * space)
+
+    @property
+    def _size(self) -> float | jax.Array:
+        """Number of values, `k`."""
+        return float(self.num_values)
 
     @compiled_in_float64
     def estimate(self, outcome: Count, /) -> jax.Array:
@@ -196,6 +203,40 @@ class KRRParams(MixtureRound):
         """The value itself."""
         return values[:, None]
 
+    @property
+    def padded(self) -> Padded[Count] | None:
+        """The params of the next power of two of values, of which k is a leaf."""
+        bins = padded_bins(self.num_values)
+        if bins is None:
+            return None
+        size = np.asarray(self.num_values, np.float64)
+        round = PaddedKRRParams(self.threshold, bins, self.word_bits, size=size)
+        return Padded(round, lambda tally: tally[..., : self.num_values])
+
     def report_law(self, law: jax.Array) -> jax.Array:
         p, q = self.probabilities()
         return q + (p - q) * law
+
+
+@params
+class PaddedKRRParams(KRRParams):
+    """`KRRParams` of fewer values than `num_values`, for tallies that are drawn at once.
+
+    Attributes:
+      size: float64[], k.
+    """
+
+    size: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
+
+    @property
+    def _size(self) -> jax.Array:
+        return jnp.asarray(self.size)
+
+    def report_weights(self) -> jax.Array:
+        """Those of k reports."""
+        report = jnp.arange(self.num_values, dtype=jnp.int32).astype(jnp.float64)
+        return (report < self._size).astype(jnp.float64)
+
+    def from_bits(self, words: Words, value: jax.Array, /) -> jax.Array:
+        """Not defined: this draws tallies."""
+        raise NotImplementedError("padded params draw tallies, and make no reports.")

@@ -1,6 +1,7 @@
 """Tallies of reports that are of a set of the value or, with the other probability, of any."""
 
 import abc
+import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -37,10 +38,14 @@ class MixtureRound(BinRound[Count], DrawnCountsRound):
     def members(self, values: Int32[Array, " m"]) -> Int32[Array, "m s"]:
         """The reports in S_v of each value v; of values beyond the domain any."""
 
+    def report_weights(self) -> Float[Array, " K"]:
+        """1 for each report, or 0 for one that there is not; only inside an x64 block."""
+        return jnp.ones(self.num_reports)
+
     @property
     def law(self) -> TallyLaw[Count]:
         """O(k s + K) draws, by one program for all rounds of this base."""
-        return TallyLaw(self._draw, self._cost, self._draw_independent, together=draw_mixtures)
+        return dataclasses.replace(super().law, together=draw_mixtures)
 
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
         del inputs
@@ -79,7 +84,7 @@ def draw_mixtures(
     rest = [users.sum() - certain.sum() for users, certain in zip(counts, inside, strict=True)]
     uniform = multinomials(
         [
-            (key, n, jnp.ones(round.num_reports))
+            (key, n, round.report_weights())
             for key, n, round in zip(streams(1), rest, rounds, strict=True)
         ]
     )

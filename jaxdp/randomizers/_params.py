@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdp_kernels.randomize_and_tally import Counted
 
-from .._contract import Independent, Round, TallyLaw, Tree, Work
+from .._contract import Independent, Padded, Round, TallyLaw, Tree, Work
 from .._x64 import compiled_in_float64
 from ..random import Count, histogram, multinomial
 
@@ -17,6 +17,15 @@ T = TypeVar("T")
 
 MOST_LISTED = 2**16
 """Reports that are listed one by one."""
+
+
+_MOST_PADDED = 2**12  # as many binomials are drawn by one program
+
+
+def padded_bins(num_values: int) -> int | None:
+    """The bins of a round that stands for one of fewer; None where it would draw other tallies."""
+    bins = 2 ** (num_values - 1).bit_length()
+    return bins if bins <= _MOST_PADDED else None
 
 
 class BinRound(Round[T]):
@@ -81,7 +90,12 @@ class DrawnCountsRound(CountedRound):
     @property
     def law(self) -> TallyLaw[Count]:
         """Draws the reports of given users, and those of independent users by one multinomial."""
-        return TallyLaw(self._draw, self._cost, self._draw_independent)
+        return TallyLaw(self._draw, self._cost, self._draw_independent, padded=self.padded)
+
+    @property
+    def padded(self) -> Padded[Count] | None:
+        """See `TallyLaw`."""
+        return None
 
     @abc.abstractmethod
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:

@@ -1,5 +1,6 @@
 """Unary encodings: one randomized bit for each value."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import Literal
@@ -11,12 +12,13 @@ from jaxtyping import Array, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import Choice, Epsilon, Integer
-from .._contract import Kernels, TallyLaw, Tree, Words, field, params, spec, static
+from .._contract import Kernels, Padded, TallyLaw, Tree, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
 from ..random import Count, binomial
 from ._bit_planes import NoisyBits
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
+from ._params import padded_bins
 from ._randomizer import check_word_bits, values_of
 from ._support import SetRound, SupportOracle, symmetric_noise
 
@@ -224,7 +226,20 @@ class UnaryEncodingParams(SetRound):
 
         They are not for users drawn from a distribution, so the counts of these are drawn first.
         """
-        return TallyLaw(self._draw, lambda work: work.draws(2 * self.num_values))
+        return TallyLaw(
+            self._draw, lambda work: work.draws(2 * self.num_values), padded=self._padded
+        )
+
+    @property
+    def _padded(self) -> Padded[dict[str, Count]] | None:
+        bins = padded_bins(self.num_values)
+        if bins is None:
+            return None
+
+        def cut(tally: dict[str, Count]) -> dict[str, Count]:
+            return tally | {"support": tally["support"][..., : self.num_values]}
+
+        return Padded(dataclasses.replace(self, num_values=bins), cut)
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:

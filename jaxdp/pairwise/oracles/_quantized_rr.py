@@ -16,6 +16,7 @@ from ..._checks import By, Choice, Epsilon, Instance, Optional
 from ..._contract import (
     Independent,
     Kernels,
+    Padded,
     Spec,
     TallyLaw,
     Through,
@@ -37,7 +38,7 @@ from ...randomizers import KRR
 from .._auc_protocol import check_labels, expected_users
 from ..kernels._exact import FORM, Form, num_pairs
 from ..kernels._grid import FRACTION_BITS, Grid, ProductGrid
-from ..kernels._kernel import Kernel, Link, domain_shape, linearised_error
+from ..kernels._kernel import Kernel, Link, domain_shape, identity, linearised_error
 from ..kernels._pair_kernel import NUM_VALUES, MatrixKernel
 from ._moments import expectation, iid_variance, variance
 from ._symbols import Symbols, bin_of, check_limits, flushed, lower_point, traced_search
@@ -477,8 +478,18 @@ class QuantizedRRParams(Through[Count]):
     @property
     def law(self) -> TallyLaw[Count]:
         """Draws the reports of given users, and with no grid those of independent users."""
-        independent = None if self.points else self._draw_independent
-        return TallyLaw(self._draw, self._cost, independent)
+        if self.points:
+            return TallyLaw(self._draw, self._cost)
+        return TallyLaw(self._draw, self._cost, self._draw_independent, padded=self._padded)
+
+    @property
+    def _padded(self) -> Padded[Count] | None:
+        inner = self.inner.law.padded
+        if inner is None:
+            return None
+        matrices = np.zeros((1, 1, 1))  # what is drawn depends on no kernel
+        round = dataclasses.replace(self, inner=inner.round, matrices=matrices, link=identity)
+        return Padded(round, inner.cut)
 
     def quantize(
         self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""]
