@@ -14,6 +14,9 @@ def save_figure(figure: "Figure", store: Store, experiment: str) -> None:
     """Writes a figure as PNG and as SVG, without a date, and with the same ids in every run."""
     import matplotlib
 
+    # One layout serves all formats: to arrange a figure takes as long as to draw it.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for path in store.figures(experiment):
         content = io.BytesIO()
         with matplotlib.rc_context({"svg.hashsalt": experiment}):

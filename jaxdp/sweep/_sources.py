@@ -16,9 +16,14 @@ LIBRARIES = ("jax", "jaxlib", "numpy")
 def versions(cell: Any) -> dict[str, str]:
     """The versions of the libraries, and the sources of jaxdp and of what a cell's JSON names."""
     packages = sorted({*OURS, *(module.partition(".")[0] for module in _modules(cell))})
-    return {name: importlib.metadata.version(name) for name in LIBRARIES} | {
+    return {name: _version(name) for name in LIBRARIES} | {
         name: source_hash(name) for name in packages
     }
+
+
+@functools.cache
+def _version(library: str) -> str:
+    return importlib.metadata.version(library)  # reads a file
 
 
 def _modules(form: Any) -> Iterator[str]:
