@@ -1,6 +1,6 @@
 """How long until something runs: the import, the command, and the main job, cold and warm.
 
-    python -m benchmarks.startup            # a minute
+    python -m benchmarks.startup            # six minutes
     python -m benchmarks.startup --quick    # does it run at all?
 
 Every time is that of a process of its own, without a cache of compiled programs but where one is
@@ -10,6 +10,7 @@ to benchmarks/results/startup/. `--only` runs some of them.
 
 import argparse
 import functools
+import json
 import math
 import os
 import pathlib
@@ -18,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from typing import Any
 
+from . import _first_calls
 from ._report import Rows, rows_table, run_sections
 from ._timing import interleave, timed
 
@@ -37,6 +40,9 @@ IMPORT_AIM = 1.5
 
 JOB_AIMS = {"cold": 20.0, "warm": 6.0}
 """Seconds that the main job may take on two idle cores, without compiled programs and with them."""
+
+FIRST_CALL_AIM = 2.0
+"""Seconds of a first call on two idle cores."""
 
 JOB = "import sys; from jaxdp.sweep.cli import main; sys.exit(main())"
 
@@ -80,6 +86,30 @@ def commands(repeats: int = 15) -> Rows:
     ]
 
 
+def first_calls(names: Sequence[str] | None = None) -> Rows:
+    """Seconds of a first `simulate`: 100 trials of 100,000 users, the spec made as well.
+
+    Each is in a process of its own that has imported jaxdp, and compiles whatever it runs.
+    """
+    rows = []
+    for name in _first_calls.examples() if names is None else names:
+        found = _first_call(name)
+        rows.append(
+            {
+                "what": name,
+                "method": found["method"],
+                "seconds": f"{found['seconds']:.1f}",
+                "CPU seconds": f"{found['cpu']:.1f}",
+                "of them the spec": f"{found['build']:.1f}",
+                "XLA": f"{found['xla']:.1f}",
+                "programs": str(found["programs"]),
+                "called again": f"{found['again']:.3f}",
+                "aim on two idle cores": f"{FIRST_CALL_AIM:g}",
+            }
+        )
+    return rows
+
+
 def main_job(options: Sequence[str] = ()) -> Rows:
     """Seconds of `jaxdp run kendall-flights` into an empty folder, without programs and with."""
     named = " ".join(["kendall-flights", *options])
@@ -102,6 +132,12 @@ def main_job(options: Sequence[str] = ()) -> Rows:
     return rows
 
 
+def _first_call(name: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks._first_calls", name]
+    done = subprocess.run(command, env=_environment(), check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
 def _children() -> float:
     """CPU seconds of all processes that this one has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -110,27 +146,36 @@ def _children() -> float:
 
 def _python(code: str, *arguments: str, cache: str = "off") -> None:
     """Runs code in a fresh process, which must succeed; it may keep its compiled modules."""
+    command = [sys.executable, "-c", code, *arguments]
+    subprocess.run(command, env=_environment(cache), check=True, stdout=subprocess.DEVNULL)
+
+
+def _environment(cache: str = "off") -> dict[str, str]:
+    """The variables of a process that keeps its programs in a folder, or keeps none."""
     changed = {
         "JAX_COMPILATION_CACHE_DIR",
         "JAX_ENABLE_COMPILATION_CACHE",
         "PYTHONDONTWRITEBYTECODE",
     }
     kept = {name: value for name, value in os.environ.items() if name not in changed}
-    command = [sys.executable, "-c", code, *arguments]
-    kept |= {"JAXDP_CACHE": cache}
-    subprocess.run(command, env=kept, check=True, stdout=subprocess.DEVNULL)
+    return kept | {"JAXDP_CACHE": cache}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and writes the results; `--quick` prints them only."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    sections = {"imports": imports, "commands": commands, "main_job": main_job}
+    sections = {
+        "imports": imports,
+        "commands": commands,
+        "first_calls": first_calls,
+        "main_job": main_job,
+    }
     parser.add_argument("--quick", action="store_true", help="a small part; nothing is written")
     parser.add_argument("--only", nargs="+", choices=sections, default=list(sections))
     parsed = parser.parse_args(arguments)
     if parsed.quick:
         quick = ("--quick", "--trials", "20", "--epsilons", "1")
-        tables = imports(1), commands(1), main_job(quick)
+        tables = imports(1), commands(1), first_calls(["KRR"]), main_job(quick)
         print(*map(rows_table, tables), sep="\n\n", flush=True)
         return
     run_sections(sections, parsed.only, FOLDER)

@@ -55,6 +55,8 @@ RIVALS = {
 def test_startup_measures_fresh_processes(tmp_path, monkeypatch):
     ran = []
     monkeypatch.setattr(startup, "_python", lambda *command, **options: ran.append(command))
+    row = dict(method="tally", seconds=1.0, cpu=1.5, build=0.1, xla=0.9, programs=4, again=0.01)
+    monkeypatch.setattr(startup, "_first_call", lambda name: row)
     monkeypatch.setattr(startup, "FOLDER", tmp_path)
     startup.main([])
     jobs = [command for command in ran if command[0] == startup.JOB]
@@ -65,6 +67,7 @@ def test_startup_measures_fresh_processes(tmp_path, monkeypatch):
     assert set(json.loads((tmp_path / "results.json").read_text())["sections"]) == {
         "imports",
         "commands",
+        "first_calls",
         "main_job",
     }
 
