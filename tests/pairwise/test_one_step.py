@@ -13,7 +13,7 @@ from jaxdp.engine import outcome
 from jaxdp.pairwise import KendallTau, OneStep
 from jaxdp.pairwise.rounds._group_errors import check_groups, clipped, group_sizes, squared_range
 from jaxdp.pairwise.rounds._one_step import conditional_error
-from jaxdp.randomizers import PrivUnitG, Tail
+from jaxdp.randomizers import PrivUnit, PrivUnitG, Tail
 from tests import stats
 from tests.marks import slow
 
@@ -132,16 +132,19 @@ def test_ranges_and_clipping_are_bounded(rng):
     assert squared_range(means, means, [Tail(0.0, 0.0)] * 3) == pytest.approx(1.25**2)
 
 
-@pytest.mark.slow
-def test_unclipped_errors(key):
-    """By default nothing is clipped, and the error is within its bound."""
-    counts = [900, 400, 700]
-    spec, users = OneStep(W, 1.0), jaxdp.Population.from_histogram(counts)
-    trials = jaxdp.simulate(spec, users, key, num_trials=1000, method="tally")
-    bound = spec.variance(counts)
-    about: Any = dict(mean=spec.truth(counts), kurtosis=6, at_most=True)
-    stats.check_variance(trials.estimates, bound, **about)
-    stats.must_fail(stats.check_variance, trials.estimates, bound / 4, **about)
+@pytest.mark.parametrize("randomizer", [PrivUnitG, slow(PrivUnit)])
+@pytest.mark.parametrize("form", ["u", slow("v")])
+@pytest.mark.parametrize("counts", [slow((900, 400, 700)), (2000, 0, 0), slow((1000, 0, 1000))])
+def test_unclipped_errors_are_predicted(counts, form, randomizer, key):
+    """By default nothing is clipped, and the range has the mean square of fixed normal draws."""
+    spec = OneStep(W, 1.0, form=form, randomizer=randomizer)
+    users = jaxdp.Population.from_histogram(counts)
+    trials = jaxdp.simulate(spec, users, key, num_trials=2000, method="tally")
+    predicted = spec.variance(counts)
+    assert spec.variance_kind == "delta"
+    about: Any = dict(mean=spec.truth(counts), kurtosis=6)
+    stats.check_variance(trials.estimates, predicted, **about)
+    stats.must_fail(stats.check_variance, trials.estimates, 1.6 * predicted, **about)
 
 
 def test_bounds_are_ordered():

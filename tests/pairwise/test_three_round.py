@@ -11,7 +11,7 @@ from jaxdp.engine import outcome
 from jaxdp.pairwise import KendallTau, ThreeRound
 from jaxdp.projections import hull
 from jaxdp.random import Count
-from jaxdp.randomizers import Laplace
+from jaxdp.randomizers import Laplace, PrivUnit, PrivUnitG
 from tests import stats
 from tests.marks import slow
 
@@ -54,17 +54,34 @@ def test_paper_errs_as_predicted(key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tau", [None, "bound"])
 @pytest.mark.parametrize("form", ["u", "v"])
 @pytest.mark.parametrize("method", ["tally", "per_user"])
-def test_tuned_errs_within_its_bound(form, method, tau, key):
-    spec, users = ThreeRound(W, 1.0, form=form, tau=tau), jaxdp.Population.from_histogram(COUNTS)
+def test_tuned_errs_within_its_bound(form, method, key):
+    spec, users = (
+        ThreeRound(W, 1.0, form=form, tau="bound"),
+        jaxdp.Population.from_histogram(COUNTS),
+    )
     trials = jaxdp.simulate(spec, users, key, num_trials=1000, method=method)
     bound, truth = spec.variance(COUNTS), spec.truth(COUNTS)
     stats.check_mean(trials.estimates, truth, variance=bound)
     about: Any = dict(mean=truth, kurtosis=6, at_most=True)
     stats.check_variance(trials.estimates, bound, **about)
     stats.must_fail(stats.check_variance, trials.estimates, bound / 8, **about)
+
+
+@pytest.mark.parametrize("form", ["u", slow("v")])
+@pytest.mark.parametrize("randomizer", [PrivUnitG, slow(PrivUnit)])
+@pytest.mark.parametrize("counts", [slow((900, 400, 700)), (2000, 0, 0), slow((1000, 0, 1000))])
+def test_unclipped_errors_are_predicted(counts, randomizer, form, key):
+    """By fixed normal draws; the bound that it replaced was twice the error."""
+    spec = ThreeRound(W, 1.0, form=form, randomizer=randomizer)
+    users = jaxdp.Population.from_histogram(counts)
+    trials = jaxdp.simulate(spec, users, key, num_trials=2000, method="tally")
+    predicted, truth = spec.variance(counts), spec.truth(counts)
+    assert spec.variance_kind == "delta"
+    about: Any = dict(mean=truth, kurtosis=6)
+    stats.check_variance(trials.estimates, predicted, **about)
+    stats.must_fail(stats.check_variance, trials.estimates, 1.6 * predicted, **about)
 
 
 @pytest.mark.slow
@@ -122,7 +139,7 @@ def test_the_range_has_less_predicted_error_than_the_bound(size, epsilon, num_us
     counts = rng.multinomial(num_users, np.full(size, 1 / size))
     one, other = (ThreeRound(matrix, epsilon, tau=tau) for tau in (None, "bound"))
     assert one.worst_case_variance(num_users) < other.worst_case_variance(num_users) < np.inf
-    assert one.variance(counts) < other.variance(counts)
+    assert one.variance(counts) < 0.7 * other.variance(counts)
     assert other.variance(counts) <= other.worst_case_variance(num_users)
 
 
@@ -132,7 +149,7 @@ def test_bounds_are_ordered():
         spec = ThreeRound(W, 1.0, **options)
         assert spec.variance(COUNTS) <= spec.worst_case_variance(2000)
         given, drawn = spec.variance(COUNTS), spec.population_variance(COUNTS / 2000, 2000)
-        assert given < drawn < 2 * given
+        assert 0.98 * given < drawn < 2 * given
     assert PAPER.variance(COUNTS) <= PAPER.worst_case_variance(2000)
     assert PAPER.variance(COUNTS) < PAPER.population_variance(COUNTS / 2000, 2000)
 

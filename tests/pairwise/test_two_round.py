@@ -14,6 +14,7 @@ from jaxdp.pairwise import KendallTau, TwoRound
 from jaxdp.pairwise.rounds._two_round import Model
 from jaxdp.randomizers import KRR, L2Ball
 from tests import stats
+from tests.marks import slow
 
 W = np.array([[0.3, 1.0, -0.4], [1.0, 0.0, 0.6], [-0.4, 0.6, 0.9]])
 VALUES = np.array([0, 0, 1, 2, 2, 2])
@@ -118,6 +119,22 @@ def test_any_queries_within_the_bound(key):
     stats.check_variance(estimates, bound, mean=truth, kurtosis=6, at_most=True)
     moved = estimates + 0.8 * np.sqrt(bound)
     stats.must_fail(stats.check_mean, moved, truth, variance=bound)
+
+
+@pytest.mark.parametrize("sharing", ["users", slow("budget")])
+@pytest.mark.parametrize("scalar", ["bit", slow("laplace")])
+@pytest.mark.parametrize("form", ["u", slow("v")])
+def test_unclipped_errors_are_predicted(form, scalar, sharing, key):
+    """The range has the mean square of fixed normal draws."""
+    counts = [900, 400, 700]
+    spec = TwoRound(W, 1.0, form=form, scalar=scalar, sharing=sharing)
+    users = jaxdp.Population.from_histogram(counts)
+    trials = jaxdp.simulate(spec, users, key, num_trials=2000, method="tally")
+    predicted = spec.variance(counts)
+    assert spec.variance_kind == "delta"
+    about: Any = dict(mean=spec.truth(counts), kurtosis=8)
+    stats.check_variance(trials.estimates, predicted, **about)
+    stats.must_fail(stats.check_variance, trials.estimates, 1.7 * predicted, **about)
 
 
 def test_bounds_are_ordered():

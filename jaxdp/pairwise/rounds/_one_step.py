@@ -13,13 +13,22 @@ from ..._contract import Collect, Interactive, Step, Work, field, params, spec, 
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
 from ...random import Count
-from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG, Tail
+from ...randomizers import (
+    BinaryResponse,
+    Laplace,
+    MeanRandomizer,
+    MeanRound,
+    PrivUnitG,
+    SelfMoments,
+    Tail,
+)
 from ..kernels._exact import FORM, Form
 from ..kernels._kernel import Kernel
 from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_factor import QuadraticFactor
 from ..vectors._quadratic_form import RANDOMIZER, Reports, VectorMaker, check_randomizer
 from . import _group_errors as errors
+from . import _ranges as ranges
 from ._rounds import (
     SCALAR,
     TAU,
@@ -65,8 +74,11 @@ class OneStep(RoundsProtocol["OneStepParams"]):
         noise of y included; the split adds about `4 zeta_1 a / (m n)`. (With the U-statistic of the
         reports of A in place of `w (..)` the second term would be larger,
         `2 l C**4 s**4 / (a (a - 1))`.)
-        Otherwise it is a proven bound, tight as the groups grow; inf for a randomizer that knows
-        neither `self_moments` nor its `tail`.
+        With `tau=None` it is that of normal means of reports: the mean square of the range is
+        averaged over fixed draws of them, for groups of the expected sizes. The noise of reports of
+        other randomizers is taken at the users' mean covariance, and as normal in the second term.
+        `worst_case_variance` is a proven bound, tight as the groups grow; inf for a randomizer that
+        knows neither `self_moments` nor its `tail`.
 
     Edge cases:
       ==================================  ====================================================
@@ -141,6 +153,11 @@ class OneStep(RoundsProtocol["OneStepParams"]):
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
         """What users of the second round run on their number, scaled to [-1, 1]."""
         return scalar_randomizer(self.scalar, self.epsilon)
+
+    @property
+    def _is_plug_in(self) -> bool:
+        """Whether nothing is clipped."""
+        return self.tau is None
 
     def reports(self) -> Reports:
         """The moments of the reports of the first round."""
@@ -277,38 +294,58 @@ def conditional_error(
     products = errors.mean_square(terms, sizes)
     if not drawn:  # for W minus the mean over pairs the target of independent users is 0
         products = products - errors.square_of_target(protocol.form, n)
-    vectors = protocol.vector_randomizer
-    moments = vectors.self_moments(columns, weights)
+    moments = protocol.vector_randomizer.self_moments(columns, weights)
+    if users is None:
+        split = np.abs(products).sum(axis=0) * (float(np.ptp(matrix)) / 2) ** 2
+        noise = _largest_noise(protocol, moments, n, a, b, step)
+        return split + noise, _scalar_error(protocol, users, n, a, 0.0, drawn) / b
+    raw = errors.averages(matrix, diagonal, users, drawn)
+    split = errors.averages(matrix - raw.pair, diagonal - raw.pair, users, drawn).of(products)
+    share, signs = users / users.sum(), factor.scales
+    # E u u^T: two different ones of n given users are n / (n - 1) times as far apart.
+    apart = ranges.column_covariance(columns, share) * (1.0 if drawn else n / (n - 1))
+    covariance = signs[:, None] * reports.total(share)  # D S, S the mean covariance of a report
+    linear = 4 * step**2 * float(np.sum(covariance * (apart * signs).T)) * (1 / a + 1 / b) / a
+    if moments is None:  # z^T D z as of normal noise
+        fourths, third = 2 * reports.squares(factor.scales), 0.0
+    else:
+        fourths, crossed = moments.fourth, moments.third @ weights @ columns.T
+        # E[q_i z_i]^T D (L_j - L_k), j in B and k in A, where k = i with probability 1 / a
+        cross = errors.averages(crossed, np.diagonal(crossed), users, drawn)
+        third = cross.single - cross.pair
+    pairs = float(np.sum(covariance * covariance.T))
+    square = step**2 * (2 * (1 - 1 / a) * pairs / a**2 + share @ fourths / a**3)
+    norms = share @ np.sum(columns**2, axis=1)
+    of_noise = reports.isotropic * norms + reports.along * raw.same
+    answers = _square_of_answers(raw, step, self_weight, a, of_noise)
+    noise = linear + square + 4 * step**2 * third / a**3
+    return split + noise, _scalar_error(protocol, users, n, a, answers, drawn) / b
+
+
+def _largest_noise(
+    protocol: OneStep,
+    moments: SelfMoments | None,
+    n: float,
+    a: Float[np.ndarray, " m"],
+    b: Float[np.ndarray, " m"],
+    step: Float[np.ndarray, " m"],
+) -> Float[np.ndarray, " m"]:
+    """A bound on the noise of the first round over all users; see `conditional_error`."""
+    reports, weights = protocol.reports(), np.diag(protocol.factor.scales)
+    # Var X with E |u|**2 = C**2 n / (n - 1) (1/a + 1/b) at most, and the two parts of Var Y
+    spread = protocol.factor.radius**2 * n / (n - 1)
+    linear = 4 * step**2 * float(reports.largest().max()) * spread * (1 / a + 1 / b) / a
+    pairs = float(reports.squares(np.abs(weights)).max())
     if moments is None:
         # Var q <= E |z|**4 <= l**2 max_u E <z, u>**4, the latter by Theorem 2.3 of Boucheron,
         # Lugosi, Massart (2013); Cov(X, Y) is bounded by Cauchy-Schwarz.
-        tail = errors.tail_of(vectors)
-        bound = len(weights) ** 2 * (128 * tail.variance**2 + 6144 * tail.scale**4)
-        fourths, crossed = np.full(len(columns), bound), np.zeros_like(matrix)
-    else:
-        fourths, crossed = moments.fourth, moments.third @ weights @ columns.T
-    if users is None:
-        split = np.abs(products).sum(axis=0) * (float(np.ptp(matrix)) / 2) ** 2
-        spread = factor.radius**2 * n / (n - 1)
-        third, fourth, answers = 2 * np.abs(crossed).max(), fourths.max(), 0.0
-    else:
-        raw = errors.averages(matrix, diagonal, users, drawn)
-        split = errors.averages(matrix - raw.pair, diagonal - raw.pair, users, drawn).of(products)
-        spread = _spread(columns, users, drawn)
-        # E[q_i z_i]^T D (L_j - L_k), j in B and k in A, where k = i with probability 1 / a
-        cross = errors.averages(crossed, np.diagonal(crossed), users, drawn)
-        third, fourth = cross.single - cross.pair, users @ fourths / users.sum()
-        norms = users @ np.sum(columns**2, axis=1) / users.sum()
-        noise = reports.isotropic * norms + reports.along * raw.same
-        answers = _square_of_answers(raw, step, self_weight, a, noise)
-    # Var X with E |u|**2 = C**2 n / (n - 1) (1/a + 1/b) at most, and the two parts of Var Y
-    linear = 4 * step**2 * float(reports.largest().max()) * spread * (1 / a + 1 / b) / a
-    pairs = float(reports.squares(np.abs(weights)).max())
-    square = step**2 * (2 * (1 - 1 / a) * pairs / a**2 + fourth / a**3)
-    noise = linear + square + 4 * step**2 * third / a**3
-    if moments is None:
-        noise = (np.sqrt(linear) + np.sqrt(square)) ** 2
-    return split + noise, _scalar_error(protocol, users, n, a, answers) / b
+        tail = errors.tail_of(protocol.vector_randomizer)
+        fourth = len(weights) ** 2 * (128 * tail.variance**2 + 6144 * tail.scale**4)
+        square = step**2 * (2 * (1 - 1 / a) * pairs / a**2 + fourth / a**3)
+        return (np.sqrt(linear) + np.sqrt(square)) ** 2
+    third = 2 * np.abs(moments.third @ weights @ reports.means.T).max()
+    square = step**2 * (2 * (1 - 1 / a) * pairs / a**2 + moments.fourth.max() / a**3)
+    return linear + square + 4 * step**2 * third / a**3
 
 
 def _scalar_error(
@@ -317,24 +354,32 @@ def _scalar_error(
     n: float,
     a: Float[np.ndarray, " m"],
     answers: Float[np.ndarray, " m"] | float,
+    drawn: bool,
 ) -> Float[np.ndarray, " m"]:
     """The noise of one number of B."""
     bit, unit = protocol.scalar == "bit", protocol.scalar_randomizer.worst_case_variance(1)
     if protocol.tau is not None:
         # A bit of mean f / tau has the variance c**2 tau**2 - f**2; `unit` is c**2.
         return unit * protocol.tau**2 - (answers if bit else 0.0) + np.zeros_like(a)
-    return unit * np.array([errors.squared_range(*protocol._answers(users, n, x)) for x in a])
+    if users is None:
+        return unit * np.array([errors.squared_range(*protocol._answers(users, n, x)) for x in a])
+    # Groups of the expected size stand for all
+    numbers = _drawn_answers(protocol, users / users.sum(), n, protocol.share * n, drawn)
+    noise = ranges.number_noise(numbers, users / users.sum(), unit, bit)
+    return np.full_like(a, noise)
 
 
-def _spread(
-    columns: Float[np.ndarray, "k l"], users: Float[np.ndarray, " k"], drawn: bool
-) -> float:
-    """Half of the mean squared distance of the columns of two different users."""
-    share = users / users.sum()
-    centred = columns - share @ columns
-    spread = float(share @ np.sum(centred**2, axis=1))
-    # Two different ones of n given users: n / (n - 1) times the variance of one
-    return spread if drawn else spread * users.sum() / (users.sum() - 1)
+def _drawn_answers(
+    protocol: OneStep, share: Float[np.ndarray, " k"], n: float, a: float, drawn: bool
+) -> Float[np.ndarray, "number k"]:
+    """What users of B would answer, in fixed draws of y."""
+    factor, reports = protocol.factor, protocol.reports()
+    columns, signs = reports.means, factor.scales
+    step, self_weight = weights_of(protocol.form, n, a, reports.along)
+    sampling = ranges.group_variance(a, n, drawn) * ranges.column_covariance(columns, share)
+    draws = ranges.normal_draws(ranges.num_draws(*columns.shape), columns.shape[1], seed=0)
+    mean = share @ columns + ranges.normals(draws, reports.total(share) / a + sampling)
+    return 2 * step * (mean * signs) @ columns.T + self_weight * np.diagonal(factor.centred)
 
 
 def _square_of_answers(

@@ -88,14 +88,19 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
         """
 
     @property
+    @abc.abstractmethod
+    def _is_plug_in(self) -> bool:
+        """Whether the error for given users is had from the law of what is broadcast."""
+
+    @property
     def variance_kind(self) -> Kind:
-        """A bound: what clipping takes is bounded, and so is the range of what is broadcast."""
-        return "bound"
+        """The delta method where nothing is clipped; what clipping takes is bounded."""
+        return "delta" if self._is_plug_in else "bound"
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users; the split of users is part of it.
 
-        Exact, or a proven bound, as the guarantees of the protocol say.
+        What it is worth the guarantees of the protocol and `variance_kind` say.
 
         Args:
           counts: int[k], the number of users with each value.
@@ -109,7 +114,7 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
     ) -> Float[np.ndarray, ""]:
         """The mean squared error about the population's statistic, for independent users.
 
-        Exact, or a proven bound, as `variance`.
+        Worth as much as `variance`.
 
         Args:
           probabilities: float[k], of each value.

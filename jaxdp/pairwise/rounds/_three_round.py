@@ -14,13 +14,14 @@ from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
 from ...projections import hull, symmetric_polytope
 from ...random import Count
-from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG, Tail
+from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG
 from ..kernels._exact import FORM, Form
 from ..kernels._kernel import Kernel
 from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_factor import QuadraticFactor
-from ..vectors._quadratic_form import RANDOMIZER, VectorMaker, check_randomizer
+from ..vectors._quadratic_form import RANDOMIZER, Reports, VectorMaker, check_randomizer
 from . import _group_errors as errors
+from . import _ranges as ranges
 from ._rounds import (
     TAU,
     LookupRound,
@@ -70,11 +71,13 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
       * Privacy: "paper" adds up the four reports that are realised; in "tuned" a user sends one.
       * Bias: none, but for what clipping takes and the rounding of numbers to 24 bits ("tuned":
         and for groups of fewer than two users, whose probability is at most 1e-9).
-      * Variance: a proven bound. The Laplace noise of "paper" alone has at most
-        `17 |W|**2 v / n`, `|W|` the largest entry and v the worst variance of `Laplace` at
-        epsilon / 4, which is below `128 / epsilon**2`; y adds at most
-        `s**2 C**2 E |R h - mu|**2 / n`. "tuned" has `c**2 tau**2 / b`, of which what users would
-        answer without noise is not subtracted, with terms of second order.
+      * Variance: with "tuned" and `tau=None` that of normal means of reports, with groups of the
+        expected sizes: mu, y and the range of the numbers are averaged over fixed draws of them.
+        Otherwise, and in `worst_case_variance`, a proven bound. The Laplace noise of "paper" alone
+        has at most `17 |W|**2 v / n`, `|W|` the largest entry and v the worst variance of `Laplace`
+        at epsilon / 4, which is below `128 / epsilon**2`; y adds at most
+        `s**2 C**2 E |R h - mu|**2 / n`. That of "tuned" has `c**2 tau**2 / b`, of which what users
+        would answer without noise is not subtracted, with terms of second order.
 
     Edge cases:
       ==================================  ====================================================
@@ -167,6 +170,17 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         )
 
     @property
+    def _is_plug_in(self) -> bool:
+        """Whether nothing is clipped."""
+        return self.tau is None and self.variant == "tuned"
+
+    def reports(self) -> Reports:
+        """The moments of the reports of the first two rounds."""
+        covariance = self.vector_randomizer.covariance_form()
+        assert covariance is not None, "checked by `check_randomizer`"
+        return Reports(self.factor.columns.astype(np.float64), *covariance)
+
+    @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
         """What users run on a number scaled to [-1, 1]."""
         kind = Laplace if self.variant == "paper" else BinaryResponse
@@ -239,6 +253,8 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
             return np.asarray(_paper_error(self, users, float(num_users), drawn))
         errors.check_groups(num_users, self.shares)
         sizes, weights = errors.group_sizes(num_users, self.shares)
+        if users is not None and self._is_plug_in:
+            return np.asarray(_plug_in_error(self, users, float(num_users), drawn))
         unclipped, lost = _tuned_error(self, users, float(num_users), sizes, drawn)
         return np.asarray((math.sqrt(weights @ unclipped) + math.sqrt(weights @ lost)) ** 2)
 
@@ -338,6 +354,21 @@ def _sampled(
     return np.maximum(centred.of(products), 0.0)
 
 
+def _split_products(
+    spec: ThreeRound, n: float, sizes: Float[np.ndarray, "3 m"], drawn: bool
+) -> Float[np.ndarray, "7 m"]:
+    """The coefficients of the mean square of what the split of the users errs by."""
+    step, extra = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
+    terms: list[tuple[Any, errors.Term]] = [
+        (step, ("T", 0, 2)),
+        (step, ("T", 1, 2)),
+        (-step, ("T", 0, 1)),
+        (extra, ("d", 2)),
+    ]
+    products = errors.mean_square(terms, sizes)
+    return products - (0.0 if drawn else errors.square_of_target(spec.form, n))
+
+
 def _paper_error(
     spec: ThreeRound, users: Float[np.ndarray, " k"] | None, n: float, drawn: bool
 ) -> float:
@@ -380,36 +411,23 @@ def _tuned_error(
     factor, matrix, vectors = spec.factor, spec.factor.centred, spec.vector_randomizer
     columns, diagonal = factor.columns.astype(np.float64), np.diagonal(matrix)
     step, extra = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
-    terms: list[tuple[Any, errors.Term]] = [
-        (step, ("T", 0, 2)),
-        (step, ("T", 1, 2)),
-        (-step, ("T", 0, 1)),
-        (extra, ("d", 2)),
-    ]
-    products = errors.mean_square(terms, sizes) - (
-        0.0 if drawn else errors.square_of_target(spec.form, n)
-    )
-    split = _sampled(spec, users, products, drawn)
-    off = _off_mean(vectors, factor.radius, first, factor.scales.size, len(matrix))
-    off, square = step**2 * off, factor.radius**2
+    split = _sampled(spec, users, _split_products(spec, n, sizes, drawn), drawn)
+    square = factor.radius**2
+    off = step**2 * _off_mean(vectors, factor.radius, first, factor.scales.size, len(matrix))
     later = second + third
-    # <L h_S - L h_B, o>: B and S are drawn without replacement from those who are not in A
+    # B and S are drawn without replacement from those who are not in A.
     across = off * square * (1 / second + 1 / third) * later / (later - 1)
     spread, share = square * n / (n - 1), None
     if users is not None:
         share = users / users.sum()
-        centred = columns - share @ columns
-        spread = share @ np.sum(centred**2, axis=1) * (1.0 if drawn else n / (n - 1))
+        spread = np.trace(ranges.column_covariance(columns, share)) * (
+            1.0 if drawn else n / (n - 1)
+        )
     # The noise of y times R (h_S - h_A) - o, whose norm is at most the sum of the two norms
     root = np.sqrt(step**2 * spread * (1 / first + 1 / third)) + np.sqrt(off)
     noise = vectors.worst_case_variance(1) * root**2 / second
     total = (np.sqrt(split) + np.sqrt(across)) ** 2 + noise
-
-    unit, clip, tail = (
-        spec.scalar_randomizer.worst_case_variance(1),
-        spec.clip,
-        errors.tail_of(vectors),
-    )
+    clip, tail = spec.clip, errors.tail_of(vectors)
     norms, width = np.linalg.norm(columns, axis=1), np.ptp(matrix, axis=1)
     highs, lows, slack = matrix.max(axis=1), matrix.min(axis=1), 0.0
     # <L_v, mu> and the mean of W[v, .] over B are both between the extremes of a row.
@@ -424,16 +442,6 @@ def _tuned_error(
         tails = errors.answer_tails(tail, step, norms, size, sampling)
         if clip is None:
             taus[i] = errors.squared_range(high, low, tails)
-            if share is not None:  # or mu is near R h, by the mean square `off`
-                means = 2 * step * matrix @ share + extra * diagonal
-                near = [  # of the sum of two dependent means, by the inequality of Cauchy
-                    Tail(x.variance + (step * w) ** 2 * (2 / first[i] + 1 / size) / 4, x.scale)
-                    for x, w in zip(tails, width, strict=True)
-                ]
-                close = errors.squared_range(
-                    means + 2 * step * slack, means - 2 * step * slack, near
-                )
-                taus[i] = min(taus[i], (math.sqrt(close) + math.sqrt(float(off[i]) * square)) ** 2)
             continue
         tau = clip[0] + clip[1] / math.sqrt(size)
         taus[i] = tau**2
@@ -442,7 +450,49 @@ def _tuned_error(
             reach = np.full(len(norms), clip[0])
             tails = errors.answer_tails(tail, 1.0, norms, size, 0.0 * width)
         lost[i] = errors.over_users(users, errors.clipped(reach, tau, tails)[0])
+    unit = spec.scalar_randomizer.worst_case_variance(1)
     return total + unit * taus / third, lost
+
+
+def _plug_in_error(
+    spec: ThreeRound, users: Float[np.ndarray, " k"], n: float, drawn: bool
+) -> float:
+    """The error of "tuned" where nothing is clipped, for groups A, B, S of the expected sizes.
+
+    Mu and all that users of S are asked are had from normal means; parts as in `_tuned_error`.
+    """
+    factor, reports = spec.factor, spec.reports()
+    columns, signs, share = reports.means, factor.scales, users / users.sum()
+    first, second, third = sizes = np.array(spec.shares) * n
+    mean = share @ columns
+    step, extra = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
+    # Of the column of a user, among those who are left, and of the noise of a report
+    one, report = ranges.column_covariance(columns, share), reports.total(share)
+    one *= 1.0 if drawn else n / (n - 1)
+    # A projection takes hundreds of products with the columns.
+    number = min(ranges.num_draws(*columns.shape, work=2**23), 2**11)
+    draws = [ranges.normal_draws(number, columns.shape[1], seed) for seed in range(4)]
+    among = 0.0 if drawn else 1 / n  # users of a group are drawn without replacement
+    of_first = ranges.normals(draws[0], (1 / first - among) * one)  # L h_A - L h
+    raw = mean + of_first + ranges.normals(draws[1], report / first)
+    # mu, less R h, but for D
+    off = np.asarray(hull(raw, columns.T, tol=1e-4 * factor.radius**2, float64=True).point) - mean
+    reported = ranges.normals(draws[2], (1 / second - among) * one + report / second)
+    numbers = step * ((2 * mean + off + reported) * signs) @ columns.T
+    numbers += extra * np.diagonal(factor.centred)
+    unit = spec.scalar_randomizer.worst_case_variance(1)
+    scalar = ranges.number_noise(numbers, share, unit, bit=True) / third
+    split = float(_sampled(spec, users, _split_products(spec, n, sizes[:, None], drawn), drawn)[0])
+    error = (off - of_first) * signs  # D o
+    # <L h_S - L h_B, D o>, and twice its covariance with 2 <L h_S, D L h>, the slope of `split`
+    across = (1 / second + 1 / third) * float(np.mean(np.sum(error @ one * error, axis=1)))
+    across += 4 / third * float(np.mean(error, axis=0) @ one @ (signs * mean))
+    # The noise of y times R h_S - mu, where A and S have no user in common
+    left, rest = (0.0, 0.0) if drawn else (first / (n - first), 1 / (n - first))
+    covariance = (1 / third - rest) * one
+    rest = (ranges.normals(draws[3], covariance) - left * of_first - off) * signs
+    noise = float(np.mean(np.sum(rest @ report * rest, axis=1))) / second
+    return split + step**2 * (across + noise) + scalar
 
 
 @params

@@ -32,7 +32,9 @@ from .._protocol import is_one_round
 from ..kernels._exact import FORM, Form
 from ..kernels._kernel import Kernel
 from ..kernels._pair_kernel import KERNEL, NUM_VALUES
+from ..vectors._quadratic_form import Reports
 from . import _group_errors as errors
+from . import _ranges as ranges
 from ._rounds import (
     SCALAR,
     TAU,
@@ -74,10 +76,11 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         rounding of numbers to 24 bits and, with "users", for groups of fewer than two users, whose
         probability is at most 1e-9.
       * Variance, for `tau` given, "bit", unbiased queries on vectors with a covariance
-        `a I + b x x^T`, and but for what clipping takes: exact. Otherwise a proven bound, which for
-        other queries takes the largest error of an answer, and with `tau=None` is tight as the
-        groups grow. With "budget" and `PrivUnitG` it is `s**2 C**2 |R h|**2 / n + v tau**2 / n`,
-        s**2 C**2 the variance of an entry of a report, and v the worst variance of a number.
+        `a I + b x x^T`, and but for what clipping takes: exact. With "budget" and `PrivUnitG` it is
+        `s**2 C**2 |R h|**2 / n + v tau**2 / n` at most, s**2 C**2 the variance of an entry of a
+        report, and v the worst variance of a number. With `tau=None` it is that of normal answers:
+        the mean square of the range is averaged over fixed draws of them, for groups of the
+        expected sizes. For other queries, and in `worst_case_variance`, it is a proven bound.
 
     Edge cases:
       ==================================  ====================================================
@@ -154,6 +157,11 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         return self.queries(*self._queries_of)
 
     @property
+    def _is_plug_in(self) -> bool:
+        """Whether nothing is clipped, and the law of the answers is known."""
+        return self.tau is None and _answers(self.protocol) is not None
+
+    @property
     def _queries_of(self) -> tuple[Float[np.ndarray, "k k"], float]:
         return self.matrices()[0], self.epsilon * (self.share if self.sharing == "budget" else 1.0)
 
@@ -223,6 +231,7 @@ class _Answers:
     """How an estimate of W h by vectors errs.
 
     Attributes:
+      embedding: L, float64[k, l], a row for each value.
       decoder: R, float64[k, l], a row for each query.
       decoded: `R L`, float64[k, k], a column for each value, without any offset.
       isotropic: a, and
@@ -230,6 +239,7 @@ class _Answers:
       tail: of a report.
     """
 
+    embedding: np.ndarray
     decoder: np.ndarray
     decoded: np.ndarray
     isotropic: float
@@ -251,7 +261,9 @@ def _answers(protocol: LinearProtocol[Any]) -> _Answers | None:
     if covariance is None or error > 1e-6 * np.abs(workload).max():
         return None
     isotropic, along = covariance
-    return _Answers(decoder, decoded, isotropic, along, errors.tail_of(encoding.randomizer))
+    return _Answers(
+        vectors, decoder, decoded, isotropic, along, errors.tail_of(encoding.randomizer)
+    )
 
 
 class Model:
@@ -317,10 +329,25 @@ class Model:
         """The noise of one number of the second round."""
         unit, (a, _) = self.spec.scalar_randomizer.worst_case_variance(1), sizes
         if self.spec.tau is None:
-            return unit * np.array([errors.squared_range(*self._ranges(x)) for x in a])
+            if self.users is None or self.answers is None:
+                return unit * np.array([errors.squared_range(*self._ranges(x)) for x in a])
+            return np.full_like(a, self._plug_in(self.users / self.users.sum(), unit))
         exact = self.spec.scalar == "bit" and self.raw is not None and not self.biased
         square = self._square_of_answers(a) if exact else 0.0
         return unit * self.spec.tau**2 - square + np.zeros_like(a)
+
+    def _plug_in(self, share: Float[np.ndarray, " k"], unit: float) -> float:
+        """The noise of one number within its range, where groups have their expected sizes."""
+        answers, n, (step, extra) = self.answers, self.n, self.factors
+        assert answers is not None
+        a, columns = n * (self.spec.share if self.split_users else 1.0), answers.embedding
+        covariance = Reports(columns, answers.isotropic, answers.along).total(share) / a
+        sampling = ranges.column_covariance(columns, share)
+        covariance += ranges.group_variance(a, n, self.drawn) * sampling
+        draws = ranges.normal_draws(ranges.num_draws(*columns.shape), columns.shape[1], seed=0)
+        noise = ranges.normals(draws, covariance) @ answers.decoder.T
+        numbers = step * (self.matrix @ share + noise) + extra * self.diagonal
+        return ranges.number_noise(numbers, share, unit, self.spec.scalar == "bit")
 
     def clipping(self, sizes: Float[np.ndarray, "2 m"]) -> Float[np.ndarray, "2 m"]:
         """Bounds on what clipping takes, averaged over users: of f, and of f**2."""
