@@ -120,7 +120,7 @@ GIVEN = {
     "private labels": (BilinearAUC(4, 1.0, "private"), "delta"),
     "tree": (HierarchicalAUC(4, 1.0, threshold=0.0), "exact"),
     "private tree": (HierarchicalAUC(4, 1.0, "private", threshold=0.0), "delta"),
-    "pruned tree": (HierarchicalAUC(4, 1.0), "bound"),
+    "pruned tree": (HierarchicalAUC(4, 1.0), "delta"),
 }
 
 

@@ -212,7 +212,7 @@ def test_predictions_and_the_part_for_labels():
             assert cost(spec) < cost(other)
     for labels in ("private", "randomized"):
         pruned = HierarchicalAUC(64, 1.0, labels=labels)
-        assert pruned.variance(apart) == pruned.worst_case_variance(10_000) == math.inf
+        assert pruned.variance(apart) < pruned.worst_case_variance(10_000) == math.inf
 
 
 @pytest.mark.slow
@@ -273,22 +273,11 @@ def test_errors_of_pruned_trees_are_reported(labels):
     spec = HierarchicalAUC(4, 2.0, labels=labels)
     counts = np.array([300, 400, 200, 100, 100, 150, 300, 450])
     n, params = int(counts.sum()), spec.built
-    estimates = params.drawn_estimates(jax.random.key(3), Count.of(counts), 400)
-    measured = float(np.mean((np.asarray(estimates) - spec.truth(counts)) ** 2))
+    users = jaxdp.Population.from_histogram(counts)
+    measured = jaxdp.simulate(spec, users, jax.random.key(3), num_trials=400, method="tally").mse
     for seed in range(3):
         tally = params.sample_tally(jax.random.key(seed), Count.of(counts))
         assert 0.5 < float(spec.reported_variance(tally, n)) / measured < 2
-
-
-def test_drawn_estimates_have_the_law_of_one():
-    spec = HierarchicalAUC(2, 2.0, threshold=0.0)
-    counts = np.array([300, 400, 200, 500])
-    drawn = np.asarray(spec.built.drawn_estimates(jax.random.key(3), Count.of(counts), 2000))
-    variance, truth = spec.variance(counts), spec.truth(counts)
-    stats.check_mean(drawn, truth, variance=variance)
-    stats.must_fail(stats.check_mean, drawn + np.sqrt(variance), truth, variance=variance)
-    stats.check_variance(drawn, variance, mean=truth, kurtosis=4.0)
-    stats.must_fail(stats.check_variance, 1.5 * drawn, variance, mean=1.5 * truth, kurtosis=4.0)
 
 
 def test_errors_of_users_of_one_label_are_not_known():

@@ -5,18 +5,15 @@ import math
 import warnings
 from typing import Literal
 
-import jax
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._checks import By, Choice, Epsilon, Integer, Optional, Real
 from ..._contract import Tree, field, spec
-from ..._plausible import plausible_counts
 from ..._prediction import Kind, Prediction
 from ..._spec import check_choice, check_counts, check_int, check_probabilities, check_real
 from ...accounting import basic_composition, optimal_composition, split_epsilon
-from ...random import Count
 from ...randomizers import KRR
 from .._auc_protocol import AUCProtocol, Labels
 from ..kernels._auc import AUC
@@ -33,11 +30,10 @@ from ._label_errors import (
     randomized_bound,
     randomized_variance,
 )
+from ._pruned_errors import CountLaw, pruned_error
 from ._tree_errors import (
     Pruning,
     ScoreTree,
-    data_of,
-    pruned_bound,
     sampling_variance,
     threshold_of,
     unpruned_variance,
@@ -45,7 +41,6 @@ from ._tree_errors import (
 )
 
 MAX_SCORES = 2**24
-_SIMULATED = 400  # tallies, for errors that no formula tells
 
 
 def _threshold(name: str, value: object) -> float | str:
@@ -86,8 +81,9 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         with a bias of the order of its variance; of two unbiased estimates where `threshold=0`.
       * `variance(counts)`: the exact mean squared error with public labels and `threshold=0`; with
         private or randomized labels and `threshold=0` the exact one of the linearised ratio (delta
-        method). With another threshold and public labels a proven bound for the given users, many
-        times the error where most nodes are discarded. Otherwise no bound is known, and it is inf.
+        method). With another threshold a plug-in of normal counts, whose error is of higher order
+        in the noise ("delta"). `worst_case_variance` is a proven bound, many times the error where
+        most nodes are discarded; none is known where also labels are not public, and it is inf.
       * Splitting users, h has V = c**2 levels: a user counts for as many. Splitting epsilon V is
         c**2 at `level_epsilon`.
 
@@ -310,16 +306,13 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
 
     @property
     def variance_kind(self) -> Kind:
-        """Exact, the delta method, or a bound, as `variance` says."""
-        if self.threshold != 0:
-            return "bound"
-        return "exact" if self.labels == "public" else "delta"
+        """Exact with public labels and `threshold=0`, the delta method otherwise."""
+        return "exact" if self.labels == "public" and self.threshold == 0 else "delta"
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users.
 
-        Exact with public labels and `threshold=0`; by the delta method with others; with another
-        threshold and public labels a proven bound; otherwise inf.
+        Exact with public labels and `threshold=0`, by the delta method otherwise; see the class.
 
         Args:
           counts: int[2 d], the number of users with each value.
@@ -331,33 +324,22 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
         """The mean squared error for users whose trees would be about the estimated ones.
 
-        By the formula where `threshold=0`, and otherwise that of 400 simulated tallies of them,
-        which is known to 7 %. None where the trees are too large to be held, or of users of one
-        label, of whom the area is undefined.
+        None where the trees are too large to be held, or for users of one label, of whom the area
+        is undefined.
         """
         params = self.built
         if not isinstance(params, HierarchicalAUCParams) or num_users < 2:
             return None
         table = np.asarray(params.plausible_users(outcome))
-        if not np.all(table.sum(axis=1) > 0):
-            return None
-        if self.threshold == 0:
-            return np.asarray(self._error(table, iid=False))
-        positive = int(np.clip(np.rint(table[1].sum()), 1, num_users - 1))
-        sizes = (num_users - positive, positive)
-        counts = np.concatenate(list(map(plausible_counts, table, sizes)))
-        estimates = params.drawn_estimates(jax.random.key(0), Count.of(counts), _SIMULATED)
-        return np.asarray(np.mean((np.asarray(estimates) - self.truth(counts)) ** 2))
+        return np.asarray(self._error(table, iid=False)) if np.all(table.sum(axis=1) > 0) else None
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> Float[np.ndarray, ""]:
         """The mean squared error about `population_truth` for independent users.
 
-        Sampling is included; the sizes of the classes are taken to be as expected. Exact for these
-        with public labels and `threshold=0`; otherwise the sum of the root of the bound for users
-        of the expected numbers, and of that of sampling, squared. With labels that are not public
-        the sizes are random too, and `threshold=0` is exact by the delta method. Otherwise inf.
+        Sampling is included; the sizes of the classes are taken to be as expected, and are random
+        too with labels that are not public and `threshold=0`. Worth as much as `variance`.
 
         Args:
           probabilities: float[2 d], of each value.
@@ -368,36 +350,42 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         p = self._table(check_probabilities(probabilities), inputs)
         return np.asarray(self._error(n * p, iid=True))
 
-    @property
-    def _is_predicted(self) -> bool:
-        """Whether anything is known of the error."""
-        return self.labels == "public" or self.threshold == 0
-
     def _error(self, table: Float[np.ndarray, "2 d"], iid: bool) -> float:
-        """The mean squared error for given users, or a bound on it; inf where none is known.
+        """The mean squared error for given users.
 
         Args:
           table: the users; or the expected numbers of independent ones.
           iid: whether users are independent, and the error is the one about their law.
         """
-        if not self._is_predicted:
-            return math.inf
         tree, reports = ScoreTree.of(table, self.height, self.kernel.tie), self._reports()
+        if self.threshold != 0:
+            return pruned_error(tree, self._count_law(tree.sizes, reports), iid)
         if self.labels == "private":
             return private_variance(tree, reports, iid)
         per_user, exclusive = reports.per_node_user, reports.exclusive
         if self.labels == "randomized":
             return randomized_variance(tree, per_user, self.label_variance, exclusive, iid)
         sampling, pairs = sampling_variance(tree) if iid else 0.0, float(np.prod(tree.sizes))
-        if self.threshold == 0:
-            return unpruned_variance(tree, per_user, exclusive, iid) / pairs**2 + sampling
-        pruning = self._pruning(tree.sizes)
-        # Norms of the errors of the estimate and of sampling add up (Minkowski).
-        bound = pruned_bound(data_of(tree, pruning), tree.tie, pruning)
-        return (math.sqrt(bound) / pairs + math.sqrt(sampling)) ** 2
+        return unpruned_variance(tree, per_user, exclusive, iid) / pairs**2 + sampling
+
+    def _count_law(self, sizes: Float[np.ndarray, "2"], reports: LevelReports) -> CountLaw:
+        """The law of the estimated counts, for classes of these sizes."""
+        per_user, n, kappa = reports.per_node_user, sizes.sum(), self.label_variance
+        private = self.labels == "private"
+        # Of users with a randomized label each is in both classes, with weights w+ + w- = 1.
+        users = np.full(2, n) if private else sizes + kappa * n
+        return CountLaw(
+            per_user[:, None] * users,
+            -kappa * n * per_user,
+            self.threshold_for(*map(int, sizes)),
+            self.discarded == "half",
+            reports.exclusive,
+            kappa,
+            float(reports.per_user[0]) if private else 0.0,
+        )
 
     def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> Prediction:
-        """A proven bound on `variance` over all data sets; inf where that is.
+        """A proven bound on the mean squared error over all data sets; inf where none is known.
 
         Args:
           num_users: n, at least 2.
@@ -411,7 +399,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
                 max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1)), "bound"
             )
         positive = check_int("num_positive", num_positive, low=1, high=n - 1)
-        if not self._is_predicted:
+        if self.labels != "public" and self.threshold != 0:
             return Prediction(math.inf, "bound")
         sizes, tie = np.array([n - positive, positive], np.float64), self.kernel.tie
         if self.labels == "private":

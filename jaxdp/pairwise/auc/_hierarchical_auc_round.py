@@ -11,7 +11,6 @@ of users with even and odd rows are counted for each level behind the slots.
 """
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -341,15 +340,6 @@ class HierarchicalAUCParams(Round[Count]):
         if self.half_ties:
             total = total + jnp.sum(jnp.where(active, (counts[0] * counts[1] + same) / 2, 0.0))
         return total / product
-
-    @functools.partial(jax.jit, static_argnums=3)
-    def drawn_estimates(self, key: jax.Array, counts: Count, number: int) -> Float[Array, " t"]:
-        """The estimates of so many tallies of given users, one after the other."""
-
-        def one(key: jax.Array) -> Float[Array, ""]:
-            return self.estimate(self.sample_tally(key, counts))
-
-        return lax.map(one, jax.random.split(key, number))
 
     @compiled_in_float64
     def plausible_users(self, tally: Count) -> Float[Array, "2 d"]:

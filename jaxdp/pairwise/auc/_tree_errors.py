@@ -258,28 +258,6 @@ class Data:
     drift: float
 
 
-def data_of(tree: ScoreTree, pruning: Pruning) -> Data:
-    """The numbers of given users."""
-    others, slopes = pruning.num_groups - 1, np.zeros(2)
-    for level in range(1, tree.height + 1):
-        mean, square = tree.slopes(level)
-        slopes += (mean**2 + others * square).sum(axis=1)
-    inside, loss = tree.below(), np.zeros(2**tree.height)
-    negative, positive = tree.levels[-1]
-    drift = tree.tie * _product_error(negative, positive, others)
-    # From the leaves up: the worse of discarding a node and of recursing on it.
-    for level in range(tree.height - 1, -1, -1):
-        negative, positive = tree.levels[level]
-        counted = negative * positive / 2 if pruning.half else 0.0
-        loss = np.maximum(np.abs(counted - inside[level]), loss.reshape(-1, 2).sum(axis=1))
-        split = tree.levels[level + 1].reshape(2, -1, 2)
-        recursed = _product_error(split[0, :, 0], split[1, :, 1], others)
-        recursed = recursed + drift.reshape(-1, 2).sum(axis=1)
-        discarded = _product_error(negative, positive, others) / 2 if pruning.half else 0.0
-        drift = np.maximum(recursed, discarded)
-    return Data(tree.sizes, tree.height, slopes, float(loss[0]), float(drift[0]))
-
-
 def worst_data(sizes: Float[np.ndarray, "2"], height: int, tie: float, pruning: Pruning) -> Data:
     """Bounds on the numbers of all users with these sizes of the classes."""
     others = pruning.num_groups - 1
@@ -292,18 +270,6 @@ def worst_data(sizes: Float[np.ndarray, "2"], height: int, tie: float, pruning: 
     # Of the pairs of a discarded node between none and all are in order: half of them is off by
     # half of them at most.
     return Data(sizes, height, slopes, share * float(sizes[0] * sizes[1]), drift)
-
-
-def _product_error(
-    first: Float[np.ndarray, " nodes"], second: Float[np.ndarray, " nodes"], others: int
-) -> Float[np.ndarray, " nodes"]:
-    """A bound on the L2 norm of the error of a product of two counts of one level's users."""
-    # h+ h- with counts of groups, whose L2 errors are at most sqrt(others h) each
-    return (
-        first * np.sqrt(others * second)
-        + second * np.sqrt(others * first)
-        + others * np.sqrt(first * second)
-    )
 
 
 def pruned_bound(data: Data, tie: float, pruning: Pruning) -> float:
