@@ -14,7 +14,7 @@ from .._contract import field, spec
 from .._given_factors import check_product, given_factors
 from .._queries import WORKLOAD
 from .._spec import FrozenArray
-from ..factorization import Factorization, explicit, gamma2, gamma2_approx, gamma_f, gamma_f_approx
+from ..factorization import Factorization, gamma2, gamma2_approx, gamma_f, gamma_f_approx
 from ..randomizers import MeanRandomizer, PrivUnitG
 from ._encoded import (
     RANDOMIZER,
@@ -186,6 +186,8 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
 
 @functools.lru_cache(maxsize=64)
 def _factors(protocol: FactorizedQueries) -> Factors:
+    if _asks_for_the_histogram(protocol):
+        return _of_the_identity(protocol.num_values)
     if protocol.factorization is not None:
         left, right, shift = (x.values for x in protocol.factorization)
     else:
@@ -200,9 +202,6 @@ def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
     """The factorization of the workload minus a shift, and the shift."""
     workload = protocol.workload.values
     nearly = _SOLVERS[protocol.norm][1]
-    if protocol.num_users is None and not protocol.alpha and protocol.shift:
-        if np.array_equal(workload, np.eye(*workload.shape)) and len(workload) == len(workload.T):
-            return _of_the_identity(len(workload))
     exact = _exact(protocol.workload, protocol.norm, protocol.shift)
     shifts = [np.zeros(len(workload)) if exact.shift is None else exact.shift]
     if protocol.shift:  # for large alpha the middle of the range is the better constant
@@ -230,15 +229,28 @@ def _solve(protocol: FactorizedQueries) -> tuple[Factorization, np.ndarray]:
     return solution, shift
 
 
-@functools.lru_cache(maxsize=4)
-def _of_the_identity(size: int) -> tuple[Factorization, np.ndarray]:
-    """The exact factorization of the identity minus its best shift, by both norms.
+def _asks_for_the_histogram(protocol: FactorizedQueries) -> bool:
+    """Whether the exact factorization of the identity minus its best shift is asked for."""
+    if protocol.factorization is not None or protocol.num_users is not None or protocol.alpha:
+        return False
+    values = protocol.workload.values
+    square = len(values) == values.shape[1] > 1
+    return protocol.shift and square and np.array_equal(values, np.eye(len(values)))
 
-    By symmetry the shift is 1 / k, which leaves a projection. The norm of a semidefinite matrix
-    with a constant diagonal is that entry, since the trace norm over k bounds both from below.
+
+def _of_the_identity(size: int) -> Factors:
+    """The factors of the identity minus its best shift, by both norms.
+
+    By symmetry the shift is 1 / k, which leaves the projection across the constant vector. The norm
+    of a semidefinite matrix with a constant diagonal is that entry, since the trace norm over k
+    bounds both from below.
     """
-    shift = np.full(size, 1 / size)
-    return explicit.semidefinite(np.eye(size) - shift), shift
+    # The reflection that takes the first axis to the constant vector has rows across it but one.
+    normal = -np.full(size, size**-0.5)
+    normal[0] += 1.0
+    rows = np.eye(size)[1:] - np.outer(normal[1:], 2 * normal / (normal @ normal))
+    length = float(np.linalg.norm(rows, axis=0).max())
+    return Factors(rows * length, rows / length, np.full(size, 1 / size))
 
 
 @functools.lru_cache(maxsize=16)
