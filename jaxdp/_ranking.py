@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._prediction import Prediction
 from ._spec import as_array, by_largest_remainders, check_counts, check_items, check_probabilities
 
 T = TypeVar("T")
@@ -47,6 +48,21 @@ def build_all(
         except ValueError as error:
             refused.append((name, str(error)))
     return entries, refused
+
+
+def best_first(entries: Iterable[T], error: Callable[[T], Prediction]) -> tuple[T, ...]:
+    """The entries by their errors: those that are known, and then those of which a bound is.
+
+    A bound may be far above its error, and a bound below the least known error proves that its
+    protocol is better: its ratio to that, below 1, says so. Of equal ones the first comes first.
+    """
+    return tuple(sorted(entries, key=lambda entry: (error(entry).kind == "bound", error(entry))))
+
+
+def ratio(error: Prediction, least: Prediction) -> str:
+    """An error by the least, as text; at most this for a bound."""
+    value = error / least if least else 1.0
+    return f"{'<= ' if error.kind == 'bound' and least.kind != 'bound' else ''}{value:.3f}"
 
 
 def whole_users(histogram: ArrayLike, num_users: int, num_values: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._prediction import Prediction
 from .._queries import LinearProtocol, check_workload
-from .._ranking import build_all, named, table, whole_users
+from .._ranking import best_first, build_all, named, ratio, table, whole_users
 from .._spec import FrozenArray, check_bool, check_choice, check_epsilon, check_int, check_real
 from ..randomizers import FrequencyOracle
 from ..reports import report_bytes
@@ -62,13 +62,14 @@ class Ranking:
 
     @property
     def protocol(self) -> Linear:
-        """The best one."""
+        """The one of the least known error; of the least bound if none is known."""
         return self.entries[0].protocol
 
     def __str__(self) -> str:
         """A Markdown table: roots of the errors, and the factor between an error and the least.
 
-        Bounds are marked, and may be far above the error. Reports without a wire format serve
+        Bounds are marked and come last: they may be far above the error, and are "<=" a multiple
+        of the least known one. Reports without a wire format serve
         simulation only, and have no length.
         """
         least = _error(self.entries[0], self.objective)
@@ -79,7 +80,7 @@ class Ranking:
                 f"{entry.mean_error**0.5:.4g}",
                 _error(entry, self.objective).kind,
                 "-" if entry.report_bytes is None else str(entry.report_bytes),
-                f"{_error(entry, self.objective) / least if least else 1.0:.3f}",
+                ratio(_error(entry, self.objective), least),
             )
             for entry in self.entries
         ]
@@ -196,9 +197,8 @@ def best(
     if not entries:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
-    # Stable: of equal errors the protocol that is named first
-    entries.sort(key=lambda entry: _error(entry, objective))
-    return Ranking(tuple(entries), (*refused, *skipped.items()), objective, num_users)
+    ordered = best_first(entries, lambda entry: _error(entry, objective))
+    return Ranking(ordered, (*refused, *skipped.items()), objective, num_users)
 
 
 def _errors(

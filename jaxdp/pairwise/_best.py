@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._contract import Work
 from .._prediction import Prediction
-from .._ranking import build_all, named, table, whole_users
+from .._ranking import best_first, build_all, named, ratio, table, whole_users
 from .._spec import check_bool, check_choice, check_epsilon, check_int
 from ..engine import simulate
 from ..population import Population
@@ -62,7 +62,7 @@ class RankedStatistic:
 
 @dataclasses.dataclass(frozen=True)
 class StatisticRanking:
-    """Protocols for a statistic, the best one first; `print` shows a table.
+    """Protocols for a statistic, the best one of known error first; `print` shows a table.
 
     Attributes:
       entries: the protocols with their predicted errors.
@@ -76,13 +76,14 @@ class StatisticRanking:
 
     @property
     def protocol(self) -> StatisticProtocol:
-        """The best one."""
+        """The one of the least known error; of the least bound if none is known."""
         return self.entries[0].protocol
 
     def __str__(self) -> str:
         """A Markdown table: roots of the errors, and the factor between an error and the least.
 
-        Bounds are marked, and may be far above the error. Reports without a wire format serve
+        Bounds are marked and come last: they may be far above the error, and are "<=" a multiple
+        of the least known one. Reports without a wire format serve
         simulation only, and have no length.
         """
         least = self.entries[0].error
@@ -93,7 +94,7 @@ class StatisticRanking:
                 f"{entry.error**0.5:.4g}",
                 entry.error.kind,
                 "-" if entry.report_bytes is None else str(entry.report_bytes),
-                f"{entry.error / least if least else 1.0:.3f}",
+                ratio(entry.error, least),
             )
             for entry in self.entries
         ]
@@ -123,20 +124,18 @@ def best(
 
     Not ranked:
       * What `jaxdp.trusted` has, in which users trust a shuffler or each other.
-      * AUC with public labels, which does not protect labels, and `HierarchicalAUC` that discards
-        nodes, without a prediction. With `ties="zero"`, and with the V-form for given
-        `class_sizes`, `BilinearAUC` estimates something else.
+      * AUC with public labels, which does not protect labels. With `ties="zero"`, and with the
+        V-form for given `class_sizes`, `BilinearAUC` estimates something else.
       * Grids: values are bins, so `QuantizedRR` has nothing to round.
       * Options: `TwoRound`, `OneStep` and `ThreeRound` have their default shares, scalars and tau,
-        so not `TwoRound(sharing="budget")` or `ThreeRound(variant="paper")`; vectors are those of
-        `PrivUnit` and `PrivUnitG`, in `TwoReport` of `PrivUnit`.
+        so not `ThreeRound(variant="paper")`; vectors are those of `PrivUnit` and `PrivUnitG`.
       * Whatever is in `refused`, with the reason: `TwoReport` and the protocols of several rounds
         for kernels that are not linear, or a randomizer that has no such epsilon.
 
     Without a histogram the error is `worst_case_variance`, for some protocols a bound on it; with
-    one it is `variance` for these users. Bounds are marked. A protocol whose bound is loose ranks
-    lower than it deserves, and never higher: for a histogram, which may be guessed from earlier
-    data, `num_trials` has its error simulated instead.
+    one, which may be guessed from earlier data, it is `variance` for these users, of which nearly
+    all are exact or by the delta method. Bounds are marked and come after all errors that are
+    known; with `num_trials` errors for a histogram are simulated where only a bound is known.
 
     Args:
       kernel: the statistic: a kernel, or W as float[k, k]; averaged with its transpose, with a
@@ -224,9 +223,8 @@ def best(
     if not entries:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
-    # Stable: of equal errors the protocol that is named first
-    entries.sort(key=lambda entry: entry.error)
-    return StatisticRanking(tuple(entries), tuple(refused), num_users)
+    ordered = best_first(entries, lambda entry: entry.error)
+    return StatisticRanking(ordered, tuple(refused), num_users)
 
 
 def _error(

@@ -38,11 +38,11 @@ def candidates(
     """The protocols that compete for a statistic, by name: functions of (epsilon, num_users).
 
     Of one round randomized response and every oracle of `jaxdp.randomizers.FREQUENCY_ORACLES` with
-    the plug-in U-statistic, one report of a signed factor, with two randomizers of vectors and also
-    fitted to the number of users, and two reports of a factorization; of two rounds the linear
-    answers first and everyone's number after, and the corrected step; of three the centred
-    protocol. For an `AUC`, whose labels are private here, also those made for it, which discard no
-    node.
+    the plug-in U-statistic, one report of a signed factor, also fitted to the number of users, and
+    two reports of a factorization; of two rounds the linear answers first and numbers after, of
+    others or of everyone, and the corrected step; of three the centred protocol. For an `AUC`,
+    whose labels are private here, also those made for it, discarding nodes or none. Vectors are
+    randomized by `PrivUnit` and by `PrivUnitG`.
 
     Args:
       kernel: the statistic: a kernel, or W as float[k, k].
@@ -85,20 +85,35 @@ def candidates(
                     kernel, e, num_users=n if fitted else None, randomizer=randomizer, **given()
                 )
             )
-    makers["TwoReport"] = lambda e, n: TwoReport(
-        kernel, e, num_users=n, randomizer=PrivUnit, **given()
-    )
+    # Where vectors are short or of one length, PrivUnit's reports are less noisy by a quarter.
+    for randomizer, label in ((PrivUnitG, ", PrivUnitG"), (PrivUnit, "")):
+        makers[f"TwoReport{label}"] = lambda e, n, randomizer=randomizer: TwoReport(
+            kernel, e, num_users=n, randomizer=randomizer, **given()
+        )
     if isinstance(kernel, AUC) and (form == "u" or kernel.class_sizes is None):
         d = size // 2
-        if kernel.ties == "half":
-            makers["BilinearAUC, private"] = lambda e, _: BilinearAUC(d, e, "private")
+        for randomizer, label in ((PrivUnitG, ""), (PrivUnit, ", PrivUnit")):
+            if kernel.ties == "half":
+                makers[f"BilinearAUC, private{label}"] = lambda e, _, randomizer=randomizer: (
+                    BilinearAUC(d, e, "private", randomizer)
+                )
         for labels in ("private", "randomized"):
-            makers[f"HierarchicalAUC, {labels}"] = lambda e, _, labels=labels: HierarchicalAUC(
-                d, e, labels, threshold=0.0, ties=kernel.ties
-            )
+            for label, threshold in (("", 0.0), (", pruned", "optimal")):
+                makers[f"HierarchicalAUC, {labels}{label}"] = (
+                    lambda e, _, labels=labels, threshold=threshold: HierarchicalAUC(
+                        d, e, labels, threshold=threshold, ties=kernel.ties
+                    )
+                )
     if rounds >= 2:
         makers["TwoRound"] = lambda e, _: TwoRound(kernel, e, **given())
-        makers["OneStep"] = lambda e, _: OneStep(kernel, e, **given())
-    if rounds >= 3:
-        makers["ThreeRound"] = lambda e, _: ThreeRound(kernel, e, **given())
+        makers["TwoRound, budget"] = lambda e, _: TwoRound(kernel, e, sharing="budget", **given())
+    several = ((OneStep, 2), (ThreeRound, 3))
+    for protocol, number in several if rounds >= 2 else ():
+        for randomizer, label in ((PrivUnitG, ""), (PrivUnit, ", PrivUnit")):
+            if rounds >= number:
+                makers[f"{protocol.__name__}{label}"] = (
+                    lambda e, _, protocol=protocol, randomizer=randomizer: protocol(
+                        kernel, e, randomizer=randomizer, **given()
+                    )
+                )
     return makers
