@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._prediction import Prediction
-from ._spec import as_array, by_largest_remainders, check_counts, check_items, check_probabilities
+from ._spec import (
+    as_array,
+    by_largest_remainders,
+    check_choice,
+    check_counts,
+    check_items,
+    check_probabilities,
+)
 
 T = TypeVar("T")
 
@@ -65,8 +72,18 @@ def ratio(error: Prediction, least: Prediction) -> str:
     return f"{'<= ' if error.kind == 'bound' and least.kind != 'bound' else ''}{value:.3f}"
 
 
-def whole_users(histogram: ArrayLike, num_users: int, num_values: int) -> np.ndarray:
-    """Whole numbers of users in these proportions, int64[k]; largest remainders round up."""
+def whole_users(histogram: ArrayLike | str, num_users: int, num_values: int) -> np.ndarray:
+    """Whole numbers of users in these proportions, int64[k]; largest remainders round up.
+
+    Args:
+      histogram: numbers in proportion to the users of each value; or "uniform", or "zipf" for one
+        over the number of the value.
+      num_users: n.
+      num_values: k.
+    """
+    if isinstance(histogram, str):
+        zipf = check_choice("histogram", histogram, ("uniform", "zipf")) == "zipf"
+        histogram = np.arange(1, num_values + 1, dtype=float) ** (-1 if zipf else 0)
     shares = as_array("histogram", histogram)
     if shares.dtype.kind not in "biuf":
         raise TypeError(f"histogram must be of numbers, got dtype {shares.dtype}.")

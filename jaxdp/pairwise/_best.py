@@ -108,7 +108,7 @@ def best(
     epsilon: float,
     num_values: int | tuple[int, ...] | None = None,
     rounds: int = 1,
-    histogram: ArrayLike | None = None,
+    histogram: ArrayLike | str | None = None,
     *,
     form: Form = "u",
     candidates: Mapping[str, Candidate]
@@ -146,7 +146,8 @@ def best(
         a matrix.
       rounds: 1, 2 or 3, the most that the users may be asked.
       histogram: float[k] >= 0, how many users have each value, times any constant: rounded to n
-        users. None for the worst case; needed for kernels that are not linear.
+        users. "uniform", or "zipf" for shares in proportion to one over the number of the value,
+        where it is not known. None for the worst case; needed for kernels that are not linear.
       form: "u" for pairs of different users, "v" to average over all pairs.
       candidates: protocols for this statistic, and frequency oracles, whose counts are then plugged
         in: the specs of this package or of another one, in a sequence or by name. By name also

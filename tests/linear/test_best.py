@@ -51,6 +51,31 @@ def test_errors_are_the_protocols_own_predictions(ranking):
         assert entry.protocol.exact_epsilon() <= 1.0
 
 
+def test_projected_estimates_compete_for_a_prior():
+    """Of few users: after projection the error is a fraction, as its own simulation says."""
+    given = dict(histogram="zipf", objective="mean")
+    raw = best(np.eye(16), 1000, 0.5, **given)
+    ranking = best(np.eye(16), 1000, 0.5, **given, num_trials=200)
+    projected = [entry for entry in ranking.entries if entry.name.endswith(", projected")]
+    assert len(projected) == 3
+    assert len(ranking.entries) == len(raw.entries) + 3
+    first = ranking.entries[0]
+    assert first in projected
+    assert first.mean_error.kind == "simulated"
+    assert first.mean_error < 0.5 * raw.entries[0].mean_error
+    users = whole_users("zipf", 1000, 16)
+    assert users.sum() == 1000
+    np.testing.assert_allclose(users / users[0], 1 / np.arange(1, 17), atol=0.01)
+    population = jaxdp.Population.from_histogram(users)
+    again = jaxdp.simulate(first.protocol, population, jax.random.key(1), num_trials=200).error()
+    spread = np.hypot(again.stderr, first.mean_error.stderr)
+    assert abs(again - first.mean_error) < 6 * spread
+    with pytest.raises(ValueError, match="histogram"):
+        best(np.eye(4), 100, 1.0, num_trials=10)
+    with pytest.raises(ValueError, match="histogram"):
+        best(np.eye(4), 100, 1.0, "normal")
+
+
 def test_the_table_has_a_line_for_each(ranking):
     lines = str(ranking).splitlines()
     table = [line for line in lines if line.startswith("|")]
