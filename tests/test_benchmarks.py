@@ -19,10 +19,11 @@ from benchmarks import (
     _rivals,
     _timing,
     draws,
+    predictions,
     startup,
     throughput,
 )
-from jaxdp import randomizers
+from jaxdp import linear, pairwise, randomizers
 from jaxdp.random import Count, words
 from jaxdp.randomizers import KRR
 from jaxdp_kernels import OPERATIONS
@@ -292,3 +293,29 @@ def test_draws_run_end_to_end(tmp_path, capsys):
     assert len(rows) == 5
     assert all(row["same"] for row in rows)
     assert path.with_suffix(".md").read_text() in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["zipf", "two spikes"])
+def test_predictions_are_worth_what_they_say(data):
+    """A sample of the table, to seven standard errors; twice the prediction is not worth that."""
+    counts = predictions.data_sets()[data]
+    for protocol in (
+        linear.HistogramQuery(KRR(16, 1.0)),
+        pairwise.QuantizedRR(pairwise.GiniMeanDifference(), 1.0, 16),
+        pairwise.TwoRound(pairwise.GiniMeanDifference(), 1.0, 16),
+    ):
+        cell = predictions.compare(protocol, counts)
+        assert abs(cell.off) < 7, (protocol, cell)
+        wrong = cell._replace(ratio=2 * cell.ratio)
+        assert wrong.off > 7
+        assert not wrong.as_claimed
+
+
+def test_users_of_the_table_of_predictions():
+    sets = predictions.data_sets()
+    assert len(sets) == 6
+    for counts in sets.values():
+        assert counts.shape == (predictions.VALUES,)
+        assert counts.sum() == predictions.with_labels(counts).sum() == predictions.USERS
+        assert np.all(np.sum(np.split(predictions.with_labels(counts), 2), axis=1) > 0)
