@@ -55,7 +55,7 @@ def trials_of(protocol: HierarchicalAUC, users: Users, key: jax.Array, num_trial
 def measured(
     protocol: HierarchicalAUC, users: Users, num_trials: int, seed: int, name: str
 ) -> dict[str, Any]:
-    """The errors of a protocol about the users' target, and the bound on them about their cells'.
+    """The errors of a protocol about the users' target, and the one predicted about their cells'.
 
     The randomness of a cell depends on the seed and its name alone.
     """
@@ -68,7 +68,7 @@ def measured(
         "rmse_stderr": float(squares.std() / np.sqrt(num_trials) / (2 * rmse)),
         "bias": float(trials.estimates.mean() - users.target),
         "lost_in_cells": float(protocol.truth(counts) - users.target),
-        "bound_rmse": float(np.sqrt(protocol.variance(counts))),
+        "predicted_rmse": float(np.sqrt(protocol.variance(counts))),
         "num_trials": num_trials,
     }
 
