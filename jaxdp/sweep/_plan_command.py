@@ -21,7 +21,9 @@ class Plan:
     """Choose a protocol: give two of --users, --epsilon and --error, and get the third.
 
     Errors are absolute root mean squared errors: for a histogram those of the share of a value, for
-    quantiles those of a cumulative share, for a mean in its own units.
+    quantiles those of a cumulative share, for marginals those of the share of the users who have
+    all features of a set, for a mean in its own units. For the top values the error is the
+    probability that the set is wrong, and --data must be given.
 
     With --html the answer is written as a page, too: errors against epsilon and users, what a
     report reveals, a simulated result, a privacy statement, and what to deploy.
@@ -35,12 +37,17 @@ class Plan:
     """
 
     question: Annotated[
-        tyro.conf.Positional[Literal["histogram", "quantiles", "mean"]],
+        tyro.conf.Positional[Literal["histogram", "quantiles", "mean", "top", "marginals"]],
         option("What is asked.", "required"),
     ]
     values: Annotated[
-        OptionalInteger, option("Values a user may hold.", "for histogram and quantiles")
+        OptionalInteger, option("Values a user may hold.", "for histogram, quantiles, top")
     ] = None
+    top: Annotated[OptionalInteger, option("How many of the values.", "for top")] = None
+    features: Annotated[OptionalInteger, option("Binary features of a user.", "for marginals")] = (
+        None
+    )
+    order: Annotated[OptionalInteger, option("The most features in a set.", "default: 2")] = None
     low: Annotated[OptionalNumber, option("The least number.", "for mean")] = None
     high: Annotated[OptionalNumber, option("The largest number.", "for mean")] = None
     users: Annotated[OptionalInteger, option("How many take part.", "or it is asked for")] = None
@@ -48,10 +55,26 @@ class Plan:
         None
     )
     error: Annotated[OptionalNumber, option("The error.", "or it is asked for")] = None
+    groups: Annotated[
+        OptionalNumber,
+        option("Compare two groups; the first has this share.", "in (0, 1); default: none"),
+    ] = None
+    reports: Annotated[
+        int,
+        numbers(int, "N"),
+        option("Reports of a user that epsilon is of, over time.", "default: 1"),
+    ] = 1
+    delta: Annotated[
+        OptionalNumber, option("Lets protocols compete that are private but for it.", "default: 0")
+    ] = None
     loss: Annotated[
-        Literal["rmse", "worst", "max"],
-        option("Of all answers, of the worst one, or the largest error of any.", "default: rmse"),
-    ] = "rmse"
+        Literal["rmse", "worst", "max"] | None,
+        option(
+            "Of all answers, of the worst one, or the largest error of any.",
+            "default: rmse",
+            metavar="{rmse,worst,max}",
+        ),
+    ] = None
     data: Annotated[
         str,
         option(
@@ -99,6 +122,8 @@ class Plan:
                 relative=self.relative,
                 confidence=self.confidence,
                 data=data,
+                delta=self.delta,
+                num_reports=self.reports,
             )
         except ValueError as error:
             raise Mistake(str(error)) from None
@@ -140,15 +165,30 @@ class Plan:
         return tuple(map(str, found)), np.bincount(codes, minlength=len(found))
 
     def _asked(self, labels: tuple[str, ...] | None) -> "Question":
-        from ..design import Histogram, Mean, Quantiles
+        from ..design import Comparison
+
+        question = self._of_all(labels)
+        return question if self.groups is None else Comparison(question, self.groups)
+
+    def _of_all(self, labels: tuple[str, ...] | None) -> "Question":
+        """The question to all users, or to each group."""
+        from ..design import Histogram, Marginals, Mean, Quantiles, TopK
 
         if self.question == "mean":
             if self.low is None or self.high is None:
                 raise Mistake("a mean needs --low and --high, the ends of its interval")
             return Mean(self.low, self.high)
+        if self.question == "marginals":
+            if self.features is None:
+                raise Mistake("marginals need --features, how many there are")
+            return Marginals(self.features, self.order or min(2, self.features))
         values = self.values if labels is None else len(labels)
         if values is None:
             raise Mistake(f"a question of {self.question} needs --values, how many there are")
+        if self.question == "top":
+            if self.top is None:
+                raise Mistake("a question of top needs --top, how many of the values")
+            return TopK(values, self.top)
         return (Histogram if self.question == "histogram" else Quantiles)(values)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxdp._spec import spec_from_json
-from jaxdp.design import Histogram, Mean, plan
+from jaxdp.design import Comparison, Histogram, Marginals, Mean, plan
 from jaxdp.sweep.cli import main
 
 
@@ -50,8 +50,31 @@ def test_the_command_prints_what_to_deploy(capsys):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "question", "given"),
+    [
+        ("marginals --features 4", Marginals(4, 2), {}),
+        ("marginals --features 4 --order 1", Marginals(4, 1), {}),
+        ("mean --low 0 --high 1 --groups 0.3", Comparison(Mean(0.0, 1.0), 0.3), {}),
+        ("histogram --values 5 --reports 4", Histogram(5), {"num_reports": 4}),
+        (
+            "histogram --values 5 --reports 4 --delta 1e-6",
+            Histogram(5),
+            {"num_reports": 4, "delta": 1e-6},
+        ),
+    ],
+)
+def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
+    assert main(f"plan {arguments} --users 5000 --epsilon 1".split()) == 0
+    expected = plan(question, users=5000, epsilon=1.0, **given).in_words()
+    assert capsys.readouterr().out.rstrip() == expected
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("plan marginals --users 9 --epsilon 1", "marginals need --features"),
+        ("plan top --values 9 --users 9 --epsilon 1", "needs --top"),
+        ("plan top --values 9 --top 2 --users 9 --epsilon 1", "data must be given"),
         ("plan mean --users 100 --error 0.1", "a mean needs --low and --high"),
         ("plan histogram --users 100 --error 0.1", "needs --values"),
         ("plan histogram --values x --users 100 --error 0.1", "--values must be an integer"),
