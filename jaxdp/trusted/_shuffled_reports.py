@@ -1,5 +1,6 @@
 """Reports that a shuffler mixes: more privacy for the same reports."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +12,12 @@ from .._checks import Instance, Integer, Optional, Real
 from .._contract import Params, Spec, Tree, Work, field, spec
 from .._prediction import Kind, Prediction
 from .._spec import check_epsilon, check_int, check_real, within_float64
-from ..accounting import shuffle_epsilon
+from ..accounting import shuffle_delta, shuffle_epsilon
 from ..pairwise import AUCProtocol
 from ..population import Population
 from ._pairs import PairsProtocol
 
+_ROUNDED = 4e-9  # relative, more than `shuffle_epsilon` rounds up by
 _LOCAL = "the spec of a protocol with pure local privacy"
 
 
@@ -40,13 +42,21 @@ def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
     """
     low = check_epsilon(epsilon)
     n, delta = check_int("num_users", num_users, low=1), check_real("delta", delta, low=0, high=1)
-    high = max(30.0, low)
-    if low >= 30 or shuffle_epsilon(high, n, delta) <= epsilon:
+    return _local_epsilon(low, n, delta)
+
+
+@functools.lru_cache(maxsize=64)
+def _local_epsilon(epsilon: float, n: int, delta: float) -> float:
+    low, high = epsilon, max(30.0, epsilon)
+    # One delta is compared, not the epsilon that is searched for in many; what that search rounds
+    # up by is left.
+    target = epsilon * (1 - _ROUNDED)
+    if low >= 30 or shuffle_delta(target, high, n) <= delta:
         return high
     # Amplification grows with epsilon0, so bisection finds the largest one that is enough.
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        private = shuffle_epsilon(middle, n, delta) <= epsilon
+        private = shuffle_delta(target, middle, n) <= delta
         low, high = (middle, high) if private else (low, middle)
     return low
 
