@@ -2,19 +2,16 @@
 
 import dataclasses
 import functools
-import math
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 
-from .._contract import Work
 from .._prediction import Prediction
-from .._ranking import build_all, table
+from .._ranking import table
 from .._spec import (
     check_bool,
     check_choice,
@@ -32,19 +29,12 @@ from ._page import page
 from ._plot import plot
 from ._question import Data, Maker, Question
 from ._repeated import repeated
-from ._solve import least_epsilon, least_users
+from ._search import Search, telling
 from ._statement import statement
 from ._words import in_words
 
 if TYPE_CHECKING:  # an extra
     import matplotlib.axes
-
-_CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
-_SEVERAL = 2  # protocols whose errors are simulated
-_PATIENCE = 10e9  # nanoseconds that the simulations of a protocol may take
-_PILOT, _MOST_TRIALS, _STDERR = 100, 2**13, 0.005
-_MANY = 2**30  # users for whom data are read, where their number is asked for
-_EVALUATIONS = 12  # of the error of one, to solve for a number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,6 +266,7 @@ def plan(
     defaults: bool = True,
     num_trials: int | None = None,
     key: jax.Array | None = None,
+    progress: bool = False,
 ) -> Plan:
     """From two of users, epsilon and error to the third, for every protocol that can answer.
 
@@ -315,6 +306,8 @@ def plan(
       num_trials: runs in a simulation; None for as many as make the standard error half a percent,
         but 8,192 at most, and no more than take some seconds.
       key: of simulations; None for a fixed one.
+      progress: whether to show on stderr which protocol is solved or simulated; needs
+        `jaxdp[sweep]`.
 
     Returns:
       A `Plan`. Numbers that were solved for are at most 0.01 % above the least ones, simulated ones
@@ -374,8 +367,9 @@ def plan(
         makers = {name: repeated(make, num_reports, delta) for name, make in makers.items()}
     trusting = _trusting(question, makers, trust, delta)
     measure = Measure(question, goal, data, key)
-    search = _Search(measure, users, epsilon, error, num_trials)
-    options, refused = search.best(trusting)
+    with telling(check_bool("progress", progress)) as tell:
+        search = Search(measure, users, epsilon, error, num_trials, tell)
+        options, refused = search.best(trusting)
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
@@ -484,134 +478,3 @@ def _goal(question: Question, loss: Loss | None, relative: bool, confidence: flo
         half = f"half of a {confidence:.4g} confidence interval"
         units = f"{half}, {units}" if units else half
     return Goal(chosen, factor, units)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Search:
-    """What is given, and what is asked for: the one of the three that is None."""
-
-    measure: Measure
-    users: int | None
-    epsilon: float | None
-    error: float | None
-    num_trials: int | None
-
-    def best(
-        self, makers: Mapping[str, tuple[Trust, Maker]]
-    ) -> tuple[list[Option], list[tuple[str, str]]]:
-        """The options in order, and what was left out and why."""
-        question, goal = self.measure.question, self.measure.goal
-        worst = question.users(self.measure.data, self.users or _MANY) is None
-        if worst and goal.loss == "max":
-            raise ValueError(
-                "data must be given for loss='max', whose worst data are not known: one of "
-                f"{', '.join(map(repr, question.NAMED_DATA))}, or what users hold."
-            )
-        closed = self
-        if goal.loss == "max":  # first ordered by what has a closed form, and is never more
-            least = dataclasses.replace(self.measure, goal=Goal("worst", goal.factor))
-            closed = dataclasses.replace(self, measure=least)
-        options, refused = build_all(
-            {
-                name: functools.partial(closed.predicted, name, *each)
-                for name, each in makers.items()
-            },
-            lambda _, option: option,
-        )
-        options.sort(key=self.asked)
-        if worst:
-            return options, refused
-        closed_form = goal.loss != "max"
-        known = [o for o in options if closed_form and o.error.kind != "bound"]
-        again: dict[str, tuple[Option, Maker]] = {}
-        for option in options:
-            make = makers[option.name][1]
-            if option not in known:
-                again[option.name] = option, make
-            if option.trust == "local" and question.postprocessed(option.protocol) is not None:
-                projected = functools.partial(_projected, question, make)
-                again[f"{option.name}, projected"] = option, projected
-        found: list[Option] = []
-        for name, (option, make) in again.items():
-            if len(found) < _SEVERAL * (1 if closed_form else 2):
-                simulate_it = {name: functools.partial(self.simulated, name, option, make)}
-                simulated, unable = build_all(simulate_it, lambda _, option: option)
-                found, refused = [*found, *simulated], [*refused, *unable]
-            elif name == option.name and closed_form:
-                known.append(option)  # with its bound
-            elif name == option.name:
-                refused.append((name, "is not simulated, for others promise less."))
-        return sorted([*known, *found], key=self.asked), refused
-
-    def asked(self, option: Option) -> float:
-        """The number that is asked for."""
-        if self.error is None:
-            return option.error
-        return option.num_users if self.users is None else option.epsilon
-
-    def predicted(self, name: str, trust: Trust, make: Maker) -> Option:
-        """A protocol with the number that is asked for, by its own predictions."""
-
-        def measure(protocol: Any, num_users: int) -> Prediction:
-            return self.measure.predicted(protocol, num_users, trust)
-
-        like = Option(
-            name,
-            None,
-            self.users or 10_000,
-            self.epsilon or 1.0,
-            Prediction(math.inf),
-            1,
-            trust,
-            make,
-        )
-        return self.solve(like, measure, _CLOSED)
-
-    def simulated(self, name: str, raw: Option, make: Maker) -> Option:
-        """The same by simulation, near what is known of the protocol."""
-        users = self.measure.question.users(self.measure.data, raw.num_users)
-        assert users is not None, "the worst data are not simulated"
-        evaluations = 1 if self.error is None else _EVALUATIONS
-        cost = self.measure.question.trial_cost(raw.protocol, users) * evaluations
-        most = min(_MOST_TRIALS, int(_PATIENCE / cost))
-        if most < _PILOT:
-            raise ValueError(f"its simulation would take more than {_PATIENCE / 1e9:.0f} s.")
-        trials = self.num_trials
-        if trials is None:
-            pilot = self.measure.simulated(raw.protocol, raw.num_users, _PILOT)
-            share = pilot.stderr / pilot / _STDERR if pilot else math.inf
-            trials = int(np.clip(_PILOT * share**2, _PILOT, most))
-
-        def measure(protocol: Any, num_users: int) -> Prediction:
-            return self.measure.simulated(protocol, num_users, trials)
-
-        like = dataclasses.replace(raw, name=name, make=make, num_trials=trials)
-        return self.solve(like, measure, _SIMULATED)
-
-    def solve(self, like: Option, measure: Callable[[Any, int], Prediction], tol: float) -> Option:
-        """An option with the number that is asked for, from one whose numbers are guesses."""
-        epsilon, users = like.epsilon, like.num_users
-
-        def at(e: float, n: int) -> Prediction:
-            return measure(like.make(e, n), n)
-
-        if self.error is None:
-            found = at(epsilon, users)
-        elif self.users is None:
-            users, found = least_users(functools.partial(at, epsilon), self.error, users, tol)
-        else:
-            epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol)
-        protocol = like.make(epsilon, users)
-        rounds = len(protocol.built.rounds(Work(float(users), 1)))
-        return dataclasses.replace(
-            like,
-            protocol=protocol,
-            num_users=users,
-            epsilon=epsilon,
-            error=found,
-            rounds=rounds,
-        )
-
-
-def _projected(question: Question, make: Maker, epsilon: float, num_users: int) -> Any:
-    return question.postprocessed(make(epsilon, num_users))

@@ -124,6 +124,7 @@ class Plan:
                 data=data,
                 delta=self.delta,
                 num_reports=self.reports,
+                progress=sys.stderr.isatty(),
             )
         except ValueError as error:
             raise Mistake(str(error)) from None

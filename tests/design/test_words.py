@@ -87,3 +87,11 @@ def test_mistakes_are_one_line(arguments, message, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_progress_says_what_is_solved(capsys):
+    plan(Mean(0, 1), users=100, epsilon=1.0, progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    with pytest.raises(TypeError, match="progress must be"):
+        plan(Mean(0, 1), users=100, epsilon=1.0, progress="yes")  # pyright: ignore[reportArgumentType]
