@@ -39,7 +39,7 @@ class Marginals(Question):
       >>> from jaxdp.design import Marginals, plan
       >>> found = plan(Marginals(6, 2), users=100_000, epsilon=1.0)
       >>> print(f"{found.best.error:.4f}")
-      0.0077
+      0.0138
     """
 
     num_features: int = field(Integer(1, 64))

@@ -32,7 +32,7 @@ class TopK(OfBins):
       >>> from jaxdp.design import TopK, plan
       >>> found = plan(TopK(8, 2), users=20_000, error=0.05, data=[40, 25, 15, 8, 6, 3, 2, 1])
       >>> print(f"epsilon {found.best.epsilon:.1f}")
-      epsilon 0.5
+      epsilon 0.3
     """
 
     num_values: int = field(Integer(2, 2**20))

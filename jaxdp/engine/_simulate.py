@@ -560,7 +560,9 @@ def _run_trials(params, cast, key, num_trials, config, progress, histogram):
 def _estimate_shape(params, cast: Cast, key, config: Config) -> tuple[int, ...]:
     with jax.enable_x64(True):  # in which trials are traced: the next call finds both traces
         found, _ = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
-        return _estimate_compiled.eval_shape(params, jax.eval_shape(cast.cut, found)).shape
+        # `cut` takes slices: of arrays of no memory it says its shape, and nothing is traced.
+        shapes = jax.tree.map(lambda x: np.broadcast_to(np.zeros((), x.dtype), x.shape), found)
+        return _estimate_compiled.eval_shape(params, cast.cut(shapes)).shape
 
 
 def _check_room(shape: tuple[int, ...], num_trials: int) -> None:

@@ -63,7 +63,7 @@ class Spectrum(NamedTuple):
     col_ratio: jax.Array
 
     @property
-    def total(self) -> jax.Array:
+    def total(self) -> jax.Array | np.floating:
         """F, the sum of the singular values."""
         return functools.reduce(operator.add, (block.values.sum() for block in self.blocks))
 

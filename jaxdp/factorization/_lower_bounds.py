@@ -115,7 +115,7 @@ def least_local_rmse(
       >>> from jaxdp import factorization, workloads
       >>> bound = factorization.least_local_rmse(workloads.identity(20), 1.0, num_users=10_000)
       >>> print(f"{bound:.4f}")
-      0.0087
+      0.0126
 
     References:
       As for `local_lower_bound`.

@@ -229,7 +229,7 @@ def test_changed_code_is_computed_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(_sources, "source_hash", lambda package: f"changed {package}")
     assert sweep.run(NAPS, tmp_path).computed == 3
     monkeypatch.undo()
-    monkeypatch.setattr(_sources.importlib.metadata, "version", lambda name: "another")
+    monkeypatch.setattr(_sources, "_version", lambda name: "another")
     assert sweep.run(NAPS, tmp_path).computed == 3
     monkeypatch.undo()
     assert sweep.run(NAPS, tmp_path).reused == 3
