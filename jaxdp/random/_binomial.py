@@ -101,7 +101,10 @@ def _binomials(keys: list[jax.Array], trials: list[Count], chances: list[jax.Arr
     for key, n, p in zip(keys, trials, chances, strict=True):
         shape = jnp.broadcast_shapes(n.shape, p.shape)
         n, p = jnp.broadcast_to(n.f64(), shape), jnp.broadcast_to(p.astype(jnp.float64), shape)
-        halves = (jnp.full(n.size, half) for half in jax.random.key_data(key))
+        # A key for each lane, unless it is the same for all.
+        halves = (
+            jnp.full(n.size if len(keys) > 1 else 1, half) for half in jax.random.key_data(key)
+        )
         lanes.append((*halves, jnp.arange(n.size, dtype=jnp.uint32), n.ravel(), p.ravel()))
         shapes.append(shape)
     *halves, index, n, p = (jnp.concatenate(part) for part in zip(*lanes, strict=True))

@@ -130,7 +130,10 @@ def _draw(keys, totals, tables):
         largest = jnp.max(weights, axis=-1, keepdims=True)
         scaled = weights / jnp.where(largest > 0, largest, 1.0)
         first = first_lanes(total, weights.shape[-1])
-        lanes.append((*(jnp.full(total.shape, half) for half in key), first, total))
+        # A key for each lane, unless it is the same for all.
+        lanes.append(
+            (*(jnp.full(total.shape if len(keys) > 1 else 1, half) for half in key), first, total)
+        )
         leaves.append(_spaced(scaled, depth))
     *halves, first, total = (jnp.concatenate(part) for part in zip(*lanes, strict=True))
     cells = _cells(tuple(halves), first, total, jnp.concatenate(leaves))
