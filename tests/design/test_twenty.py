@@ -51,7 +51,7 @@ QUESTIONS = {
     "kendall": (PairStatistic(KendallTau(), (3, 3)), {"data": "uniform"}, ["OneReport, PrivUnit"]),
     "marginals": (Marginals(5, 2), {"data": ROWS}, ["MarginalQueries, PrivUnitG"]),
     "groups": (Comparison(Mean(0, 1), 0.25), {}, None),
-    "top": (TopK(8, 3), {"data": FALLING}, ["HadamardResponse"]),
+    "top": (TopK(8, 4), {"data": FALLING}, ["HadamardResponse"]),
 }
 assert len(QUESTIONS) == 20
 
@@ -78,7 +78,8 @@ def test_simulations_have_the_error_that_was_planned(name, key):
     ]
     for number, found in enumerate(plans):
         best = found.best
-        simulated = found.simulate(TRIALS, jax.random.fold_in(key, number))
+        trials = 20_000 if name == "top" else TRIALS  # chances are known less well than means
+        simulated = found.simulate(trials, jax.random.fold_in(key, number))
         assert holds(simulated, best.error), (name, simulated, best.error)
         assert simulated.stderr < (0.06 if name == "top" else 0.02) * best.error
         # the same check finds out a plan that is wrong by half
