@@ -11,7 +11,7 @@ import numpy as np
 
 from .._contract import Work
 from .._prediction import Prediction
-from .._progress import bars
+from .._progress import bars, on_stderr
 from .._ranking import build_all
 from ._measure import Measure
 from ._option import Goal, Option, Trust
@@ -168,16 +168,12 @@ def telling(progress: bool) -> Iterator[Callable[[str], None]]:
         yield lambda text: None
         return
     drawn = bars()
-    import rich.console  # which is there where `drawn` is
-
     columns = (
         drawn.SpinnerColumn(),
         drawn.TextColumn("{task.description}", markup=False),
         drawn.TimeElapsedColumn(),
     )
-    with drawn.Progress(
-        *columns, console=rich.console.Console(stderr=True), transient=True
-    ) as shown:
+    with on_stderr(*columns, transient=True) as shown:
         task = shown.add_task("planning", total=None)
 
         def tell(text: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._contract import Tree
 from .._files import write_atomically
-from .._progress import bars
+from .._progress import bars, on_stderr
 from ..random import Count, merge
 from ._answer import Answer
 from ._client import parsed
@@ -418,8 +418,6 @@ def _bar(progress: bool, total: int) -> Iterator[Callable[[int, int], None]]:
         yield lambda size, reports: None
         return
     drawn = bars()
-    import rich.console  # which is there where `drawn` is
-
     columns = (
         drawn.BarColumn(),
         drawn.DownloadColumn(),
@@ -427,7 +425,7 @@ def _bar(progress: bool, total: int) -> Iterator[Callable[[int, int], None]]:
         drawn.TimeRemainingColumn(),
         drawn.TextColumn("{task.description}"),
     )
-    with drawn.Progress(*columns, console=rich.console.Console(stderr=True)) as bar:
+    with on_stderr(*columns) as bar:
         task, seen = bar.add_task("", total=total), 0
 
         def advance(size: int, reports: int) -> None:
