@@ -70,7 +70,7 @@ class Comparison(Question):
 
     @property
     def LOSSES(self) -> Mapping[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Those of the question."""
+        """The question has the same."""
         return self.question.LOSSES
 
     def describe(self) -> str:
@@ -114,12 +114,12 @@ class Comparison(Question):
         return TwoGroups(first.counts, first.inputs, second=second)
 
     def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
-        """Those of the second group, and those of the first, which are subtracted."""
+        """The runs of the second group, and those of the first, which are subtracted."""
         first, second = (self.question.runs(protocol, group) for group in _of(users))
         return (*second, *((-sign, some) for sign, some in first))
 
     def answers(self, estimates: Any) -> np.ndarray:
-        """Those of the question."""
+        """What the question takes for its answers."""
         return self.question.answers(estimates)
 
     def _of_one_value(self, num_users: int) -> list[Users]:

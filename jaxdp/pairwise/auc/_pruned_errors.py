@@ -144,7 +144,7 @@ def _whatever_is_done(level: _Level) -> tuple[np.ndarray, np.ndarray]:
 def _product_variance(
     means: Float[np.ndarray, "2 nodes"], noise: Float[np.ndarray, "2 nodes"], both: float
 ) -> Float[np.ndarray, " nodes"]:
-    """Of the product of two normal numbers, of means, variances and a covariance."""
+    """The variance of the product of two normal numbers with these moments."""
     x, y = means
     return noise[0] * noise[1] + both**2 + x**2 * noise[1] + y**2 * noise[0] + 2 * x * y * both
 
@@ -205,8 +205,8 @@ def _density(z: np.ndarray) -> np.ndarray:
 
 
 def _upper_tail(z: np.ndarray) -> np.ndarray:
-    """Of the normal law."""
-    # Of few shapes, for few programs
+    """The chance that a standard normal number is above z."""
+    # Rows are padded to few shapes, for few programs.
     padded = np.zeros((1 << (len(z) - 1).bit_length(), z.shape[1]))
     padded[: len(z)] = z
     with jax.enable_x64(True):
