@@ -4,14 +4,11 @@ import dataclasses
 import math
 import time
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._option import Option
-
-if TYPE_CHECKING:
-    from ._plan import Plan
+from ._plan_numbers import PlanNumbers
 
 MOST = 6
 """Protocols that are drawn; the others are in tables."""
@@ -90,7 +87,7 @@ class Curves:
     curves: tuple[Curve, ...]
 
 
-def curves_of(plan: "Plan", seconds: float) -> Curves:
+def curves_of(plan: PlanNumbers, seconds: float) -> Curves:
     """The errors of the first options, at as many points as there is time for.
 
     Args:
@@ -114,7 +111,7 @@ def curves_of(plan: "Plan", seconds: float) -> Curves:
 
 
 def _errors(
-    plan: "Plan", place: int, epsilon: Span, users: Span, seconds: float
+    plan: PlanNumbers, place: int, epsilon: Span, users: Span, seconds: float
 ) -> np.ndarray | None:
     """On the finest grid that the time is enough for; None where it is for none."""
     if _is_slow(plan.options[place]) and seconds < _SLOW:
@@ -143,7 +140,7 @@ def _is_slow(option: Option) -> bool:
     return option.num_trials is not None or option.trust == "shuffler"
 
 
-def _error(plan: "Plan", place: int, epsilon: float, users: int) -> float:
+def _error(plan: PlanNumbers, place: int, epsilon: float, users: int) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

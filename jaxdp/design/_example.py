@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,10 +13,8 @@ from ..engine import outcome, simulate
 from ..linear import Projected
 from ..reports import Answer
 from ._option import estimator
+from ._plan_numbers import PlanNumbers
 from ._question import Users
-
-if TYPE_CHECKING:
-    from ._plan import Plan
 
 SHOWN = 32
 """Answers that are drawn."""
@@ -48,7 +46,7 @@ class Example:
     kind: Kind
 
 
-def example_of(plan: "Plan", labels: Sequence[str] | None, key: jax.Array) -> Example:
+def example_of(plan: PlanNumbers, labels: Sequence[str] | None, key: jax.Array) -> Example:
     """One collection by the best option, of the plan's own data if they are not the worst.
 
     Args:

@@ -8,7 +8,7 @@ import re
 import string
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,6 +21,8 @@ from ..reports import Collection
 from ._curves import Curves, curves_of
 from ._example import Example, example_of
 from ._option import HEADER, Option, estimator
+from ._plan_numbers import PlanNumbers
+from ._question import as_title
 from ._reveal import channel_of, posterior, randomizer_of, support_of
 from ._svg import (
     channel_chart,
@@ -30,9 +32,6 @@ from ._svg import (
     posterior_chart,
     support_chart,
 )
-
-if TYPE_CHECKING:
-    from ._plan import Plan
 
 _MOST_WRITTEN = 40  # numbers of a list
 _PRIOR = 0.1  # of a guess, where the slider begins
@@ -44,7 +43,7 @@ _WHAT_KINDS_ARE = {
 }
 
 
-def page(plan: "Plan", labels: Sequence[str] | None, seconds: float) -> str:
+def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str:
     """The page, text of HTML.
 
     Args:
@@ -60,11 +59,10 @@ def page(plan: "Plan", labels: Sequence[str] | None, seconds: float) -> str:
     data["exact_epsilon"] = realised
     example = example_of(plan, labels, jax.random.key(0))
     spec, spec_title, spec_intro = _deployed(best)
-    title = plan.question.describe()
     # Templates are not looked into again: what is filled in may hold any text.
     return string.Template(_file("page.html")).substitute(
         errors,
-        title=escape(title[:1].upper() + title[1:]),
+        title=escape(as_title(plan.question.describe())),
         css=_file("page.css"),
         js=_file("page.js"),
         version=__version__,
@@ -108,7 +106,7 @@ def _unwrapped(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
-def _key_numbers(plan: "Plan") -> str:
+def _key_numbers(plan: PlanNumbers) -> str:
     best, units = plan.best, plan.goal.units
     loss = plan.question.LOSSES[plan.goal.loss]
     size = "no format" if best.report_bytes is None else f"{best.report_bytes}"
@@ -127,7 +125,7 @@ def _key_numbers(plan: "Plan") -> str:
     )
 
 
-def _error_parts(plan: "Plan", curves: Curves) -> tuple[dict[str, str], dict[str, Any]]:
+def _error_parts(plan: PlanNumbers, curves: Curves) -> tuple[dict[str, str], dict[str, Any]]:
     """The charts of errors with what is said of them, and the numbers behind."""
     best, target = plan.best, plan.asked.get("error")
     known = [curve.errors for curve in curves.curves if curve.errors is not None]
@@ -137,26 +135,34 @@ def _error_parts(plan: "Plan", curves: Curves) -> tuple[dict[str, str], dict[str
         low, high = min(low, np.nanmin(grid)), max(high, min(np.nanmax(grid), 4 * high))
     low, high = min(low, float(best.error)), max(high, float(best.error))
     axis = error_axis(low / 1.3, high * 1.3)
-    epsilon_chart, epsilon_axis = error_chart(
-        "by-epsilon",
-        curves.epsilon,
-        axis,
-        [curve.by_epsilon for curve in curves.curves],
-        (best.epsilon, float(best.error)),
-        target,
-        "epsilon",
-        "Error of each protocol against epsilon",
-    )
-    users_chart, users_axis = error_chart(
-        "by-users",
-        curves.users,
-        axis,
-        [curve.by_users for curve in curves.curves],
-        (best.num_users, float(best.error)),
-        target,
-        "users",
-        "Error of each protocol against the number of users",
-    )
+    charts = {
+        name: error_chart(
+            f"by-{name}",
+            span,
+            axis,
+            lines,
+            (number, float(best.error)),
+            target,
+            name,
+            f"Error of each protocol against {against}",
+        )
+        for name, against, span, lines, number in (
+            (
+                "epsilon",
+                "epsilon",
+                curves.epsilon,
+                [curve.by_epsilon for curve in curves.curves],
+                best.epsilon,
+            ),
+            (
+                "users",
+                "the number of users",
+                curves.users,
+                [curve.by_users for curve in curves.curves],
+                best.num_users,
+            ),
+        )
+    }
     rows = []
     for curve in curves.curves:
         option = plan.options[curve.place]
@@ -186,18 +192,14 @@ def _error_parts(plan: "Plan", curves: Curves) -> tuple[dict[str, str], dict[str
     data = {
         "users": best.num_users,
         "epsilon": best.epsilon,
-        "axes": {
-            "epsilon": epsilon_axis.to_json(),
-            "users": users_axis.to_json(),
-            "error": axis.to_json(),
-        },
+        "axes": {name: along.to_json() for name, (_, along) in charts.items()}
+        | {"error": axis.to_json()},
         "errors": [None if c.errors is None else _rounded(c.errors) for c in curves.curves],
     }
     parts = {
         "errors_intro": "The error falls as epsilon grows, which means less privacy, and as more "
         "people take part. All scales are logarithmic.",
-        "epsilon_chart": epsilon_chart,
-        "users_chart": users_chart,
+        **{f"{name}_chart": chart for name, (chart, _) in charts.items()},
         "readout": "".join(rows),
         "errors_note": escape(" ".join(notes)),
     }
@@ -208,7 +210,7 @@ def _rounded(errors: np.ndarray) -> list[list[float | None]]:
     return [[float(f"{x:.5g}") if math.isfinite(x) else None for x in row] for row in errors]
 
 
-def _option_parts(plan: "Plan") -> dict[str, str]:
+def _option_parts(plan: PlanNumbers) -> dict[str, str]:
     """The table of protocols: its heads, rows, what all share, and what was left out."""
     rows = [option.cells for option in plan.options]
     columns = list(zip(*rows, strict=True))
@@ -295,7 +297,7 @@ def _odds(p: float) -> str:
     return f"1 to {(1 - p) / p:,.3g}" if p < 0.5 else f"{p / (1 - p):,.3g} to 1"
 
 
-def _channel(plan: "Plan") -> str:
+def _channel(plan: PlanNumbers) -> str:
     """A picture of the law of a report, where the protocol has one that can be drawn."""
     randomizer = randomizer_of(plan.best.protocol)
     if randomizer is None:
@@ -321,7 +323,7 @@ def _channel(plan: "Plan") -> str:
     )
 
 
-def _caption(plan: "Plan", example: Example) -> str:
+def _caption(plan: PlanNumbers, example: Example) -> str:
     best, answer = plan.best, example.answer
     if example.data is None:
         whose = "the data given, whose truth is on this page: treat it as you treat them"
@@ -376,7 +378,7 @@ def _deployed(best: Option) -> tuple[str, str, str]:
         )
 
 
-def _code(plan: "Plan") -> str:
+def _code(plan: PlanNumbers) -> str:
     """A program that makes the plan again, and simulates it."""
     from .. import design  # a whole, by now
 

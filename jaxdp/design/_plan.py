@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._prediction import Prediction
-from .._ranking import table
 from .._spec import (
     check_bool,
     check_choice,
@@ -20,25 +18,23 @@ from .._spec import (
     check_items,
     check_key,
     check_real,
-    spec_to_json,
 )
 from ..trusted import ShuffledReports
 from ._measure import Measure
-from ._option import HEADER, Goal, Loss, Option, Trust, estimator
+from ._option import Goal, Loss, Trust
 from ._page import page
+from ._plan_numbers import PlanNumbers
 from ._plot import plot
-from ._question import Data, Maker, Question
+from ._question import Data, Maker, Question, asked_for
 from ._repeated import repeated
 from ._search import Search, telling
-from ._statement import statement
-from ._words import in_words
 
 if TYPE_CHECKING:  # an extra
     import matplotlib.axes
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(PlanNumbers):
     """Ways to answer a question, the best first; `print` shows them.
 
     Attributes:
@@ -48,150 +44,6 @@ class Plan:
       refused: names of the protocols that cannot do it, or were not tried, and why.
       asked: what `plan` was called with, but for the question.
     """
-
-    measure: Measure = dataclasses.field(repr=False)
-    solved: str
-    options: tuple[Option, ...]
-    refused: tuple[tuple[str, str], ...]
-    asked: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def best(self) -> Option:
-        """The first option."""
-        return self.options[0]
-
-    @property
-    def num_reports(self) -> int:
-        """How many reports of a person epsilon is of."""
-        return self.asked.get("num_reports", 1)
-
-    @functools.cached_property
-    def privacy(self) -> tuple[float, float]:
-        """The epsilon and delta of all that the best option has of a person.
-
-        As the program realises them; of several reports together, what they are composed to.
-        """
-        best = self.best
-        if self.num_reports == 1:
-            return float(best.protocol.exact_epsilon()), float(best.protocol.exact_delta())
-        return best.epsilon, self.asked.get("delta") or 0.0
-
-    @property
-    def question(self) -> Question:
-        """What is asked."""
-        return self.measure.question
-
-    @property
-    def goal(self) -> Goal:
-        """What the error is."""
-        return self.measure.goal
-
-    @property
-    def data(self) -> Data:
-        """What users hold."""
-        return self.measure.data
-
-    @functools.cached_property
-    def least_error(self) -> float:
-        """An error that every protocol has for some users, as many and as private as the best has.
-
-        Proven for pure local protocols of one report, and for the worst data; otherwise 0, which
-        says nothing. That of `loss="worst"` is the bound for the mean over the answers.
-        """
-        best, counted = self.best, self.goal.loss != "max"
-        worst = isinstance(self.data, str) and self.data == "worst"
-        if not worst or best.trust != "local" or self.privacy[1] or self.num_reports > 1:
-            return 0.0
-        bound = self.question.least_error(best.epsilon, best.num_users) if counted else 0.0
-        return bound * self.goal.factor
-
-    def error(
-        self, *, epsilon: float | None = None, users: int | None = None, option: int = 0
-    ) -> Prediction:
-        """The error of an option at another epsilon, or number of users.
-
-        Args:
-          epsilon: the privacy parameter; None for the option's own.
-          users: how many; None for the option's own.
-          option: its place in `options`.
-
-        Returns:
-          The error, by the formula or the simulation that the option's own error is of.
-
-        Raises:
-          ValueError: the protocol cannot be built, or has no finite error.
-        """
-        chosen = self._option(option)
-        epsilon = chosen.epsilon if epsilon is None else check_epsilon(epsilon)
-        users = chosen.num_users if users is None else check_int("users", users, low=2)
-        protocol = chosen.make(epsilon, users)
-        if chosen.num_trials is None:
-            return self.measure.predicted(protocol, users, chosen.trust)
-        return self.measure.simulated(protocol, users, chosen.num_trials)
-
-    def _option(self, place: int) -> Option:
-        return self.options[check_int("option", place, low=0, high=len(self.options) - 1)]
-
-    def simulate(
-        self,
-        num_trials: int = 400,
-        key: jax.Array | None = None,
-        *,
-        option: int = 0,
-        data: Data | None = None,
-    ) -> Prediction:
-        """The error of an option as simulated trials have it, with its standard error.
-
-        Args:
-          num_trials: how many.
-          key: a typed key; None for a fixed one.
-          option: its place in `options`.
-          data: what users hold; None for the plan's own. For the worst data, users are searched
-            who attain the error.
-
-        Raises:
-          ValueError: the worst data of this protocol are not known.
-        """
-        num_trials = check_int("num_trials", num_trials, low=2)
-        key = jax.random.key(0) if key is None else check_key(key)
-        chosen = self._option(option)
-        users = self.question.users(self.data if data is None else data, chosen.num_users)
-        if users is None:
-            largest = self.goal.loss != "rmse"
-            estimates = estimator(chosen.protocol, chosen.trust)
-            users = self.question.worst_users(estimates, chosen.num_users, largest)
-        return self.goal.of_trials(self.question.trials(chosen.protocol, users, key, num_trials))
-
-    def in_words(self) -> str:
-        """What the plan says, for whoever decides about it: text of a few paragraphs."""
-        return f"{self.summary()}\n\nOptions:\n{self}\n\nCode: {self.best.protocol!r}"
-
-    def summary(self) -> str:
-        """What the plan says of its best option: `in_words` without the table."""
-        return in_words(
-            self.measure, self.solved, self.best, self.num_reports, self.privacy, self.least_error
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The plan as plain values: its numbers, and the spec of the best protocol."""
-        best = self.best
-        return {
-            "question": self.question.describe(),
-            "loss": self.goal.loss,
-            "users": best.num_users,
-            "epsilon": best.epsilon,
-            "error": float(best.error),
-            "kind": best.error.kind,
-            "protocol": spec_to_json(best.protocol),
-        }
-
-    def statement(self) -> str:
-        """The privacy statement of the best option: plain text, for those who review a plan.
-
-        It names the mechanism with its parameters, the epsilon and delta that it realises, whom
-        people trust, how repeated answers compose, and where the randomness comes from.
-        """
-        return statement(self.question, self.best, self.num_reports, self.privacy)
 
     def to_html(
         self,
@@ -243,10 +95,6 @@ class Plan:
           ImportError: matplotlib is not installed.
         """
         return plot(self, axes)
-
-    def __str__(self) -> str:
-        """A Markdown table of the options, with what was left out."""
-        return table(HEADER, [option.cells for option in self.options], self.refused)
 
 
 def plan(
@@ -343,13 +191,7 @@ def plan(
     )
     if not isinstance(question, Question):
         raise TypeError(f"question must be one of jaxdp.design's, got {question!r}.")
-    given = {"users": users, "epsilon": epsilon, "error": error}
-    unknown = [name for name, value in given.items() if value is None]
-    if len(unknown) != 1:
-        raise ValueError(
-            f"users, epsilon and error must be given but for one, which is asked for; got "
-            f"{3 - len(unknown)} of them."
-        )
+    solved = asked_for(users=users, epsilon=epsilon, error=error)
     users = None if users is None else check_int("users", users, low=2)
     epsilon = None if epsilon is None else check_epsilon(epsilon)
     error = None if error is None else check_real("error", error, low=0.0)
@@ -373,7 +215,7 @@ def plan(
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
-    return Plan(measure, unknown[0], tuple(options), tuple(refused), asked)
+    return Plan(measure, solved, tuple(options), tuple(refused), asked)
 
 
 def rank(

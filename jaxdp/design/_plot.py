@@ -3,17 +3,17 @@
 from typing import TYPE_CHECKING
 
 from ._curves import curves_of
+from ._plan_numbers import PlanNumbers
+from ._question import as_title
 from ._svg import Axis, short
 
 if TYPE_CHECKING:  # an extra
     import matplotlib.axes
 
-    from ._plan import Plan
-
 _SECONDS = 3.0
 
 
-def plot(plan: "Plan", axes: "matplotlib.axes.Axes | None") -> "matplotlib.axes.Axes":
+def plot(plan: PlanNumbers, axes: "matplotlib.axes.Axes | None") -> "matplotlib.axes.Axes":
     """Errors of the first options against epsilon, or against users if these were asked for."""
     try:
         import matplotlib.pyplot as plt
@@ -39,8 +39,7 @@ def plot(plan: "Plan", axes: "matplotlib.axes.Axes | None") -> "matplotlib.axes.
     axes.scatter([number], [float(best.error)], 70, "none", edgecolors="black", label="the plan")
     axes.set(xscale="log", yscale="log", xlabel="users" if by_users else "ε", ylabel="error")
     at = f"ε = {best.epsilon:.3g}" if by_users else f"{best.num_users:,} users"
-    title = plan.question.describe()
-    axes.set_title(f"{title[:1].upper()}{title[1:]}, {at}", fontsize="medium")
+    axes.set_title(f"{as_title(plan.question.describe())}, {at}", fontsize="medium")
     for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         ticks = Axis(*ends, 0.0, 1.0).ticks()
         axis.set_ticks(ticks, [short(tick) for tick in ticks])

@@ -71,7 +71,7 @@ class Errors(NamedTuple):
 
     @classmethod
     def of(cls, each: np.ndarray, kind: Kind) -> "Errors":
-        """Those of the answers' own errors."""
+        """From the mean squared error of each answer."""
         return cls(Prediction(each.max(), kind), Prediction(each.mean(), kind))
 
 
@@ -174,7 +174,8 @@ class Question(Checked, abc.ABC):
         if users is None:
             error = Prediction.of(protocol.worst_case_variance(num_users))
         else:
-            error = Prediction(float(self._variance(protocol, users)), protocol.variance_kind)
+            variance = protocol.variance(users.counts, users.inputs)
+            error = Prediction(float(variance), protocol.variance_kind)
         return Errors(error, error)
 
     def worst_users(self, protocol: Any, num_users: int, largest: bool) -> Users:
@@ -240,9 +241,6 @@ class Question(Checked, abc.ABC):
     def _of_one_value(self, num_users: int) -> list[Users]:
         """Users who all hold one value, for each of some values."""
 
-    def _variance(self, protocol: Any, users: Users) -> np.ndarray:
-        return protocol.variance(users.counts, users.inputs)
-
 
 class OfBins(Question):
     """Base of the questions on users who hold one of k values."""
@@ -262,28 +260,20 @@ class OfBins(Question):
         """
         if isinstance(data, str):
             check_choice("data", data, ("worst", *self.NAMED_DATA))
-            if data == "worst":
-                return None
-        shares = self._shares(data)
-        return Users(whole_users(shares, num_users, len(shares)))
-
-    def _shares(self, data: Data) -> np.ndarray:
-        """The data as shares of the users."""
-        if isinstance(data, str):
-            ranks = np.arange(1.0, self.size + 1)
-            return 1 / ranks if data == "zipf" else np.ones(self.size)
+            return None if data == "worst" else Users(whole_users(data, num_users, self.size))
         shares = as_float64("data", data)
         if shares.shape != (self.size,):
             raise ValueError(
                 f"data must be {self.size} numbers, one for each value, got shape "
                 f"{shares.shape}; or one of 'worst', {', '.join(map(repr, self.NAMED_DATA))}."
             )
-        return shares
+        return Users(whole_users(shares, num_users, self.size))
 
     def _of_one_value(self, num_users: int) -> list[Users]:
-        step = max(self.size // _MOST_TRIED, 1)
-        places = range(0, self.size, step)
-        return [Users(users_at(v, self.size, num_users)) for v in places]
+        places = np.arange(0, self.size, max(self.size // _MOST_TRIED, 1))
+        everyone = np.zeros((len(places), self.size), np.int64)
+        everyone[np.arange(len(places)), places] = num_users
+        return list(map(Users, everyone))
 
 
 class OfQueries(OfBins):
@@ -346,7 +336,22 @@ class OfEachValue(OfQueries):
         return self.num_values
 
 
-def users_at(value: int, num_values: int, num_users: int) -> np.ndarray:
-    counts = np.zeros(num_values, np.int64)
-    counts[value] = num_users
-    return counts
+def asked_for(**given: object) -> str:
+    """The one of several arguments that is None, so that it is asked for.
+
+    Raises:
+      ValueError: none is, or more than one.
+    """
+    unknown = [name for name, value in given.items() if value is None]
+    if len(unknown) != 1:
+        *first, last = given
+        raise ValueError(
+            f"{', '.join(first)} and {last} must be given but for one, which is asked for; got "
+            f"{len(given) - len(unknown)} of them."
+        )
+    return unknown[0]
+
+
+def as_title(text: str) -> str:
+    """With a capital letter at the beginning, and others as they are."""
+    return text[:1].upper() + text[1:]

@@ -11,7 +11,7 @@ from .._spec import check_epsilon, check_int, check_real
 from ..randomizers import FREQUENCY_ORACLES
 from ._option import Option
 from ._plan import plan
-from ._question import Data, OfQueries, Question
+from ._question import Data, Maker, OfQueries, Question, asked_for
 from ._solve import least_epsilon, least_factor, least_users
 
 _TOL = 1e-3  # relative, of what is solved for
@@ -123,13 +123,7 @@ def several(
       groups: 35,043 users
     """
     questions = _checked(questions)
-    given = {"users": users, "epsilon": epsilon, "errors": errors}
-    unknown = [name for name, value in given.items() if value is None]
-    if len(unknown) != 1:
-        raise ValueError(
-            f"users, epsilon and errors must be given but for one, which is asked for; got "
-            f"{3 - len(unknown)} of them."
-        )
+    solved = asked_for(users=users, epsilon=epsilon, errors=errors)
     n = None if users is None else check_int("users", users, low=2)
     e = None if epsilon is None else check_epsilon(epsilon)
     if errors is None:
@@ -156,7 +150,7 @@ def several(
             " ".join(["no way reaches the errors.", *(f"{n}: {r}" for n, r in refused)])
         )
     ways.sort(key=search.asked)
-    return Several(questions, unknown[0], tuple(ways), tuple(refused))
+    return Several(questions, solved, tuple(ways), tuple(refused))
 
 
 def _checked(questions: object) -> dict[str, Question]:
@@ -205,13 +199,17 @@ class _Search:
         """The best option for a question, or that of one protocol."""
         question = self.questions[name]
         if only is not None:
-            makers = question.candidates()
-            given |= {"candidates": {only: makers[only]}, "defaults": False}
+            given |= {"candidates": {only: self.makers[name][only]}, "defaults": False}
         found = plan(question, data=self.data[name], **given)
         known = [o for o in found.options if o.error.kind != "simulated"]
         if not known:
             raise ValueError(f"no error of {name} has a closed form.")
         return known[0]
+
+    @functools.cached_property
+    def makers(self) -> dict[str, dict[str, Maker]]:
+        """What competes for each question."""
+        return {name: question.candidates() for name, question in self.questions.items()}
 
     @functools.cached_property
     def protocols(self) -> dict[str, str]:
@@ -235,41 +233,42 @@ class _Search:
 
     def groups(self) -> Way:
         """Each person answers one question: numbers of users add up."""
-
-        def users(factor: float, epsilon: float) -> int:
-            found = self.each(factor, epsilon=epsilon)
-            return sum(option.num_users for option in found.values())
-
-        factor, epsilon = 1.0, self.epsilon
-        if epsilon is None:
-            n = self.users
-            assert n is not None
-            epsilon, _ = least_epsilon(lambda e: Prediction(users(1.0, e) / n), 1.0, tol=_TOL)
-        elif self.users is not None:
-            n, fixed = self.users, epsilon
-            factor = least_factor(lambda f: Prediction(users(f, fixed) / n), _TOL)
-        found = self.each(factor, epsilon=epsilon)
-        total = sum(option.num_users for option in found.values())
-        return Way("groups", found, total, epsilon, factor)
+        factor, found = self.divided("epsilon", "num_users", least_epsilon)
+        options = list(found.values())
+        return Way("groups", found, sum(o.num_users for o in options), options[0].epsilon, factor)
 
     def split(self) -> Way:
         """Each person answers all questions: parts of epsilon add up."""
+        factor, found = self.divided("users", "epsilon", least_users)
+        options = list(found.values())
+        return Way("split", found, options[0].num_users, sum(o.epsilon for o in options), factor)
 
-        def epsilons(factor: float, users: int) -> float:
-            found = self.each(factor, users=users)
-            return sum(option.epsilon for option in found.values())
+    def divided(
+        self, same: str, adds: str, least: Callable[..., tuple[Any, Prediction]]
+    ) -> tuple[float, dict[str, Option]]:
+        """The factor of the errors, and the options, whose parts of a budget add up to it.
 
-        factor, users = 1.0, self.users
-        if users is None:
-            e = self.epsilon
-            assert e is not None
-            users, _ = least_users(lambda n: Prediction(epsilons(1.0, n) / e), 1.0, tol=_TOL)
-        elif self.epsilon is not None:
-            e, fixed = self.epsilon, users
-            factor = least_factor(lambda f: Prediction(epsilons(f, fixed) / e), _TOL)
-        found = self.each(factor, users=users)
-        total = sum(option.epsilon for option in found.values())
-        return Way("split", found, users, total, factor)
+        Args:
+          same: what all options have, "users" or "epsilon"; the budget is of the other.
+          adds: the part of an option.
+          least: solves for what all have, where it is asked for.
+        """
+        value, budget = self.epsilon, self.users
+        if same == "users":
+            value, budget = budget, value
+
+        def spent(factor: float, value: float) -> Prediction:
+            assert budget is not None, "one of the three is asked for"
+            found = self.each(factor, **{same: value}).values()
+            return Prediction(sum(getattr(option, adds) for option in found) / budget)
+
+        factor = 1.0
+        if value is None:
+            value, _ = least(lambda x: spent(1.0, x), 1.0, tol=_TOL)
+        elif budget is not None:
+            fixed = value
+            factor = least_factor(lambda f: spent(f, fixed), _TOL)
+        return factor, self.each(factor, **{same: value})
 
     def shared(self) -> Way:
         """One report answers all, and the most demanding question rules."""

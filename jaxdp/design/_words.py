@@ -5,6 +5,7 @@ import textwrap
 
 from ._measure import Measure
 from ._option import Option
+from ._question import as_title
 
 _WIDTH = 88
 _TELLING = 0.1  # of the error, for a bound below it to be told
@@ -59,10 +60,10 @@ def in_words(
         none, it = f"no {num_reports:,} reports of a person are", "all of them"
     but_for = f", but for a probability of {privacy[1]:.1g}" if privacy[1] else ""
     paragraphs = [
-        f"{_begun(question.describe())}, from {best.num_users:,} users, with an error of "
+        f"{as_title(question.describe())}, from {best.num_users:,} users, with an error of "
         f"{best.error:.3g} ({error}), needs {answer}, with {best.name}."
         if solved != "error"
-        else f"{_begun(question.describe())}, from {best.num_users:,} users with an "
+        else f"{as_title(question.describe())}, from {best.num_users:,} users with an "
         f"epsilon of {best.epsilon:.3g}, has {answer} ({error}), with "
         f"{best.name}.",
         " ".join(filter(None, [_KINDS[best.error.kind], _spread(best), _limit(best, least_error)])),
@@ -92,8 +93,3 @@ def _limit(best: Option, least_error: float) -> str:
         f"No protocol that is as private has an error below {least_error:.3g} for all data, which "
         f"is {least_error / best.error:.0%} of it."
     )
-
-
-def _begun(text: str) -> str:
-    """With a capital letter at the beginning, and others as they are."""
-    return text[:1].upper() + text[1:]
