@@ -20,6 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from jaxdp_kernels.threefry_words.ref import threefry2x32
 
@@ -189,28 +192,47 @@ def draw_lanes(key: jax.Array | Keys, index: jax.Array, law: Law) -> jax.Array:
     Returns:
       float64[...].
     """
-    first, second = (x.reshape((1,) * (index.ndim - x.ndim) + x.shape) for x in (key[0], key[1]))
-    return _draw((first, second), index, lax.stop_gradient(law))  # whole numbers have no slope
+    keys = (x.reshape((1,) * (index.ndim - x.ndim) + x.shape) for x in (key[0], key[1]))
+    leaves, tree = jax.tree.flatten(lax.stop_gradient(law))  # whole numbers have no slope
+    return _draw.bind(*keys, index, *leaves, tree=tree)
 
 
-@jax.custom_batching.custom_vmap
-def _draw(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
-    if index.size < FEW:
-        return draw_in_step(keys, index, law)
-    return lax.platform_dependent(keys, index, law, cpu=draw_by_workers, default=draw_in_step)
+# A primitive, of which a program is made only when it is lowered: once, for the one platform, and
+# of as many lanes as all batches around it have. Tracing and batching a sampler as they do any
+# other function takes longer than what surrounds it, and both ways of drawing are traced.
+_draw = Primitive("draw_lanes")
 
 
-@_draw.def_vmap
-def _draw_batch(axis_size: int, in_batched, keys: Keys, index: jax.Array, law: Law):
+@_draw.def_abstract_eval
+def _(first, second, index, *leaves, tree):
+    del first, second, leaves, tree
+    return ShapedArray(index.shape, np.dtype(np.float64))
+
+
+def _batch(arguments, axes, *, tree):
     """A batch is more lanes: as a batch of loops, every one would take as long as the slowest."""
+    (size,) = {x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
 
-    def lanes(x, has_axis):
-        return x if has_axis else jnp.broadcast_to(x, (axis_size, *x.shape))
+    def leading(x, axis):
+        return x[None] if axis is None else jnp.moveaxis(x, axis, 0)
 
     with jax.enable_x64(True):  # what is inside a jit is batched after its float64 block has ended
-        keys = jax.tree.map(lambda x, has_axis: x if has_axis else x[None], keys, in_batched[0])
-        index, law = jax.tree.map(lanes, (index, law), tuple(in_batched[1:]))
-        return _draw(keys, index, law), True
+        first, second, *lanes = map(leading, arguments, axes)
+        lanes = [jnp.broadcast_to(x, (size, *x.shape[1:])) for x in lanes]
+        return _draw.bind(first, second, *lanes, tree=tree), 0
+
+
+def _lowering(draw: Callable[[Keys, jax.Array, Law], jax.Array]):
+    def program(first, second, index, *leaves, tree):
+        with jax.enable_x64(True):  # lowered after the block has ended, too
+            return draw((first, second), index, jax.tree.unflatten(tree, leaves))
+
+    return mlir.lower_fun(program, multiple_results=False)
+
+
+def _draw_on_cpu(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
+    draw = draw_in_step if index.size < FEW else draw_by_workers
+    return draw(keys, index, law)
 
 
 def draw_in_step(keys: Keys, index: jax.Array, law: Law) -> jax.Array:
@@ -301,3 +323,8 @@ def _by_workers(
     left = jnp.sum(jnp.where(waits, bits[None], np.uint64(0)), axis=1)
     start = (left, jnp.zeros(workers, jnp.uint32), *at(next_lane(left), points), draws)
     return lax.while_loop(lambda state: jnp.any(state[0] != 0), step, start)[-1]
+
+
+batching.primitive_batchers[_draw] = _batch
+mlir.register_lowering(_draw, _lowering(draw_in_step))
+mlir.register_lowering(_draw, _lowering(_draw_on_cpu), platform="cpu")
