@@ -118,8 +118,9 @@ def _true_counts(users: Population, config: Config) -> Count:
 _CPU_OPTIONS: dict[str, dict[str, int | bool]] = {
     # Vectors as wide as any CPU has: XLA takes half, with which words take half as long again.
     "per_user": {"xla_cpu_prefer_vector_width": 512},
-    # The older of two code generators: draws take as long, and half as long to compile.
-    "tally": {"xla_cpu_use_fusion_emitters": False},
+    # The older of two code generators, and few of LLVM's optimizations: draws take as long, and
+    # half as long to compile.
+    "tally": {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1},
 }
 """Options of XLA for programs that run by a method."""
 
