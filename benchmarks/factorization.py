@@ -55,16 +55,18 @@ def row(problem, matrix, result, times):
     """One line of a table; the gap is the one `certify` finds, of a stack the largest."""
     gap = float(np.max(factorization.certify(matrix, result).gap))
     print(f"{problem}: gap {gap:.1e}, {times}", flush=True)
-    one = {
-        "lower": f"{float(result.lower):.7g}",
-        "upper": f"{float(result.upper):.7g}",
-        "alpha": f"{float(result.alpha):.3g}",
-        "rank": result.rank,
-    }
+    bounds = {}
+    if matrix.ndim == 2:
+        bounds = {
+            "lower": f"{float(result.lower):.7g}",
+            "upper": f"{float(result.upper):.7g}",
+            "alpha": f"{float(result.alpha):.3g}",
+            "rank": result.rank,
+        }
     return {
         "problem": problem,
         "shape": "×".join(map(str, matrix.shape)),
-        **(one if matrix.ndim == 2 else {}),
+        **bounds,
         "certified gap": f"{gap:.1e}",
         "steps": int(np.max(result.num_steps)),
         **times,
