@@ -91,32 +91,3 @@ def dot(rows: jax.Array, column: jax.Array) -> jax.Array:
     """
     contract = (((rows.ndim - 1,), (0,)), ((), ()))
     return lax.dot_general(rows, column, contract, precision=lax.Precision.HIGHEST)
-
-
-def svd(matrix: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The thin SVD (U, s, Vᵀ) of float[m, n]; on a TPU also inside a float64 block.
-
-    jax lowers its own SVD for TPUs after the block has ended, in the precision of the caller. There
-    it is made of the polar decomposition A = Q·H and the eigenvectors of H.
-    """
-
-    def library(x):
-        return tuple(jnp.linalg.svd(x, full_matrices=False))
-
-    return lax.platform_dependent(
-        matrix, cpu=library, cuda=library, rocm=library, tpu=svd_by_polar_decomposition
-    )
-
-
-def svd_by_polar_decomposition(matrix: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The thin SVD (U, s, Vᵀ) of float[m, n], by operations that keep the precision they have."""
-    if matrix.shape[0] < matrix.shape[1]:
-        left, values, right = svd_by_polar_decomposition(matrix.T)
-        return right.T, values, left.T
-    orthogonal, positive, _, _ = lax.linalg.qdwh(matrix)
-    vectors, values = lax.linalg.eigh(positive)  # ascending
-    vectors, values = vectors[:, ::-1], jnp.maximum(values[::-1], 0.0)
-    # Q is 0 on the kernel of A: what U lacks there are columns that complete it to a basis.
-    left, triangle = jnp.linalg.qr(orthogonal @ vectors)
-    signs = jnp.where(jnp.diagonal(triangle) < 0, -1.0, 1.0)
-    return left * signs[None, :], values, vectors.T

@@ -30,6 +30,7 @@ FLOORS = {
     "jaxdp._subsets": 0,
     "jaxdp._wide": 0,
     "jaxdp._x64": 0,
+    "jaxdp._lapack": 0,
     "jaxdp.data": 0,
     "jaxdp._checks": 1,
     "jaxdp._lazy": 1,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from .._lapack import eigh
 from .._subsets import joined, num_subsets
 from .._x64 import dot
 from ..projections import IntersectionProjection, l1_ball, simplex
@@ -97,7 +98,7 @@ def _small_sum(size: int, trace: float) -> Intersection:
 
 def _spectral(matrix: Float[Array, "D D"], trace: float, exactly: bool) -> Float[Array, "D D"]:
     """The nearest positive semidefinite matrix of a trace, or of at most that."""
-    values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
+    values, vectors = eigh(0.5 * (matrix + matrix.T))
     # Projecting the eigenvalues on a simplex projects the matrix on those of the trace.
     projected = simplex(values, trace)
     if not exactly:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Float64, Int32
 
 from .._checks import Choice, Integer, Optional
 from .._contract import field, params, spec
+from .._lapack import eigh, eigvalsh
 from .._spec import check_int, check_real
 from .._subsets import joined, num_subsets, sizes, with_each
 from .._x64 import dot, in_float64
@@ -382,7 +383,7 @@ def project_moments(
     ) -> tuple[Array, Array, Array]:
         """The feasible point near y and its gap; multipliers are -penalty times the duals."""
         inner = dot(dot(whitening, y[problem.pairs]), whitening.T)
-        lowest = jnp.linalg.eigvalsh(0.5 * (inner + inner.T))[0]
+        lowest = eigvalsh(0.5 * (inner + inner.T))[0]
         # At the center the whitened matrix is I: mixed in by theta it lifts every eigenvalue.
         short = jnp.maximum(-lowest, 0.0)
         theta = short / (1.0 + short)
@@ -408,7 +409,7 @@ def project_moments(
         y = jnp.clip(moved / (weight + penalty * counts), problem.low, problem.high)
         matrix, rows = y[problem.pairs], y[problem.groups]
         relaxed = _RELAXATION * matrix + (1 - _RELAXATION) * copy
-        values, vectors = jnp.linalg.eigh(relaxed + multiplier)
+        values, vectors = eigh(relaxed + multiplier)
         # The nearest positive semidefinite matrix, and the new multiplier, what is cut off
         positive = dot(vectors * jnp.maximum(values, 0.0)[None, :], vectors.T)
         negative = dot(vectors * jnp.minimum(values, 0.0)[None, :], vectors.T)

@@ -27,7 +27,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._spec import check_int
-from ._arrays import namespace, svd, while_loop
+from ._arrays import cholesky, namespace, svd, while_loop
 from ._factors import balance, decompose, factors_of, locate, misfit, read_factors
 from ._gamma2 import gamma2, gamma_f
 from ._inputs import (
@@ -499,7 +499,7 @@ def _newton(matrix, level, tol, found: Factorization, *, max_steps, priced, mean
     target = matrix + scale * error
     grams = scale * point.gram[:num_rows, :num_rows], scale * point.gram[num_rows:, num_rows:]
     gram, weights = (grams[0], rows) if num_rows < len(cols) else (grams[1], cols)
-    triangle = jnp.linalg.cholesky(gram).T * jnp.sqrt(weights)[None, :]
+    triangle = cholesky(gram).T * jnp.sqrt(weights)[None, :]
     left, right = factors_of(target, triangle, rows, cols)
     left, right, upper = balance(left, right, mean=mean)
     alpha = scale * (jnp.max(jnp.abs(error)) if priced else level)

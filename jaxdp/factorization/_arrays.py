@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from .. import _x64
+from .. import _lapack
 
 State = TypeVar("State")
 
@@ -66,13 +65,26 @@ def svd(matrix: Any) -> tuple[Any, Any, Any]:
     if on_host(matrix):
         left, values, right = np.linalg.svd(matrix, full_matrices=False)
         return left, values, right
-    return _x64.svd(matrix)
+    return _lapack.svd(matrix)
+
+
+def eigh(matrix: Any) -> tuple[Any, Any]:
+    """The eigenvalues, ascending, and eigenvectors of a symmetric matrix."""
+    if on_host(matrix):
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+    return _lapack.eigh(matrix)
+
+
+def triangle_of(matrix: Any) -> Any:
+    """R of the thin QR decomposition."""
+    return np.linalg.qr(matrix, mode="r") if on_host(matrix) else _lapack.triangle_of(matrix)
 
 
 def solve_definite(matrix: Any, right: Any) -> Any:
     """Solves matrix·x = right; NaN where the matrix is not positive definite."""
     if not on_host(matrix):
-        return cho_solve(cho_factor(matrix), right)
+        return _lapack.solve_by_cholesky(_lapack.cholesky(matrix), right)
     if np.isnan(cholesky(matrix)).any():
         return np.full_like(right, np.nan)
     return np.linalg.solve(matrix, right)
@@ -81,7 +93,7 @@ def solve_definite(matrix: Any, right: Any) -> Any:
 def eigenvalues(matrix: Any) -> Any:
     """The eigenvalues of a symmetric matrix, ascending; NaN where it has NaN."""
     if not on_host(matrix):
-        return jnp.linalg.eigvalsh(matrix)
+        return _lapack.eigvalsh(matrix)
     if not np.isfinite(matrix).all():
         return np.full(len(matrix), np.nan)
     return np.linalg.eigvalsh(matrix)
@@ -90,7 +102,7 @@ def eigenvalues(matrix: Any) -> Any:
 def cholesky(matrix: Any) -> Any:
     """The lower triangle L of L·Lᵀ = matrix; NaN where the matrix is not positive definite."""
     if not on_host(matrix):
-        return jnp.linalg.cholesky(matrix)
+        return _lapack.cholesky(matrix)
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -100,6 +112,6 @@ def cholesky(matrix: Any) -> Any:
 def solve_transposed(triangle: Any, right: Any) -> Any:
     """Solves triangleᵀ·x = right for an upper triangle."""
     if not on_host(triangle):
-        return solve_triangular(triangle, right, trans="T")
+        return _lapack.solve_upper_transposed(triangle, right)
     # Backwards it is an upper triangle itself, on which elimination has nothing to do.
     return np.linalg.solve(triangle.T[::-1, ::-1], right[::-1])[::-1]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._x64 import svd
+from .._lapack import qr, svd
 from ._factors import column_norm
 
 _CHECK_EVERY = 10  # steps between adjustments of the radius
@@ -58,9 +58,9 @@ def truncate(matrix, sketch, num_iterations: int = 2):
       sketch: float[k, rank], normally distributed.
       num_iterations: of the subspace.
     """
-    basis = jnp.linalg.qr(product(matrix, sketch))[0]
+    basis = qr(product(matrix, sketch))[0]
     for _ in range(num_iterations):
-        basis = jnp.linalg.qr(product(matrix, product(matrix.T, basis)))[0]
+        basis = qr(product(matrix, product(matrix.T, basis)))[0]
     left, values, right = svd(product(basis.T, matrix))
     root = jnp.sqrt(values)[:, None]
     return root * product(basis, left).T, root * right

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 
-from ._arrays import namespace, solve_transposed, svd
+from ._arrays import eigh, namespace, solve_transposed, svd, triangle_of
 
 _REST = 1e-10
 """What a coordinate must add to some row, of its largest entry, to be more than rounding."""
@@ -118,7 +118,7 @@ def principal_axes(rows, signs=None):
         products = xp.where(signs[:, None] == signs[None, :], products, 0.0)
         apart = 2.0 * xp.trace(products) + xp.finfo(rows.dtype).tiny
         products = products + xp.diag(apart * signs)
-    axes = xp.linalg.eigh(products)[1][:, ::-1]
+    axes = eigh(products)[1][:, ::-1]
     turned = axes.T @ rows
     # Equal sizes differ by rounding, and the first of them decides.
     largest = xp.abs(turned) >= (1 - 1e-6) * xp.max(xp.abs(turned), axis=1, keepdims=True)
@@ -138,7 +138,7 @@ def read_signed_factor(matrix, rows, spectrum, scale):
     triangle = _triangle(spectrum.left, spectrum.values, rows, scale)
     core = solve_transposed(triangle, root[:, None] * matrix * root[None, :])
     core = solve_transposed(triangle, core.T)
-    values, vectors = xp.linalg.eigh((core + core.T) / 2)
+    values, vectors = eigh((core + core.T) / 2)
     signs = xp.where(values < 0, -1.0, 1.0)
     factor = xp.sqrt(xp.abs(values))[:, None] * (vectors.T @ triangle)
     # Rows of one sign may be turned into one another.
@@ -171,7 +171,7 @@ def _triangle(vectors, values, weights, scale):
     root = xp.sqrt(scale * kept(values))[:, None] * vectors.T
     # Where all values are 0 any factor does, and the other one is 0.
     root = xp.where(xp.max(values) > 0, root, xp.diag(xp.sqrt(weights)))
-    return xp.linalg.qr(root, mode="r")
+    return triangle_of(root)
 
 
 def misfit(matrix, left, right, alpha: ArrayLike = 0.0):

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ._arrays import accumulate, choose, namespace, on_host, solve_definite, while_loop
+from ._arrays import accumulate, choose, eigh, namespace, on_host, solve_definite, while_loop
 from ._factors import decompose, kept
 from ._result import relative_gap
 
@@ -102,7 +102,7 @@ def _decompose_by_gram(matrix, rows, cols):
     scaled = xp.sqrt(rows)[:, None] * matrix * xp.sqrt(cols)[None, :]
     wide = scaled.shape[0] < scaled.shape[1]
     scaled = scaled.T if wide else scaled
-    right = xp.linalg.eigh(scaled.T @ scaled)[1]
+    right = eigh(scaled.T @ scaled)[1]
     left = scaled @ right
     values = xp.linalg.norm(left, axis=0)
     left = left / xp.maximum(values, xp.finfo(matrix.dtype).tiny)[None, :]
@@ -121,7 +121,7 @@ def _spectrum(blocks, rows, cols, symmetric: bool, shift: bool, gram: bool) -> S
             matrix = matrix - row_shift(matrix, q)[:, None]
         if symmetric:
             scaled = xp.sqrt(p)[:, None] * matrix * xp.sqrt(q)[None, :]
-            eigenvalues, left = xp.linalg.eigh(scaled)
+            eigenvalues, left = eigh(scaled)
             signs = xp.where(eigenvalues < 0, -1.0, 1.0)
             found.append(Block(left, xp.abs(eigenvalues), left * signs[None, :]))
         elif gram:

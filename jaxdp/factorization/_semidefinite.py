@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_factor, cho_solve
 
+from .._lapack import cholesky, solve, solve_by_cholesky
 from ._dual import longest_step
 from ._result import relative_gap
 
@@ -170,12 +170,12 @@ def _step(program: Program, point: Point) -> Point:
     moving = program.moving
     num_moving = size - moving.start
     slack = program.slack(point)
-    inverse = _symmetric(cho_solve(cho_factor(slack), jnp.eye(size)))
+    inverse = _symmetric(solve_by_cholesky(cholesky(slack), jnp.eye(size)))
     above, below = program.distances(point)
     # The box gives dU = given − stiffness·dW̃ − lean·d(radius).
     first, second = over / above, under / below
     stiffness, lean = first + second, second - first
-    factor = cho_factor(_system(program, gram, inverse, 1.0 / stiffness))
+    factor = cholesky(_system(program, gram, inverse, 1.0 / stiffness))
 
     # Two unknowns more: what all entries of X's diagonal change by, and the radius.
     order = num_moving + program.matrix.size
@@ -185,7 +185,7 @@ def _step(program: Program, point: Point) -> Point:
         border.append(jnp.zeros(order).at[num_moving:].set((lean / stiffness).ravel()))
         corner.append(jnp.sum(4.0 * first * second / stiffness))
     border = jnp.stack(border, axis=1)
-    solved_border = cho_solve(factor, border)
+    solved_border = solve_by_cholesky(factor, border)
     middle = border.T @ solved_border + jnp.diag(jnp.stack(corner))
 
     def direction(target, bends) -> Point:
@@ -201,8 +201,8 @@ def _step(program: Program, point: Point) -> Point:
         if program.priced:
             pushes = lean * given / stiffness - push_over / above - push_under / below
             sides.append(jnp.sum(pushes) + program.level - jnp.sum(over + under))
-        solved = cho_solve(factor, jnp.concatenate([weights_side, dual_side.ravel()]))
-        lifts = jnp.linalg.solve(middle, border.T @ solved - jnp.stack(sides))
+        solved = solve_by_cholesky(factor, jnp.concatenate([weights_side, dual_side.ravel()]))
+        lifts = solve(middle, border.T @ solved - jnp.stack(sides))
         solved = solved - solved_border @ lifts
         weights = jnp.zeros(size).at[moving].set(solved[:num_moving])
         dual = solved[num_moving:].reshape(program.matrix.shape)

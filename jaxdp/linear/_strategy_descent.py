@@ -29,6 +29,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._lapack import inverse
+
 _RIDGE = 1e-7  # of the mean eigenvalue of N: queries may leave some directions of it without use
 _RATE = 0.1  # Adam's, at first; a hundredth in the end
 _TILT = 0.5  # the rate of the exponentiated gradient
@@ -185,7 +187,7 @@ def _invert(matrix: Float[Array, "k k"], guess: Float[Array, "k k"]) -> Float[Ar
         return _PRECISION(_PRECISION(guess, series), eye + fourth)
 
     near = jnp.sum(error * error) < 0.2  # what is left is at most its fourth power
-    return jax.lax.cond(near, improve, lambda: jnp.linalg.inv(matrix))
+    return jax.lax.cond(near, improve, lambda: inverse(matrix))
 
 
 def _variances(

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from .._lapack import eigh
 from .._spec import check_bool, check_int
 from ._correlation import LARGE, CorrelationProjection, _hessian, pinned_derivative
 from ._inputs import check_square, check_tolerance, in_precision, projected
@@ -97,7 +98,7 @@ def _solve(x, tol, max_steps):
 
 def _evaluate(matrix, y):
     """The dual function at y, its gradient, the decomposition there, and the gap."""
-    values, vectors = jnp.linalg.eigh(matrix - jnp.diag(y))
+    values, vectors = eigh(matrix - jnp.diag(y))
     kept = recompose(vectors, jnp.maximum(values, 0.0))
     dropped = recompose(vectors, jnp.maximum(-values, 0.0))
     value = 0.5 * jnp.sum(jnp.maximum(values, 0.0) ** 2) + jnp.sum(y)

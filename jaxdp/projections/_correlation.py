@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 
 from jaxdp_kernels import register_dataclass
 
+from .._lapack import eigh
 from .._spec import check_bool, check_int
 from ._inputs import (
     check_array,
@@ -159,7 +160,7 @@ def _solve(x, dual, tol, max_steps):
 
 def _evaluate(matrix, y):
     """The dual function and the duality gap at y."""
-    values, vectors = jnp.linalg.eigh(matrix + jnp.diag(y))
+    values, vectors = eigh(matrix + jnp.diag(y))
     kept = recompose(vectors, jnp.maximum(values, 0.0))
     dropped = recompose(vectors, jnp.maximum(-values, 0.0))
     value = 0.5 * jnp.sum(jnp.maximum(values, 0.0) ** 2) - jnp.sum(y)

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 
 from jaxdp_kernels import register_dataclass
 
+from .._lapack import eigh
 from .._spec import check_bool, check_choice, check_int
 from .._x64 import dot
 from ._fista import fista
@@ -233,7 +234,7 @@ def _along_the_face(symmetric, held, directions):
             offsets = jnp.where(inside, a, offsets)
         face = jnp.where(inside, 1.0, face)
         # The projector onto the span of these directions; what is below the cutoff is rounding.
-        values, vectors = jnp.linalg.eigh((offsets * face[None, :]) @ offsets.T)
+        values, vectors = eigh((offsets * face[None, :]) @ offsets.T)
         cutoff = len(values) * jnp.finfo(values.dtype).eps * values[-1]
         return vectors @ jnp.where(values > cutoff, vectors.T @ direction, 0.0)
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from .._lapack import eigh, svd
 from .._spec import check_bool
 from ._inputs import check_array, check_radius, check_square, symmetrize
 from ._simplex import project_l1_ball, project_simplex
@@ -135,7 +136,7 @@ def recompose(vectors: jax.Array, values: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnames="kind")
 def _symmetric_parts(x, radius, kind):
-    values, vectors = jnp.linalg.eigh(x)
+    values, vectors = eigh(x)
     projected = _project_eigenvalues(values, radius, kind)
     return recompose(vectors, projected), values, vectors, projected
 
@@ -175,7 +176,7 @@ def divided_differences(values: jax.Array, projected: jax.Array) -> jax.Array:
 
 @jax.jit
 def _nuclear_parts(x, radius):
-    left, values, right = jnp.linalg.svd(x, full_matrices=False)
+    left, values, right = svd(x)
     projected = project_l1_ball(values, radius)
     out = jnp.matmul(left * projected[..., None, :], right, precision="highest")
     inside = jnp.sum(values, axis=-1) <= radius

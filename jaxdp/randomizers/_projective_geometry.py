@@ -5,7 +5,6 @@ import math
 from fractions import Fraction
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, UInt32
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from .._bits import mul_32x32
 from .._checks import Epsilon, Integer, Optional
 from .._contract import Draft, Words, field, params, spec, static
+from .._lapack import one_at_a_time
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count
@@ -286,27 +286,13 @@ def _best_order(num_values: int, epsilon: float) -> int:
     return min(prime_powers(largest), key=total)
 
 
-@jax.custom_batching.custom_vmap
+@functools.partial(one_at_a_time, axes=1)
 def _correlate(
     numbers: Float[Array, "*batch points"], weights: Float[Array, "*batch points"]
 ) -> Float[Array, "*batch points"]:
-    """`sum over y of weights[(y + v) mod K] numbers[y]` for each v, over the last axis.
-
-    jax batches what is inside a jit when the caller's vmap reaches it, after the float64 block has
-    ended: there the rule of FFTs would round to float32. So this has a rule of its own.
-    """
+    """`sum over y of weights[(y + v) mod K] numbers[y]` for each v."""
     product = jnp.fft.rfft(weights) * jnp.conj(jnp.fft.rfft(numbers))
     return jnp.fft.irfft(product, numbers.shape[-1])
-
-
-@_correlate.def_vmap
-def _correlate_batch(axis_size: int, in_batched: list[bool], *arrays: Array) -> tuple[Array, bool]:
-    with jax.enable_x64(True):
-        wide = [
-            x if has_axis else jnp.broadcast_to(x[None], (axis_size, *x.shape))
-            for x, has_axis in zip(arrays, in_batched, strict=True)
-        ]
-        return _correlate(*wide), True
 
 
 def _pair(words: Words, word_bits: int) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:

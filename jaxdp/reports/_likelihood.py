@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from jaxdp_kernels import register_dataclass
 
 from .._contract import Params, Spec, params_of
+from .._lapack import cholesky, solve_by_cholesky
 from .._spec import as_float64, check_bool, check_int, check_real, is_traced
 from .._x64 import compiled_in_float64, dot
 from ..random import Count
@@ -350,11 +351,11 @@ def _newton_fit(
         scaled = root[:, None] * table * spread[None, :]
         hessian = _product(scaled, scaled)
         ridge = 1e-15 * (1.0 + jnp.mean(slack))
-        factor = _cholesky(hessian + jnp.diag(slack + ridge))
+        factor = cholesky(hessian + jnp.diag(slack + ridge))
 
         def direction(target: jax.Array) -> tuple[jax.Array, jax.Array]:
             """Towards g = 1 - s and p s = target, to first order."""
-            change = root * _solve(factor, root * (gain - 1 + target / point))
+            change = root * solve_by_cholesky(factor, root * (gain - 1 + target / point))
             return change, (target - point * slack - slack * change) / point
 
         mean = jnp.mean(point * slack)
@@ -385,44 +386,6 @@ def _newton_fit(
     best = end.best / jnp.sum(end.best)
     likelihood = _log_likelihood(counts, dot(table.T, best))
     return DistributionFit(best, likelihood, end.gap, end.iterations, end.gap <= tolerance)
-
-
-def _one_at_a_time(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """A function of float64 arrays which a CPU does for one item of a batch after the other.
-
-    jaxlib shares a batch of LAPACK's out among its threads and waits for them in one of these: two
-    programs that run at once, as the cells of a sweep do, may wait for each other forever.
-    """
-    single = jax.custom_batching.custom_vmap(function)
-
-    @single.def_vmap
-    def in_turn(
-        axis_size: int, in_batched: list[bool], *arrays: jax.Array
-    ) -> tuple[jax.Array, bool]:
-        # The caller's vmap gets here when the float64 block has ended.
-        with jax.enable_x64(True):
-            rows = [
-                x if batched else jnp.broadcast_to(x[None], (axis_size, *x.shape))
-                for x, batched in zip(arrays, in_batched, strict=True)
-            ]
-            return lax.map(lambda row: single(*row), tuple(rows)), True
-
-    def by_platform(*arrays: jax.Array) -> jax.Array:
-        return lax.platform_dependent(*arrays, cpu=single, default=function)
-
-    return by_platform
-
-
-@_one_at_a_time
-def _cholesky(matrix: jax.Array) -> jax.Array:
-    return lax.linalg.cholesky(matrix, symmetrize_input=False)
-
-
-@_one_at_a_time
-def _solve(factor: jax.Array, right: jax.Array) -> jax.Array:
-    """The solution of L Lᵀ x = b."""
-    solve = functools.partial(lax.linalg.triangular_solve, factor, left_side=True, lower=True)
-    return solve(solve(right[:, None]), transpose_a=True)[:, 0]
 
 
 def _product(left: jax.Array, right: jax.Array) -> jax.Array:
