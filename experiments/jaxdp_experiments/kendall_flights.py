@@ -78,7 +78,7 @@ def figure(results: "pa.Table") -> "Figure":
     rows = results.to_pylist()
     labels = list(dict.fromkeys(row["grid"] for row in rows))
     epsilons = sorted({row["epsilon"] for row in rows})
-    dense = np.geomspace(epsilons[0], epsilons[-1], 49)
+    dense = np.geomspace(epsilons[0], epsilons[-1], 21)
     canvas = Figure(figsize=(8, 6.4), layout="constrained")
     upper, lower = canvas.subplots(2, height_ratios=(4, 1), sharex=True)
     colors = colormaps["viridis"](np.linspace(0, 0.9, len(labels)))
