@@ -6,5 +6,9 @@ from ._cell import HistogramData as HistogramData
 from ._cell import Simulation as Simulation
 from ._experiment import Experiment as Experiment
 from ._experiment import Settings as Settings
+from ._run import Executor as Executor
+from ._run import Outcome as Outcome
 from ._run import run as run
+from ._status import Status as Status
+from ._status import status as status
 from ._store import collect as collect

@@ -6,6 +6,7 @@ nor numpy.
 
 import dataclasses
 import gc
+import os
 import pathlib
 import sys
 import time
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
+
+from ._shard import read_shard, shard_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +61,16 @@ def option(
 
 
 OptionalInteger = Annotated[int | None, numbers(int, "N")]
+OptionalShard = Annotated[
+    tuple[int, int | None] | None,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="i/N",
+        instance_from_str=lambda words: read_shard(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, tuple),
+        str_from_instance=lambda value: ["" if value is None else f"{value[0]}/{value[1]}"],
+    ),
+]
 OptionalNumbers = Annotated[tuple[float, ...] | None, numbers(float, "X [X ...]", "*")]
 
 
@@ -77,7 +90,9 @@ class Run:
     """Run an experiment: store its cells, print a table, draw a figure.
 
     What is there already is not computed again. So after Ctrl-C, a kill or a power cut the same
-    command goes on where it stopped, and ends with the same files, byte for byte. Compiled programs
+    command goes on where it stopped, and ends with the same files, byte for byte. The same command
+    may run in any number of shells, or as a SLURM array, with one DIR: each cell is computed by one
+    of them, and what a killed one leaves by another. `jaxdp status DIR` watches. Compiled programs
     are kept for later runs, in the folder that JAXDP_CACHE names; JAXDP_CACHE=off keeps none.
 
     Example: jaxdp run kendall-flights --trials 200 --epsilons 0.5 1 2
@@ -104,6 +119,13 @@ class Run:
         OptionalInteger,
         option("Cells at a time, each in a thread.", "default: the number of processors"),
     ] = None
+    shard: Annotated[
+        OptionalShard,
+        option(
+            "Which of several processes that share DIR this is, from 0/N on: where it begins.",
+            "default: that of a SLURM array, an indexed job, or MPI",
+        ),
+    ] = None
     quick: Annotated[
         tyro.conf.FlagCreatePairsOff[bool],
         option("Take a small part of it.", "default: the whole"),
@@ -123,6 +145,7 @@ class Run:
         from .._program_cache import enable_compilation_cache
         from .._spec import check_int, num_cores
         from ._catalog import find_experiment
+        from ._claims import Claims
         from ._figure import save_figure
         from ._run import run
         from ._store import Store, collect_counting
@@ -135,9 +158,9 @@ class Run:
             cells = experiment.cells(self._settings(experiment))
             workers = num_cores() if self.workers is None else self.workers
             workers = check_int("workers", workers, low=1)
+            shard = shard_of(os.environ) if self.shard is None else self.shard
             store = Store(self.out or RESULTS / experiment.name)
-            with store.locked():
-                pass  # the directory can be made, and nobody else is writing to it
+            store.make()  # so that it is known to be possible
         except ValueError as error:
             raise Mistake(str(error)) from None
         except OSError as error:
@@ -150,9 +173,16 @@ class Run:
         threads = concurrent.futures.ThreadPoolExecutor(workers)
         try:
             outcome = run(
-                cells, store.root, threads, name=experiment.name, force=self.force, progress=True
+                cells,
+                store.root,
+                threads,
+                name=experiment.name,
+                shard=shard,
+                at_once=workers,
+                force=self.force,
+                progress=True,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise Mistake(str(error)) from None
         finally:
             threads.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no cell
@@ -160,7 +190,9 @@ class Run:
             results, missing = collect_counting(store)
             drawn = all(path.exists() for path in store.figures(experiment.name))
             if experiment.figure and not missing and (self.force or not drawn):
-                save_figure(experiment.figure(results), store, experiment.name)
+                with Claims(store.root) as claims:
+                    if claims.take("figure"):  # else another process draws it
+                        save_figure(experiment.figure(results), store, experiment.name)
             _show(store, results, missing)
         seconds = time.perf_counter() - began
         print(f"cells    {outcome.computed} computed, {outcome.reused} reused, in {seconds:.1f} s")
@@ -189,18 +221,64 @@ class Show:
 
     def __call__(self) -> int:
         """Prints the table, and where the files are."""
-        from ._catalog import find_experiment
-        from ._store import MANIFEST, Store, collect_counting
+        from ._store import Store, collect_counting
 
-        root = pathlib.Path(self.name)
+        root = _results(self.name)
         try:
-            if not (root / MANIFEST).exists() and not root.is_dir():
-                root = RESULTS / find_experiment(self.name).name
             results, missing = collect_counting(Store(root))
         except ValueError as error:
             raise Mistake(str(error)) from None
         _show(Store(root), results, missing)
         return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """Show how far an experiment is, whichever processes run it.
+
+    On a terminal the table follows what happens until all cells are done, or Ctrl-C.
+    """
+
+    name: Annotated[
+        tyro.conf.Positional[str],
+        option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
+    ]
+
+    def __call__(self) -> int:
+        """Prints the table."""
+        import rich.console
+        import rich.live
+
+        from ._status import status, table
+
+        root = _results(self.name)
+        console = rich.console.Console(highlight=False, markup=False)
+        try:
+            state = status(root)
+            if console.is_terminal and state.running:
+                with rich.live.Live(table(state), console=console) as shown:
+                    while state.running or state.waiting:
+                        time.sleep(1)
+                        shown.update(table(state := status(root)))
+            else:
+                console.print(table(state))
+        except ValueError as error:
+            raise Mistake(str(error)) from None
+        return 0
+
+
+def _results(name: str) -> pathlib.Path:
+    """The directory of an experiment, or the one that is named."""
+    from ._catalog import find_experiment
+    from ._store import MANIFEST
+
+    root = pathlib.Path(name)
+    if (root / MANIFEST).exists() or root.is_dir():
+        return root
+    try:
+        return RESULTS / find_experiment(name).name
+    except ValueError as error:
+        raise Mistake(str(error)) from None
 
 
 def _show(store: "Store", results: "pa.Table", missing: int) -> None:

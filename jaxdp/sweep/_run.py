@@ -1,16 +1,36 @@
-"""Running the cells of a sweep: any executor, finished cells skipped, failures kept apart."""
+"""Running the cells of a sweep: by any number of processes, on any executor."""
 
-import concurrent.futures
+import collections
 import dataclasses
 import functools
+import math
 import os
+import queue
+import random
+import threading
+import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from .. import _program_cache
+from .._files import temporary_of
 from ._cell import Cell, Row, describe, fingerprint
+from ._claims import Claims
 from ._progress import show_progress
+from ._shard import Shard
 from ._store import Manifest, Store
+
+_LOOK = 1.0  # seconds between looks at what other processes have finished
+_FEW = 16  # free cells that are tried between two looks
+
+
+class Executor(Protocol):
+    """Where cells are computed: what `submit` returns has `result()`."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Has a function called, here or elsewhere."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,34 +51,46 @@ class Outcome:
 def run(
     cells: Sequence[Cell],
     out: str | os.PathLike,
-    executor: concurrent.futures.Executor | None = None,
+    executor: Executor | None = None,
     *,
     name: str = "",
+    shard: Shard = (0, 1),
+    at_once: int = 64,
     force: bool = False,
     progress: bool = False,
 ) -> Outcome:
     """Computes the cells that are not in the directory yet.
 
-    Every finished cell is stored at once, atomically, by this process; workers write nothing. So a
-    sweep that is killed at any moment loses only the cells it was working on, and running it again
-    leads to the same bytes in every file as a run that was never stopped.
+    Every finished cell is stored at once, atomically, by this process; workers of an executor write
+    nothing. So a sweep that is killed at any moment loses only the cells it was working on, and
+    running it again leads to the same bytes in every file as a run that was never stopped.
+
+    Any number of processes may run the same cells into one directory, on one machine or on several
+    that share it, and each returns when all cells are done. They claim cells one by one, by files
+    that only one of them can make; what a process leaves that is killed, another one takes over.
 
     Args:
       cells: the cells, no two of them equal.
       out: the directory, made if necessary.
-      executor: where cells are computed: any `concurrent.futures.Executor`, such as a process pool
-        (start its workers by "spawn": jax does not survive a fork) or `Client.get_executor()` of
-        dask; None for one cell after another in this thread. Worker processes share the cache of
-        compiled programs that this one has (`jaxdp.enable_compilation_cache`).
+      executor: where cells are computed: whatever has `submit` and returns something with
+        `result()`, such as a process pool (start its workers by "spawn": jax does not survive a
+        fork), a `Client` of dask, or an executor of submitit; None for one cell after another in
+        this thread. Worker processes share the cache of compiled programs that this one has
+        (`jaxdp.enable_compilation_cache`).
       name: the experiment's name, kept in the manifest.
+      shard: (i, N) for the i-th of N processes, counted from 0, which begins with every N-th cell;
+        (i, None) where their number is not known. It says where to begin, no more: whoever is done
+        with its own cells takes others'.
+      at_once: how many cells an executor has at a time; others are left to other processes.
       force: whether to compute the cells that are there as well.
       progress: whether to show a progress bar on stderr, or a line a cell if it is no terminal.
 
     Returns:
-      The `Outcome`. A cell that raises does not stop the others: it is among the failures.
+      The `Outcome`. A cell that raises does not stop the others: it is among the failures, and
+      tried again when all processes have ended and one begins.
 
     Raises:
-      ValueError: two cells are equal, or another run is writing to the directory.
+      ValueError: two cells are equal, or other cells are being computed into the directory.
       TypeError: a cell has no JSON form.
       OSError: a cell cannot be stored, such as on a full disk.
 
@@ -83,41 +115,82 @@ def run(
       (2, 0, 2)
     """
     store = Store(out)
-    names = [fingerprint(cell) for cell in cells]
-    if len(set(names)) < len(names):
+    by_name = {fingerprint(cell): cell for cell in cells}
+    if len(by_name) < len(cells):
+        names = [fingerprint(cell) for cell in cells]
         twice = next(cell for cell, n in zip(cells, names, strict=True) if names.count(n) > 1)
         raise ValueError(f"cells must differ, but two are equal: {describe(twice)}.")
-    with store.locked():
-        store.write_manifest(Manifest(name, _label_names(cells), names))
-        pending = [
-            cell for cell, n in zip(cells, names, strict=True) if force or store.load(n) is None
-        ]
-        failures = []
-        with show_progress(progress, len(cells), len(cells) - len(pending)) as advance:
-            for cell, rows_of in _attempts(pending, executor):
-                try:
-                    # Rows that make no table are a failure of the cell, too.
-                    content = store.encode(cell, rows_of())
-                except Exception as error:
-                    failures.append((describe(cell), "".join(traceback.format_exception(error))))
-                else:
-                    _save(store, cell, content)
-                advance(describe(cell))
-    computed, reused = len(pending) - len(failures), len(cells) - len(pending)
-    return Outcome(computed, reused, tuple(failures))
+    manifest = Manifest(name, _label_names(cells), list(by_name))
+    store.make()
+    with Claims(store.root) as claims:
+        alone = not claims.others()
+        if not alone and store.differs(manifest):
+            raise ValueError(
+                f"out must be a directory that no other experiment is running into, got "
+                f"{store.root}; wait for it, or choose another directory."
+            )
+        for failed, record in store.failures().items():
+            if claims.is_dead(record["worker"]):
+                store.forget_failure(failed)
+        store.write_manifest(manifest, claims.worker)
+        done = set() if force else store.finished() & set(by_name)
+        if alone:  # else it would be read by each of them, and could be in use
+            for damaged in [name for name in done if store.load(name) is None]:
+                store.path(damaged).unlink()
+                done.remove(damaged)
+        mine, others = _shared(list(by_name), shard)
+        if force:  # what others replace is not to be replaced again
+            done |= set(others)
+        computed = 0
+        with show_progress(progress, len(cells), len(done)) as advance:
+            mine, others = ([n for n in names if n not in done] for names in (mine, others))
+            work = _Work(store, claims, by_name, mine, others, force)
+            for name, rows_of in work.attempts(executor, at_once):
+                if rows_of is not None:
+                    computed += _keep(store, claims, name, by_name[name], rows_of, force)
+                advance(describe(by_name[name]))
+        failed = store.failures()
+    why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
+    return Outcome(computed, len(cells) - computed - len(why), why)
 
 
-def _save(store: Store, cell: Cell, content: bytes) -> None:
-    """Stores a cell, or ends the sweep: what cannot be stored need not be computed."""
+def _shared(names: list[str], shard: Shard) -> tuple[list[str], list[str]]:
+    """The cells a shard begins with, and the others."""
+    index, number = shard
+    if number is None:  # spread evenly, however many there are
+        start = math.floor(len(names) * math.fmod(index * (math.sqrt(5) - 1) / 2, 1))
+        return names[start:] + names[:start], []
+    return names[index::number], [n for i, n in enumerate(names) if i % number != index]
+
+
+def _keep(
+    store: Store,
+    claims: Claims,
+    name: str,
+    cell: Cell,
+    rows_of: Callable[[], list[Row]],
+    force: bool,
+) -> bool:
+    """Stores a cell's rows, or why there are none; whether there are."""
     try:
-        store.save(cell, content)
-    except OSError as error:
+        try:
+            # Rows that make no table are a failure of the cell, too.
+            content = store.encode(cell, rows_of())
+        except Exception as error:
+            trace = "".join(traceback.format_exception(error))
+            store.save_failure(name, describe(cell), trace, claims.worker)
+            return False
+        store.save(name, content, claims.worker, force)
+        return True
+    except OSError as error:  # ends the sweep: what cannot be stored need not be computed
         raise OSError(
             error.errno,
             f"the sweep is stopped, because cell {describe(cell)} cannot be stored in {store.root} "
             f"({error.strerror or error}); make room there and run it again, which keeps the cells "
             "that are finished",
         ) from error
+    finally:
+        claims.release(name)
 
 
 def _label_names(cells: Sequence[Cell]) -> list[str]:
@@ -135,18 +208,102 @@ def _rows(cache: dict[str, str | float], cell: Cell) -> list[Row]:
     return cell.rows()
 
 
-def _attempts(
-    cells: Sequence[Cell], executor: concurrent.futures.Executor | None
-) -> Iterator[tuple[Cell, Callable[[], list[Row]]]]:
-    """Each cell, as it is finished, with a function that returns its rows or raises its error."""
-    if executor is None:
-        yield from ((cell, cell.rows) for cell in cells)
+class _Work:
+    """The cells that are not done: those of this process, and those that others may be at."""
+
+    def __init__(
+        self,
+        store: Store,
+        claims: Claims,
+        cells: Mapping[str, Cell],
+        mine: list[str],
+        others: list[str],
+        force: bool,
+    ):
+        self._store, self._claims, self._cells, self._force = store, claims, cells, force
+        self._open, self._elsewhere = collections.deque(mine), others
+        self._ended = queue.SimpleQueue[tuple[str, Any]]()
+        self._flying: dict[str, Any] = {}
+
+    def attempts(
+        self, executor: Executor | None, at_once: int
+    ) -> Iterator[tuple[str, Callable[[], list[Row]] | None]]:
+        """Each cell as it is done, with a function that returns its rows or raises its error.
+
+        None in place of the function for what another process has done.
+        """
+        rows = functools.partial(_rows, _program_cache.settings())
+        at_once = 1 if executor is None else at_once
+        try:
+            while self._open or self._flying or self._elsewhere:
+                while self._open and len(self._flying) < at_once:
+                    name = self._open.popleft()
+                    if not self._claims.take(name, describe(self._cells[name])):
+                        # Others are here: what they have done and are at is read at once.
+                        self._elsewhere += [name, *self._open]
+                        self._open.clear()
+                    elif self._is_done(name):
+                        self._claims.release(name)
+                        yield name, None
+                    elif executor is None:
+                        yield name, self._cells[name].rows
+                    else:
+                        self._flying[name] = executor.submit(rows, self._cells[name])
+                        _when_done(self._flying[name], functools.partial(self._end, name))
+                if self._elsewhere and len(self._flying) < at_once:
+                    yield from self._look_elsewhere()
+                if self._flying and not (self._open and len(self._flying) < at_once):
+                    name, future = self._ended.get()
+                    del self._flying[name]
+                    yield name, future.result
+                elif self._elsewhere and not self._open:
+                    time.sleep(_LOOK)
+        finally:  # on Ctrl-C: what has not begun must not begin
+            for future in self._flying.values():
+                getattr(future, "cancel", bool)()
+
+    def _end(self, name: str, future: Any) -> None:
+        self._ended.put((name, future))
+
+    def _is_done(self, name: str) -> bool:
+        if self._store.failure_path(name).exists():
+            return True
+        return not self._force and self._store.path(name).exists()
+
+    def _look_elsewhere(self) -> Iterator[tuple[str, None]]:
+        """What others have done meanwhile; some of what nobody does becomes ours to do."""
+        taken = self._claims.taken()
+        # Read after the claims: a cell without a claim has been stored before it lost it.
+        done = self._store.failed() | self._store.finished()
+        if self._force:  # who had a claim has replaced the file
+            done = set(self._elsewhere) - taken
+        ended = self._claims.end([n for n in self._elsewhere if n in taken and n not in done])
+        free, left = [], []
+        for name in self._elsewhere:
+            if name in done:
+                yield name, None
+            elif name not in taken or name in ended:
+                free.append(name)
+            else:
+                left.append(name)
+        for name, worker in ended.items():
+            temporary_of(self._store.path(name), worker).unlink(missing_ok=True)
+        random.shuffle(free)  # for others see the same ones
+        self._open.extend(free[:_FEW])
+        self._elsewhere = left + free[_FEW:]
+
+
+def _when_done(future: Any, call: Callable[[Any], None]) -> None:
+    """Calls a function with a future when that is done, whoever made it."""
+    if hasattr(future, "add_done_callback"):
+        future.add_done_callback(call)
         return
-    rows = functools.partial(_rows, _program_cache.settings())
-    futures = {executor.submit(rows, cell): cell for cell in cells}
-    try:
-        for future in concurrent.futures.as_completed(futures):
-            yield futures[future], future.result
-    finally:  # on Ctrl-C: what has not begun must not begin
-        for future in futures:
-            future.cancel()
+
+    def wait() -> None:
+        try:
+            future.result()
+        except BaseException:  # whoever asks for the result will get it again
+            pass
+        call(future)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -2,6 +2,7 @@
 
     OUT/experiment.json       the manifest: which cells, in which order
     OUT/cells/HASH.parquet    the rows of a cell
+    OUT/failed/HASH.json      why a cell has none
 
 Equal cells give equal bytes: nothing in a file depends on the time, the machine or the run.
 """
@@ -14,19 +15,13 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .._files import write_atomically
-from ._cell import Cell, Row, cell_json, fingerprint, fingerprint_of_json
+from .._files import publish, write_atomically
+from ._cell import Cell, Row, cell_json, fingerprint_of_json
 
 if TYPE_CHECKING:  # an extra, so imported where it is used: `import jaxdp.sweep` works without
     import pyarrow as pa
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where two runs at once in one directory go unnoticed
-    fcntl = None
 
 MANIFEST = "experiment.json"
 CELL_KEY, DIGEST_KEY = b"jaxdp.cell", b"jaxdp.digest"
@@ -71,35 +66,23 @@ class Store:
         """The file of the cell with this fingerprint."""
         return self.root / "cells" / f"{name}.parquet"
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Makes the directory and keeps other runs out; a killed run's lock is gone with it."""
+    def make(self) -> None:
+        """Makes the directory."""
         (self.root / "cells").mkdir(parents=True, exist_ok=True)
-        if fcntl is None:
-            yield
-            return
-        directory = os.open(self.root, os.O_RDONLY)
-        try:
-            try:
-                # The lock belongs to the open directory: the kernel drops it with the process.
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(
-                    f"out must be a directory that no other run is writing to, got {self.root}; "
-                    "wait for the other run, or choose another directory."
-                ) from None
-            yield
-        finally:
-            os.close(directory)
 
-    def write_manifest(self, manifest: Manifest) -> None:
+    def write_manifest(self, manifest: Manifest, worker: str) -> None:
         """Records what the experiment consists of; drops figures of what it consisted of before."""
         content = json.dumps(dataclasses.asdict(manifest), indent=1).encode() + b"\n"
         path = self.root / MANIFEST
-        if not path.exists() or path.read_bytes() != content:
-            for figure in self.figures(manifest.experiment):
-                figure.unlink(missing_ok=True)
-            write_atomically(path, content)
+        if path.exists() and path.read_bytes() == content:
+            return
+        for figure in self.figures(manifest.experiment):
+            figure.unlink(missing_ok=True)
+        write_atomically(path, content, worker)
+
+    def differs(self, manifest: Manifest) -> bool:
+        """Whether the directory is that of something else."""
+        return (self.root / MANIFEST).exists() and self.manifest() != manifest
 
     def manifest(self) -> Manifest:
         """What the experiment consists of."""
@@ -121,9 +104,52 @@ class Store:
         """Where the experiment's figure goes, in each format."""
         return [self.root / f"{experiment}.{kind}" for kind in ("png", "svg")]
 
-    def save(self, cell: Cell, content: bytes) -> None:
-        """Stores the file of a cell."""
-        write_atomically(self.path(fingerprint(cell)), content)
+    def finished(self) -> set[str]:
+        """The fingerprints of all cells that have a file, whole or not."""
+        return {path.stem for path in (self.root / "cells").glob("[0-9a-f]*.parquet")}
+
+    def save(self, name: str, content: bytes, worker: str, force: bool = False) -> None:
+        """Stores the file of a cell, once: what another process has stored holds the same bytes.
+
+        Args:
+          name: the fingerprint.
+          content: of `encode`.
+          worker: a name of this process.
+          force: whether to replace a file that is there.
+        """
+        path = self.path(name)
+        if force or not publish(path, content, worker):
+            if force or self.load(name) is None:  # damaged
+                write_atomically(path, content, worker)
+
+    def failure_path(self, name: str) -> pathlib.Path:
+        """Where it says why a cell has no rows."""
+        return self.root / "failed" / f"{name}.json"
+
+    def save_failure(self, name: str, label: str, trace: str, worker: str) -> None:
+        """Keeps why a cell has no rows, for the processes that share the folder."""
+        self.failure_path(name).parent.mkdir(exist_ok=True)
+        record = {"cell": label, "traceback": trace, "worker": worker}
+        content = json.dumps(record, indent=1).encode() + b"\n"
+        write_atomically(self.failure_path(name), content, worker)
+
+    def failed(self) -> set[str]:
+        """The fingerprints of the cells that have failed."""
+        return {path.stem for path in (self.root / "failed").glob("*.json")}
+
+    def failures(self) -> dict[str, dict[str, str]]:
+        """The `cell`, `traceback` and `worker` of what has failed, by fingerprint."""
+        found = {}
+        for name in sorted(self.failed()):
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                found[name] = json.loads(self.failure_path(name).read_bytes())
+        return found
+
+    def forget_failure(self, name: str) -> None:
+        """Has a cell be tried again."""
+        self.failure_path(name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # others are there still
+            (self.root / "failed").rmdir()
 
     def encode(self, cell: Cell, rows: list[Row]) -> bytes:
         """The file of a cell with these rows."""

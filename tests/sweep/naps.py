@@ -30,4 +30,6 @@ def many_naps():
 
 
 def main():
-    sweep.run(many_naps(), sys.argv[1], name="naps")
+    """Runs them into the folder that is named first, as the shard that is named next."""
+    shard = int(sys.argv[2]), int(sys.argv[3])
+    print(sweep.run(many_naps(), sys.argv[1], name="naps", shard=shard).computed)

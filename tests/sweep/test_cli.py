@@ -123,9 +123,18 @@ def test_mistakes_are_one_line(line, said, workplace, capsys):
 
 
 def test_a_directory_in_use_is_a_mistake(workplace, capsys):
-    with sweep._store.Store("used").locked():
-        assert cli.main("run toy --out used".split()) == 2
-    assert "no other run is writing to, got used" in capsys.readouterr().err
+    assert cli.main("run toy --out used".split()) == 0
+    capsys.readouterr()
+    with sweep._claims.Claims(pathlib.Path("used")):
+        assert cli.main("run toy --out used --trials 7".split()) == 2
+    assert "no other experiment is running into, got used" in capsys.readouterr().err
+
+
+def test_a_shard_computes_and_shows_all(workplace, capsys):
+    assert cli.main("run toy --out shared --shard 1/3".split()) == 0
+    assert "computed" in capsys.readouterr().out
+    assert cli.main("status shared".split()) == 0
+    assert "cells done\n" in capsys.readouterr().out
 
 
 def test_version(capsys):
