@@ -123,27 +123,28 @@ def run(
     manifest = Manifest(name, _label_names(cells), list(by_name))
     store.make()
     with Claims(store.root) as claims:
-        alone = not claims.others()
-        if not alone and store.differs(manifest):
+        others_here = claims.others()
+        if others_here and store.differs(manifest):
             raise ValueError(
                 f"out must be a directory that no other experiment is running into, got "
-                f"{store.root}; wait for it, or choose another directory."
+                f"{store.root}; wait for it, or choose another directory, or remove "
+                f"{store.root / 'workers' / others_here[0]} if its machine has stopped."
             )
         for failed, record in store.failures().items():
             if claims.is_dead(record["worker"]):
                 store.forget_failure(failed)
         store.write_manifest(manifest, claims.worker)
         done = set() if force else store.finished() & set(by_name)
-        if alone:  # else it would be read by each of them, and could be in use
+        if not others_here:  # else it would be read by each of them, and could be in use
             for damaged in [name for name in done if store.load(name) is None]:
                 store.path(damaged).unlink()
                 done.remove(damaged)
         mine, others = _shared(list(by_name), shard)
         if force:  # what others replace is not to be replaced again
             done |= set(others)
+        mine, others = ([n for n in names if n not in done] for names in (mine, others))
         computed = 0
         with show_progress(progress, len(cells), len(done)) as advance:
-            mine, others = ([n for n in names if n not in done] for names in (mine, others))
             work = _Work(store, claims, by_name, mine, others, force)
             for name, rows_of in work.attempts(executor, at_once):
                 if rows_of is not None:
