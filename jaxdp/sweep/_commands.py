@@ -117,8 +117,26 @@ class Run:
     ] = None
     workers: Annotated[
         OptionalInteger,
-        option("Cells at a time, each in a thread.", "default: the number of processors"),
+        option(
+            "Cells at a time.", "default: the number of processors; 64 jobs with --executor slurm"
+        ),
     ] = None
+    executor: Annotated[
+        str,
+        option(
+            "What computes cells: threads, processes, dask://HOST:PORT, or slurm, a job a cell.",
+            "default: threads",
+            metavar="KIND",
+        ),
+    ] = "threads"
+    job: Annotated[
+        tuple[str, ...],
+        option(
+            "Of each job, as submitit names it: timeout_min=60 cpus_per_task=2 ...",
+            "default: none",
+            metavar="NAME=VALUE",
+        ),
+    ] = ()
     shard: Annotated[
         OptionalShard,
         option(
@@ -140,12 +158,11 @@ class Run:
         began = time.perf_counter()
         # Traced programs are many objects that live long, and each collection looks at them.
         gc.set_threshold(200_000, 20, 100)
-        import concurrent.futures
-
         from .._program_cache import enable_compilation_cache
         from .._spec import check_int, num_cores
         from ._catalog import find_experiment
         from ._claims import Claims
+        from ._executors import opened
         from ._figure import save_figure
         from ._run import run
         from ._store import Store, collect_counting
@@ -156,7 +173,8 @@ class Run:
         try:
             experiment = find_experiment(self.name)
             cells = experiment.cells(self._settings(experiment))
-            workers = num_cores() if self.workers is None else self.workers
+            usual = 64 if self.executor == "slurm" else num_cores()
+            workers = usual if self.workers is None else self.workers
             workers = check_int("workers", workers, low=1)
             shard = shard_of(os.environ) if self.shard is None else self.shard
             store = Store(self.out or RESULTS / experiment.name)
@@ -170,22 +188,23 @@ class Run:
             ) from None
         # Most of the time goes into compiling, which threads do side by side; processes would each
         # have to start jax, and to compile what another one has compiled already.
-        threads = concurrent.futures.ThreadPoolExecutor(workers)
         try:
-            outcome = run(
-                cells,
-                store.root,
-                threads,
-                name=experiment.name,
-                shard=shard,
-                at_once=workers,
-                force=self.force,
-                progress=True,
-            )
+            with opened(self.executor, workers, self._job(), store.root / "jobs") as (
+                pool,
+                at_once,
+            ):
+                outcome = run(
+                    cells,
+                    store.root,
+                    pool,
+                    name=experiment.name,
+                    shard=shard,
+                    at_once=at_once,
+                    force=self.force,
+                    progress=True,
+                )
         except (OSError, ValueError) as error:
             raise Mistake(str(error)) from None
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no cell
         if outcome.computed + outcome.reused:
             results, missing = collect_counting(store)
             drawn = all(path.exists() for path in store.figures(experiment.name))
@@ -203,6 +222,11 @@ class Run:
         if outcome.failures:
             print(f"\n{len(outcome.failures)} of {len(cells)} cells failed", file=sys.stderr)
         return 1 if outcome.failures else 0
+
+    def _job(self) -> dict[str, str]:
+        if wrong := [word for word in self.job if "=" not in word]:
+            raise ValueError(f"job must be NAME=VALUE, got {wrong[0]!r}.")
+        return dict(word.split("=", 1) for word in self.job)
 
     def _settings(self, experiment: "Experiment") -> "Settings":
         given = {"epsilons": self.epsilons, "num_trials": self.trials, "seed": self.seed}

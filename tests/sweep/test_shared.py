@@ -1,5 +1,6 @@
 """Several processes on one folder: each cell computed by one of them, whoever is killed."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import pytest
 
 from jaxdp import sweep
 from jaxdp._files import write_atomically
-from jaxdp.sweep import _claims, _run
+from jaxdp.sweep import _claims, _executors, _run
 from jaxdp.sweep._cell import fingerprint
 from jaxdp.sweep._shard import read_shard, shard_of
 from tests.sweep.files import contents
@@ -226,3 +227,44 @@ def test_bad_shards(text):
     assert read_shard("3/4") == (3, 4)
     with pytest.raises(ValueError, match="i/N"):
         read_shard(text)
+
+
+def local_cluster(folder):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        with _executors.opened(f"dask://{address}", 1, {}, folder) as found:
+            yield found
+
+
+def local_jobs(folder):
+    pytest.importorskip("submitit")
+    options = {"cluster": "local", "timeout_min": "5"}
+    with _executors.opened("slurm", 4, options, folder) as found:
+        yield found
+
+
+def processes(folder):
+    with _executors.opened("processes", 2, {}, folder) as found:
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [processes, local_cluster, local_jobs])
+def test_engines(engine, tmp_path, monkeypatch):
+    """Those whose packages are installed."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    sweep.run(NAPS, tmp_path / "whole")
+    with contextlib.contextmanager(engine)(tmp_path / "jobs") as (executor, at_once):
+        found = sweep.run([*NAPS, Nap(-1.0)], tmp_path / "out", executor, at_once=at_once)
+    assert (found.computed, len(found.failures)) == (3, 1)
+    assert contents(tmp_path / "out" / "cells") == contents(tmp_path / "whole" / "cells")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [("cloud", {}, "executor"), ("threads", {"timeout_min": "5"}, "job")],
+)
+def test_bad_executors(kind, options, said, tmp_path):
+    with pytest.raises(ValueError, match=said), _executors.opened(kind, 1, options, tmp_path):
+        pass
