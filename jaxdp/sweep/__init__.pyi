@@ -6,6 +6,8 @@ from ._cell import HistogramData as HistogramData
 from ._cell import Simulation as Simulation
 from ._experiment import Experiment as Experiment
 from ._experiment import Settings as Settings
+from ._grid import Point as Point
+from ._grid import grid as grid
 from ._run import Executor as Executor
 from ._run import Outcome as Outcome
 from ._run import run as run

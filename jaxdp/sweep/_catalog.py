@@ -4,8 +4,10 @@ import ast
 import dataclasses
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import pkgutil
+import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING
@@ -81,9 +83,23 @@ def print_catalog() -> int:
 def find_experiment(name: str) -> "Experiment":
     """The experiment of this name, whose module alone is imported.
 
+    Args:
+      name: one of `catalog`; a file such as "path/to/mine.py", which defines EXPERIMENT; or
+        "module:NAME".
+
     Raises:
       ValueError: there is none; the message says which there are.
     """
+    if name.endswith(".py"):
+        path = pathlib.Path(name)
+        if not path.is_file():
+            raise ValueError(f"NAME must be an experiment or its file, but {name} is not there.")
+        # Its cells are found again by the names of their classes, in other processes too.
+        sys.path.insert(0, str(path.parent.resolve()))
+        return _defined(path.stem, "EXPERIMENT")
+    if ":" in name:
+        sys.path.insert(0, os.getcwd())
+        return _defined(*name.split(":", 1))
     known = catalog()
     if name in known:
         return known[name].load()
@@ -92,6 +108,24 @@ def find_experiment(name: str) -> "Experiment":
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise ValueError(f"NAME must be one of {', '.join(known)}, got {name!r}{hint}")
+
+
+def _defined(module: str, name: str) -> "Experiment":
+    """The experiment of this name in a module."""
+    from ._experiment import Experiment
+
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise ValueError(f"NAME must be of a module that can be imported, not {module}.") from None
+    if not isinstance(found, Experiment):
+        raise ValueError(
+            f"NAME must be of a module that defines {name} = jaxdp.sweep.Experiment(...), which "
+            f"{module} does not; `jaxdp new` writes one that does."
+        )
+    return found
 
 
 def _modules(name: str) -> Iterator[ModuleSpec]:

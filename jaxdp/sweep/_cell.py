@@ -40,7 +40,7 @@ class Cell(Protocol):
         ...
 
     def rows(self) -> list[Row]:
-        """The results: rows of numbers, strings, lists of numbers and None."""
+        """The results: rows of numbers, strings, lists of numbers and None; labels are added."""
         ...
 
 

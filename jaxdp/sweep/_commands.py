@@ -86,6 +86,26 @@ class List:
 
 
 @dataclasses.dataclass(frozen=True)
+class New:
+    """Write an experiment of your own, NAME.py, that runs as it is."""
+
+    name: Annotated[
+        tyro.conf.Positional[str], option("What to call it.", "required", metavar="NAME")
+    ]
+
+    def __call__(self) -> int:
+        """Writes the file."""
+        from ._new import write_template
+
+        try:
+            path = write_template(self.name)
+        except ValueError as error:
+            raise Mistake(str(error)) from None
+        print(f"{path} is written; change what it compares, and run it:\n\n  jaxdp run {path}")
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Run:
     """Run an experiment: store its cells, print a table, draw a figure.
 
@@ -100,7 +120,11 @@ class Run:
 
     name: Annotated[
         tyro.conf.Positional[str],
-        option("An experiment of `jaxdp list`.", "required", metavar="NAME"),
+        option(
+            "An experiment of `jaxdp list`; a file that defines EXPERIMENT; or module:NAME.",
+            "required",
+            metavar="NAME|FILE.py",
+        ),
     ]
     out: Annotated[
         str, option("Where to put results.", "default: jaxdp-results/NAME", metavar="DIR")

@@ -176,7 +176,7 @@ def _keep(
     try:
         try:
             # Rows that make no table are a failure of the cell, too.
-            content = store.encode(cell, rows_of())
+            content = store.encode(cell, [dict(cell.labels) | row for row in rows_of()])
         except Exception as error:
             trace = "".join(traceback.format_exception(error))
             store.save_failure(name, describe(cell), trace, claims.worker)

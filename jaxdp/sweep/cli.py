@@ -58,14 +58,14 @@ def _parse(arguments: list[str]):
 
     import tyro
 
-    from ._commands import List, Mistake, Run, Show, Status
+    from ._commands import List, Mistake, New, Run, Show, Status
     from ._plan_command import Plan
 
     shown = io.StringIO()
     try:
         with contextlib.redirect_stderr(shown):
             return tyro.cli(
-                Run | Status | Show | List | Plan,
+                Run | Status | Show | List | New | Plan,
                 args=arguments,
                 prog="jaxdp",
                 description="Simulates local differential privacy: experiments by name, and plans. "

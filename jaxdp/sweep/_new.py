@@ -1,0 +1,78 @@
+"""The experiment that `jaxdp new` writes, to be changed into one's own."""
+
+import pathlib
+import re
+
+TEMPLATE = '''\
+"""{title}: what it measures, in a line or two."""
+
+from jaxdp import randomizers
+from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation, grid
+
+# The users: how many have each value. Those of a CSV file: pandas.read_csv(...)[...].value_counts()
+DATA = HistogramData({{"never": 5200, "sometimes": 3100, "daily": 1700}})
+
+# What is compared, by the name that tables and figures will have.
+MECHANISMS = {{"k-RR": randomizers.KRR, "subset selection": randomizers.SubsetSelection}}
+
+
+def cells(settings):
+    """A simulation for each mechanism and epsilon; equal cells are computed once, ever."""
+    return [
+        Simulation(
+            protocol=point.mechanism(3, point.epsilon),
+            data=DATA,
+            num_trials=settings.num_trials,
+            seed=settings.seed,
+            labels=point.labels,
+        )
+        for point in grid(mechanism=MECHANISMS, epsilon=settings.epsilons)
+    ]
+
+
+def figure(results):
+    """Measured errors of the first value, on the predicted ones."""
+    from matplotlib.figure import Figure
+
+    canvas = Figure(figsize=(6, 4), layout="constrained")
+    axes = canvas.subplots()
+    rows = [row for row in results.to_pylist() if row["entry"] == 0]
+    for name in MECHANISMS:
+        own = [row for row in rows if row["mechanism"] == name]
+        epsilons = [row["epsilon"] for row in own]
+        (line,) = axes.plot(epsilons, [row["predicted_rmse"] for row in own])
+        axes.plot(epsilons, [row["rmse"] for row in own], "o", color=line.get_color(), label=name)
+    axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error, in users")
+    axes.legend(frameon=False)
+    return canvas
+
+
+# `--epsilons`, `--trials` and `--seed` change the settings; `--quick` takes the second ones.
+EXPERIMENT = Experiment(
+    name="{name}",
+    summary="{title}",
+    cells=cells,
+    settings=Settings(epsilons=(0.5, 1.0, 2.0, 4.0), num_trials=200),
+    quick=Settings(epsilons=(1.0,), num_trials=20, quick=True),
+    figure=figure,
+)
+'''
+
+
+def write_template(name: str) -> pathlib.Path:
+    """Writes NAME.py, an experiment that runs as it is.
+
+    Raises:
+      ValueError: the name is none of a module, or the file is there.
+    """
+    module = name.removesuffix(".py").replace("-", "_")
+    if not re.fullmatch(r"[A-Za-z_]\w*", module):
+        raise ValueError(f"NAME must be letters, digits and '_', as a module's is, got {name!r}.")
+    path = pathlib.Path(f"{module}.py")
+    title = module.replace("_", " ").strip().capitalize() or module
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(TEMPLATE.format(name=module.replace("_", "-").strip("-"), title=title))
+    except FileExistsError:
+        raise ValueError(f"NAME must be a new file's, but {path} is there.") from None
+    return path
