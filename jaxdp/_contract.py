@@ -343,6 +343,19 @@ class Spec(Described, Checked, Generic[P_co]):
         """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure."""
         return 0.0
 
+    def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
+        """A proven delta at which several reports of one user are (epsilon, delta)-LDP together.
+
+        None, the default, where none is known but by composing `exact_epsilon()` and
+        `exact_delta()`.
+
+        Args:
+          num_reports: k, at least 1, each perhaps of another value.
+          epsilon: of all of them, >= 0.
+        """
+        del num_reports, epsilon
+        return None
+
     @property
     def variance_kind(self) -> Kind:
         """What the arrays of `variance` are: "exact", by the "delta" method, or a "bound".
@@ -580,6 +593,17 @@ class Round(Params[T]):
         """Nanoseconds that a user of the per-user path takes, roughly."""
         return work.words(1.0 + self.num_words)
 
+    @property
+    def num_sums(self) -> int:
+        """How many numbers of a tally a report is added to; one of reports that are counted."""
+        if self.counted is not None:
+            return 1
+        reports = jax.tree.map(
+            lambda one: jax.ShapeDtypeStruct((1, *one.shape), one.dtype), self.report
+        )
+        leaves = jax.tree.leaves(jax.eval_shape(self.tally, reports))
+        return sum(math.prod(leaf.shape) for leaf in leaves) // 2  # a Count has two leaves
+
     def rounds(self, work: Work) -> Sequence[Step]:
         """The one round."""
         return (Step(self, work),)
@@ -722,6 +746,13 @@ class Through(Round[T]):
     def user_cost(self, work: Work) -> float:
         """The cost of a user of the inner round."""
         return self.inner.user_cost(work)
+
+    @property
+    def num_sums(self) -> int:
+        """Those of the inner round's reports; where tallies are others, of these."""
+        if type(self).tally is Through.tally:
+            return self.inner.num_sums
+        return super().num_sums
 
     def from_bits(self, words: Words, value: Tree, /) -> Tree:
         """One user's report, the inner round's."""

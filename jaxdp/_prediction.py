@@ -1,8 +1,16 @@
 """What a predicted error is worth."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 Kind = Literal["exact", "delta", "bound", "simulated"]
+
+_BEST_KNOWN_FIRST: tuple[Kind, ...] = ("exact", "delta", "simulated", "bound")
+
+
+def least_known(kinds: Iterable[Kind]) -> Kind:
+    """What a number that depends on several predictions is: the kind that says the least."""
+    return max(kinds, key=_BEST_KNOWN_FIRST.index)
 
 
 class Prediction(float):

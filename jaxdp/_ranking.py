@@ -39,15 +39,19 @@ def named(candidates: Mapping[str, T] | Sequence[T] | None) -> dict[str, T]:
 
 
 def build_all(
-    makers: dict[str, Callable[[], Any]], measure: Callable[[str, Any], Any]
+    makers: dict[str, Callable[[], Any]],
+    measure: Callable[[str, Any], Any],
+    tell: Callable[[str], None] = lambda name: None,
 ) -> tuple[list[Any], list[tuple[str, str]]]:
     """What `measure(name, protocol)` says of each protocol, and the names that are refused and why.
 
     A protocol is refused whose construction or prediction raises ValueError. Warnings, such as that
-    of few users, are silent: protocols are ranked for what these say.
+    of few users, are silent: protocols are ranked for what these say. `tell` hears of each name
+    before it is made.
     """
     entries, refused = [], []
     for name, make in makers.items():
+        tell(name)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -66,13 +70,27 @@ def best_first(entries: Iterable[T], error: Callable[[T], Prediction]) -> tuple[
     return tuple(sorted(entries, key=lambda entry: (error(entry).kind == "bound", error(entry))))
 
 
+def kind_cell(error: Prediction, *, root: bool = False) -> str:
+    """What an error is, for a table; of a simulated one also its standard error, relative.
+
+    Args:
+      error: a mean squared error, of whose root the table has.
+      root: whether it is a root already.
+    """
+    if error.kind != "simulated" or not error:
+        return error.kind
+    return f"simulated ±{error.stderr / error / (1 if root else 2):.1%}"
+
+
 def ratio(error: Prediction, least: Prediction) -> str:
     """An error by the least, as text; at most this for a bound."""
     value = error / least if least else 1.0
     return f"{'<= ' if error.kind == 'bound' and least.kind != 'bound' else ''}{value:.3f}"
 
 
-def whole_users(histogram: ArrayLike | str, num_users: int, num_values: int) -> np.ndarray:
+def whole_users(
+    histogram: ArrayLike | str, num_users: int, num_values: int, name: str = "histogram"
+) -> np.ndarray:
     """Whole numbers of users in these proportions, int64[k]; largest remainders round up.
 
     Args:
@@ -80,25 +98,29 @@ def whole_users(histogram: ArrayLike | str, num_users: int, num_values: int) -> 
         over the number of the value.
       num_users: n.
       num_values: k.
+      name: the argument's name in messages.
     """
     if isinstance(histogram, str):
-        zipf = check_choice("histogram", histogram, ("uniform", "zipf")) == "zipf"
+        zipf = check_choice(name, histogram, ("uniform", "zipf")) == "zipf"
         histogram = np.arange(1, num_values + 1, dtype=float) ** (-1 if zipf else 0)
-    shares = as_array("histogram", histogram)
+    shares = as_array(name, histogram)
     if shares.dtype.kind not in "biuf":
-        raise TypeError(f"histogram must be of numbers, got dtype {shares.dtype}.")
+        raise TypeError(f"{name} must be of numbers, got dtype {shares.dtype}.")
     if shares.size != num_values:
         raise ValueError(
-            f"histogram must have {num_values} entries, one for each value, got {shares.size}."
+            f"{name} must have {num_values} entries, one for each value, got {shares.size}."
         )
-    shares = check_probabilities(shares, "histogram")
+    shares = check_probabilities(shares, name)
     return check_counts(by_largest_remainders(shares, num_users))
 
 
 def table(
-    header: Iterable[str], rows: list[tuple[str, ...]], refused: Iterable[tuple[str, str]]
+    header: Iterable[str],
+    rows: list[tuple[str, ...]],
+    refused: Iterable[tuple[str, str]],
+    note: str = "",
 ) -> str:
-    """A Markdown table, names on the left and numbers on the right, and what was left out."""
+    """A Markdown table, names on the left and numbers on the right; a note; what was left out."""
     rows = [tuple(header), *rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     rows.insert(1, ("-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])))
@@ -106,4 +128,6 @@ def table(
     for name, *numbers in rows:
         right = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
         lines.append(f"| {' | '.join([name.ljust(widths[0]), *right])} |")
-    return "\n".join([*lines, *(f"Left out: {name}: {reason}" for name, reason in refused)])
+    notes = [note] if note else []
+    left_out = (f"Left out: {name}: {reason}" for name, reason in refused)
+    return "\n".join([*lines, *notes, *left_out])

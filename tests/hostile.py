@@ -33,6 +33,7 @@ import numpy as np
 import jaxdp
 from jaxdp import central, engine, pairwise, projections, workloads
 from jaxdp.design import Histogram
+from jaxdp.linear import HistogramQuery
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, PrivUnitG
 from tests.contracts.registry import PROTOCOLS
@@ -294,7 +295,15 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "design.TopK": {"num_values": 4, "top": 1},
     "design.Mean": {"low": -1.0, "high": 1.0},
     "design.PairStatistic": {"num_values": 4},
+    "design.pooled": {
+        "question": Histogram(4),
+        "epsilons": {"a": 0.5, "b": 1.0},
+        "shares": {"a": 1, "b": 2},
+        "users": 100,
+    },
+    "design.Change": {"question": Histogram(4)},
     "linear.best": {"objective": "max"},
+    "linear.post_processed": {"protocol": HistogramQuery(KRR(3, 1.0))},
     "linear.candidates": {"norm": "max"},
     "pairwise.PairKernel": {"f": lambda x, y: abs(x - y)},
     "pairwise.MatrixKernel": {"weights": _SYMMETRIC},
@@ -305,6 +314,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "reports.Attacked": {"protocol": KRR(3, 1.0), "report": 1, "num_malicious": 10},
     "reports.Collection": {"spec": KRR(3, 1.0)},
     "reports.report_bytes": {"spec": KRR(3, 1.0)},
+    "reports.report_cost": {"spec": KRR(3, 1.0)},
     "reports.influence": {"protocol": KRR(3, 1.0), "num_malicious": 10, "num_users": 100},
     "reports.base_cut": {"stderr": 1.0},
     "reports.maximum_likelihood": {"channel": np.eye(3) / 2 + 1 / 6, "tally": [3, 4, 5]},
@@ -330,7 +340,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 
 # What takes the results of others, or functions, and checks nothing by design.
 _RESULTS = re.compile(
-    r"(Release|Outcome|Prediction|Plan|Option|Goal|Measure|Errors|Users|TwoGroups|Several|Way|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
+    r"(Release|Outcome|Prediction|Plan|Option|Goal|Measure|Errors|Users|TwoGroups|Panel|Pooled|Sensitivity|ReportCost|Several|Way|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|PrefixNorm|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count"
     r"|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
     r"|Added|Answer|Fit|Kernels|TallyLaw|Padded|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"

@@ -22,12 +22,12 @@ from .._contract import (
     spec,
     static,
 )
-from .._features import check_binary_rows, mean_products
+from .._features import check_binary_rows, mean_products, rows_of_users
 from .._prediction import Kind, Prediction
 from .._spec import check_counts, check_int, check_probabilities
 from .._subsets import joined, num_subsets, sizes, subsets
 from .._x64 import compiled_in_float64
-from ..engine import outcome
+from ..engine import SimulatedErrors, outcome
 from ..population import Population
 from ..projections import IntersectionProjection
 from ..random import Count, Stream, stream
@@ -53,7 +53,7 @@ BASES, METHODS = get_args(Basis), get_args(Method)
 
 
 @spec
-class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
+class Marginals(GaussianPrivacy, Spec["MarginalsParams"], SimulatedErrors):
     """All marginals of at most k of n binary features, released once by a trusted curator.
 
     Users hold x in {0, 1}^n. For a set U of features the *marginal* y_U is the share of users who
@@ -404,6 +404,11 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"]):
             return array
         with jax.enable_x64(True):
             return np.asarray(marginals_of(jnp.asarray(array), *self._size))
+
+    def prior_users(self, prior: ArrayLike | str, num_users: int) -> Population:
+        """Users who hold rows of features."""
+        counts, rows = rows_of_users(prior, self.num_features, num_users, self.sparsity)
+        return Population.from_histogram(counts, rows)
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless users hold rows of 0 and 1, at most t of them 1, and fit."""

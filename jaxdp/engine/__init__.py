@@ -28,6 +28,7 @@ from .._contract import params as params
 from .._contract import spec as spec
 from .._contract import static as static
 from .._prediction import Prediction as Prediction
+from ._expected import SimulatedErrors as SimulatedErrors
 from ._simulate import outcome as outcome
 from ._simulate import run as run
 from ._simulate import simulate as simulate

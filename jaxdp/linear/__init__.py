@@ -21,8 +21,11 @@ from ._hierarchical import HierarchicalQueries as HierarchicalQueries
 from ._histogram_query import HistogramQuery as HistogramQuery
 from ._laplace_queries import LaplaceQueries as LaplaceQueries
 from ._marginal_queries import MarginalQueries as MarginalQueries
+from ._maximum_likelihood import MaximumLikelihood as MaximumLikelihood
+from ._maximum_likelihood import post_processed as post_processed
 from ._optimized_strategy import OptimizedStrategy as OptimizedStrategy
 from ._oracle_queries import OracleQueries as OracleQueries
+from ._post_processed import PostProcessed as PostProcessed
 from ._product_means import ProjectionSet as ProjectionSet
 from ._projected import Projected as Projected
 from ._projected_hadamard import ProjectedHadamard as ProjectedHadamard

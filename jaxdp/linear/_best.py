@@ -1,5 +1,6 @@
 """Which protocol answers given linear queries with the least error."""
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -8,21 +9,24 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._contract import Work
 from .._prediction import Prediction
+from .._progress import telling
 from .._queries import LinearProtocol, check_workload
-from .._ranking import best_first, build_all, named, ratio, table, whole_users
+from .._ranking import best_first, build_all, kind_cell, named, ratio, table, whole_users
 from .._spec import FrozenArray, check_bool, check_choice, check_epsilon, check_int, check_real
 from ..engine import simulate
 from ..population import Population
 from ..randomizers import FrequencyOracle
-from ..reports import report_bytes
+from ..reports import ReportCost, report_bytes, report_cost
 from ..workloads import Operator
 from ._candidates import Linear, answered
 from ._candidates import candidates as candidates_for
+from ._maximum_likelihood import post_processed
 from ._optimized_strategy import OptimizedStrategy
-from ._projected import Projected
 
-_PROJECTED = 3  # protocols whose estimates are projected
+_SEVERAL = 3  # protocols whose estimates are improved in a way
+_PATIENCE = 2e9  # nanoseconds that the simulation of one may take, roughly
 
 Candidate = Linear | FrequencyOracle | Callable[[FrozenArray, float], Linear | FrequencyOracle]
 """What may compete: a protocol, an oracle, or a function of (workload, epsilon) that makes one."""
@@ -37,12 +41,24 @@ class RankedProtocol:
       protocol: the spec.
       max_error: the largest mean squared error of an answer.
       mean_error: the mean over the answers of the mean squared errors. Both say what they are.
+      timed: whether the cost of a report is measured on this machine, too.
     """
 
     name: str
     protocol: Linear
     max_error: Prediction
     mean_error: Prediction
+    timed: bool = False
+
+    @property
+    def rounds(self) -> int:
+        """1: no protocol of a ranking is interactive."""
+        return 1
+
+    @functools.cached_property
+    def cost(self) -> ReportCost | None:
+        """What a report costs a client and a server, also in seconds if `timed`."""
+        return report_cost(self.protocol, timed=self.timed)
 
     @property
     def report_bytes(self) -> int | None:
@@ -75,8 +91,8 @@ class Ranking:
         """A Markdown table: roots of the errors, and the factor between an error and the least.
 
         Bounds are marked and come last: they may be far above the error, and are "<=" a multiple
-        of the least known one. Reports without a wire format serve
-        simulation only, and have no length.
+        of the least known one; simulated errors have their standard error. Reports without a wire
+        format serve simulation only, and have no length.
         """
         least = _error(self.entries[0], self.objective)
         rows = [
@@ -84,8 +100,9 @@ class Ranking:
                 entry.name,
                 f"{entry.max_error**0.5:.4g}",
                 f"{entry.mean_error**0.5:.4g}",
-                _error(entry, self.objective).kind,
+                kind_cell(_error(entry, self.objective)),
                 "-" if entry.report_bytes is None else str(entry.report_bytes),
+                *(entry.cost.cells if entry.cost else ("-", "-")),
                 ratio(_error(entry, self.objective), least),
             )
             for entry in self.entries
@@ -96,9 +113,15 @@ class Ranking:
             "RMSE, mean",
             "kind",
             "bytes",
+            "client",
+            "server",
             f"{self.objective} error / least",
         )
-        return table(header, rows, self.refused)
+        note = (
+            "One round, and users trust nobody. Client and server: what a report costs them "
+            "(reports.report_cost)."
+        )
+        return table(header, rows, self.refused, note)
 
 
 def _error(entry: RankedProtocol, objective: str) -> Prediction:
@@ -114,9 +137,11 @@ def best(
     *,
     objective: str = "max",
     optimize: bool = False,
-    num_trials: int | None = None,
+    num_trials: int | None = 200,
     candidates: Mapping[str, Candidate] | Sequence[Linear | FrequencyOracle] | None = None,
     defaults: bool = True,
+    timed: bool = False,
+    progress: bool | None = None,
 ) -> Ranking:
     """Ranks the protocols for linear queries by their predicted errors.
 
@@ -124,31 +149,39 @@ def best(
     queries. `candidates=` join them, and replace those of the same name; with `defaults=False` they
     compete alone.
 
-    All errors are exact, for the worst data set of this size, or, with `histogram`, for these
-    users; those of a candidate are what it predicts itself, and its bounds are marked. Estimates
-    are compared as they are, without any simulation; the errors of `Projected` around a protocol,
-    the nearest answers that some histogram has, have no closed form. With `num_trials` they are
-    simulated for the three protocols with the least mean errors, and compete: often they are many
-    times smaller. Protocols that were not tried, or cannot be built, are in `refused` with the
-    reason.
+    Errors of estimates as they are have formulas, exact ones for the protocols of this package: for
+    the worst data set of this size, or, with `histogram`, for these users. Those of a candidate are
+    what it predicts itself, and its bounds are marked.
+
+    With a histogram, which may be a prior, estimates compete too as people use them: moved to the
+    nearest answers that some histogram has ("projected"), or those of the distribution that makes
+    the reports most likely ("likelihood"), see `post_processed`. Their errors have no formula and
+    are often many times smaller. Each is simulated for the three protocols with the least mean
+    errors that allow it, and marked, with its standard error.
+
+    Protocols that were not tried, or cannot be built, are in `refused` with the reason.
 
     Args:
       workload: W, float[q, k], a row for each query; or an `Operator`.
       num_users: n.
       epsilon: privacy parameter, > 0.
       histogram: float[k] >= 0, how many users have each value, times any constant: rounded to n
-        users. "uniform", or "zipf" for shares in proportion to one over the number of the value,
-        where it is not known. None for the worst case.
+        users. Where it is not known "uniform", or "zipf" for shares in proportion to one over the
+        number of the value; or, with a few things known, `jaxdp.population.maximum_entropy`. None
+        for the worst case.
       delta: in (0, 1), to let mechanisms compete that are private but for this; None for pure ones.
       objective: "max", the error of the worst answer, or "mean", the mean error of the answers.
       optimize: whether to search for a channel, which takes from seconds to minutes.
-      num_trials: simulated runs of the estimates after projection, with a histogram; their errors
-        say their standard error. None for no simulation.
+      num_trials: simulated runs of an improved estimate, with a histogram. None for no simulation.
       candidates: protocols for these queries, and frequency oracles, whose counts are then queried:
         the specs of this package or of another one, in a sequence or by name. By name also
         functions of (workload, epsilon) that make one. A candidate is refused where it answers
         other queries, is less private than asked for, or raises ValueError.
       defaults: whether the protocols of this package compete.
+      timed: whether to measure what a report costs in time on this machine, which compiles the
+        programs of all; see `jaxdp.reports.report_cost`.
+      progress: whether to show on stderr which protocol is made or simulated, which needs
+        `jaxdp[sweep]`; None for a terminal that has waited for a second.
 
     Returns:
       A `Ranking`, whose `protocol` is the best one.
@@ -179,12 +212,11 @@ def best(
     epsilon = check_epsilon(epsilon)
     check_choice("objective", objective, ("max", "mean"))
     optimize, defaults = check_bool("optimize", optimize), check_bool("defaults", defaults)
+    timed = check_bool("timed", timed)
     if delta is not None:
         delta = check_real("delta", delta, low=0.0, high=1.0)
     if num_trials is not None:
         num_trials = check_int("num_trials", num_trials, low=2)
-        if histogram is None:
-            raise ValueError("histogram must be given with num_trials, to simulate its users.")
     counts = None
     if histogram is not None:
         counts = whole_users(histogram, num_users, workload.values.shape[1])
@@ -207,23 +239,47 @@ def best(
     def measure(name: str, protocol: Linear) -> RankedProtocol:
         return RankedProtocol(name, protocol, *_errors(protocol, num_users, counts))
 
-    entries, refused = build_all(makers, measure)
-    if not entries:
-        reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
-        raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
-    if num_trials is not None and counts is not None:
-        several = sorted(entries, key=lambda entry: entry.mean_error)[:_PROJECTED]
-        entries += [_projected(entry, counts, num_trials) for entry in several]
+    with telling(progress, "ranking") as tell:
+        entries, refused = build_all(makers, measure, tell)
+        if not entries:
+            reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
+            raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
+        if num_trials is not None and counts is not None:
+            improved, slow = _improved(entries, counts, num_trials, tell)
+            entries, refused = [*entries, *improved], [*refused, *slow]
+        if timed:
+            entries = [dataclasses.replace(entry, timed=True) for entry in entries]
+            for entry in entries:
+                tell(f"{entry.name}, timed")
+                _ = entry.cost
     ordered = best_first(entries, lambda entry: _error(entry, objective))
     return Ranking(ordered, (*refused, *skipped.items()), objective, num_users)
 
 
-def _projected(entry: RankedProtocol, counts: np.ndarray, num_trials: int) -> RankedProtocol:
-    """The protocol with its estimate projected, and the errors that are simulated for users."""
-    protocol, users = Projected(entry.protocol), Population.from_histogram(counts)
-    trials = simulate(protocol, users, jax.random.key(0), num_trials=num_trials)
-    errors = trials.error("max"), trials.error("mean")
-    return RankedProtocol(f"{entry.name}, projected", protocol, *errors)
+def _improved(
+    entries: list[RankedProtocol],
+    counts: np.ndarray,
+    num_trials: int,
+    tell: Callable[[str], None],
+) -> tuple[list[RankedProtocol], list[tuple[str, str]]]:
+    """The best protocols with better estimates, by simulation; and what would take too long."""
+    users, work = Population.from_histogram(counts), Work(float(counts.sum()), len(counts))
+    done: collections.Counter[str] = collections.Counter()
+    makers: dict[str, Callable[[], Linear]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.mean_error):
+        for way, protocol in post_processed(entry.protocol).items():
+            if done[way] < _SEVERAL:
+                done[way] += 1
+                makers[f"{entry.name}, {way}"] = lambda protocol=protocol: protocol
+
+    def measure(name: str, protocol: Linear) -> RankedProtocol:
+        cost = protocol.built.cost(work)
+        if min(cost.per_user, cost.tally) * num_trials > _PATIENCE:
+            raise ValueError(f"its simulation would take more than {_PATIENCE / 1e9:.0f} s.")
+        trials = simulate(protocol, users, jax.random.key(0), num_trials=num_trials)
+        return RankedProtocol(name, protocol, trials.error("max"), trials.error("mean"))
+
+    return build_all(makers, measure, lambda name: tell(f"{name}, simulated"))
 
 
 def _errors(

@@ -202,6 +202,10 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
         """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
         return self.encoding().randomizer.exact_delta()
 
+    def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
+        """What the randomizer knows of several reports."""
+        return self.encoding().randomizer.composed_delta(num_reports, epsilon)
+
     def build(self, word_bits: int = 32) -> AnswerRound:
         """The params."""
         encoding = self.encoding()

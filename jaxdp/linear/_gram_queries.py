@@ -5,10 +5,13 @@ import math
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from .._checks import Integer
 from .._contract import Tree, field, spec
 from .._features import check_rows
+from .._spec import by_largest_remainders
+from ..population import Population
 from ..randomizers import PrivUnitG
 from ._encoded import RANDOMIZER, EmbeddedRound, VectorMaker
 from ._product_means import (
@@ -130,6 +133,12 @@ class GramQueries(ProductMeans):
                 f"inputs must be in [-1, 1], got {rows[wrong[0]]} in row {wrong[0]}; scale them."
             )
         return rows
+
+    def prior_users(self, prior: ArrayLike | str, num_users: int) -> Population:
+        """Users who hold the rows of the prior, float[m, n], each as frequent as the others."""
+        rows = self.factors(prior)
+        counts = by_largest_remainders(np.full(len(rows), 1 / len(rows)), num_users)
+        return Population.from_histogram(counts, rows.astype(np.float32))
 
 
 @functools.lru_cache(maxsize=16)

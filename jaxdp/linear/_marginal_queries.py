@@ -6,12 +6,14 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from .._checks import Choice, Integer, Optional
 from .._contract import Tree, field, spec
-from .._features import check_binary_rows
+from .._features import check_binary_rows, rows_of_users
 from .._spec import check_int
 from .._subsets import num_subsets, subsets
+from ..population import Population
 from ..randomizers import PrivUnitG
 from ._encoded import RANDOMIZER, EmbeddedRound, VectorMaker
 from ._product_means import (
@@ -42,7 +44,8 @@ class MarginalQueries(ProductMeans):
         all users' vectors lie in: `r**2 = N` for parities, N / 4 for marginals, or f(t), the number
         of nonempty sets of at most k out of t features, for sparse users where that is less.
       * Projected: never further from the truth than the raw estimate, in the sum of the squared
-        errors, but for the tolerance; biased. `total_variance` and `variance` are proven bounds.
+        errors, but for the tolerance; biased. `total_variance` and `variance` are proven bounds;
+        `expected_error` simulates the error for a prior.
 
     Edge cases:
       ================================  ==========================================================
@@ -144,6 +147,11 @@ class MarginalQueries(ProductMeans):
         """The features, or 1 - 2 times them."""
         rows = check_binary_rows(inputs, self.num_features, self.sparsity).astype(np.float64)
         return rows if self.basis == "marginals" else 1 - 2 * rows
+
+    def prior_users(self, prior: ArrayLike | str, num_users: int) -> Population:
+        """Users who hold rows of features."""
+        counts, rows = rows_of_users(prior, self.num_features, num_users, self.sparsity)
+        return Population.from_histogram(counts, rows)
 
 
 @functools.lru_cache(maxsize=16)

@@ -18,6 +18,7 @@ from .._features import check_binary_rows, mean_products
 from .._prediction import Kind, Prediction
 from .._spec import check_counts, check_int, check_probabilities, is_traced
 from .._x64 import as_float64, compiled_in_float64
+from ..engine import SimulatedErrors
 from ..population import Population
 from ..projections import IntersectionProjection
 from ..random import Count
@@ -83,7 +84,7 @@ class ProductEncoding:
     radius: float
 
 
-class ProductMeans(Spec["ProductMeansParams"]):
+class ProductMeans(Spec["ProductMeansParams"], SimulatedErrors):
     """Base of the protocols whose users report the products of their features.
 
     Attributes:
@@ -165,6 +166,10 @@ class ProductMeans(Spec["ProductMeansParams"]):
     def exact_delta(self) -> float:
         """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
         return self.vector_randomizer.exact_delta()
+
+    def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
+        """What the randomizer knows of several reports."""
+        return self.vector_randomizer.composed_delta(num_reports, epsilon)
 
     def build(self, word_bits: int = 32) -> "ProductMeansParams":
         """The params; the reports need words of 32 bits."""

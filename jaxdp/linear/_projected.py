@@ -1,6 +1,5 @@
 """Projection of estimated answers onto what some histogram could have."""
 
-import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Instance, Real
 from .._contract import Params, Round, Through, Tree, field, params, spec, static
-from .._prediction import Kind, Prediction
+from .._prediction import Prediction
 from .._queries import LinearProtocol, users_of
 from .._spec import check_real
 from .._x64 import compiled_in_float64
-from ..population import Population
 from ..projections import PolytopeProjection, hull, l1_ball, simplex, symmetric_polytope
+from ._post_processed import PostProcessed, ranges
 
 ONTO = ("hull", "polytope", "simplex", "clip", "norm_sub")
 _HISTOGRAMS = ("simplex", "norm_sub")
@@ -35,7 +34,7 @@ def _check_below(name: str, value: float | None) -> float | None:
     return number
 
 
-class ProjectedProtocol(LinearProtocol[Params[Any]]):
+class ProjectedProtocol(PostProcessed):
     """Base of the protocols whose estimate is projected.
 
     Attributes:
@@ -47,18 +46,9 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
 
     __slots__ = ()
 
-    protocol: LinearProtocol[Params[Any]]
     onto: str
     below: float | None
     tol: float
-
-    @property
-    def num_queries(self) -> int:
-        return self.protocol.num_queries
-
-    @property
-    def num_values(self) -> int:
-        return self.protocol.num_values
 
     def build(self, word_bits: int = 32) -> Params[Any]:
         """The params."""
@@ -68,7 +58,7 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
         if kind in ("hull", "polytope"):
             vertices = self.protocol.matrix()
         elif kind == "clip":
-            vertices = np.stack(_ranges(self.protocol))
+            vertices = np.stack(ranges(self.protocol))
         everyone = self.protocol.counts_all_users
         return ProjectedParams(inner, vertices, below, kind, self.tol, everyone)
 
@@ -77,28 +67,6 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
         if self.onto in ("hull", "polytope", *_HISTOGRAMS) and self.protocol.is_histogram:
             return "l1_ball" if self.onto == "polytope" else "simplex"
         return self.onto
-
-    def exact_epsilon(self) -> float:
-        """The realised privacy parameter of the protocol that is projected."""
-        return self.protocol.exact_epsilon()
-
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure protocol."""
-        return self.protocol.exact_delta()
-
-    def answers(self, histograms: Float[np.ndarray, "*n k"]) -> Float[np.ndarray, "*n m"]:
-        return self.protocol.answers(histograms)
-
-    def matrix(self) -> Float[np.ndarray, "m k"]:
-        return self.protocol.matrix()
-
-    def check_population(self, population: Population) -> None:
-        self.protocol.check_population(population)
-
-    @property
-    def variance_kind(self) -> Kind:
-        """A bound: of what a projection takes away there is no closed form."""
-        return "bound"
 
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, " m"] | None:
         """With "clip" the raw answers' variances, which bound what the clipped ones are off.
@@ -188,7 +156,7 @@ class ProjectedProtocol(LinearProtocol[Params[Any]]):
 
     def _spans(self, num_users: float) -> np.ndarray:
         """How far an answer may be off for being projected, float64[m]; inf if it may not be."""
-        low, high = _ranges(self.protocol)
+        low, high = ranges(self.protocol)
         return np.full_like(low, np.inf) if self._may_be_raw(num_users) else high - low
 
     def _width_bound(self, num_users: float, histogram: np.ndarray | None = None) -> float:
@@ -237,8 +205,9 @@ class Projected(ProjectedProtocol):
       * Never further from the truth than the raw estimate, for every outcome, but for the
         tolerance: `|P(y) - a|**2 <= |y - a|**2 - |P(y) - y|**2` for a in the set.
       * Bias: biased.
-      * Mean squared errors have no closed form: `variance`, `total_variance` and the other
-        predictions are proven bounds, see `total_variance`.
+      * Mean squared errors have no closed form: `expected_error` simulates them for a prior;
+        `variance`, `total_variance` and the other predictions are proven bounds, see
+        `total_variance`.
 
     Edge cases:
       ==================================  ====================================================
@@ -286,19 +255,6 @@ class Projected(ProjectedProtocol):
                 f"onto must be 'hull', 'polytope' or 'clip' for {type(self.protocol).__name__}, "
                 f"whose answers are not the histogram, got {self.onto!r}."
             )
-
-
-@functools.lru_cache(maxsize=64)
-def _ranges(
-    protocol: LinearProtocol[Params[Any]],
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """The least and the largest answer to each query."""
-    if protocol.is_histogram:
-        ones = np.ones(protocol.num_queries)
-        # Of a single value the share is 1 always.
-        return (ones if ones.size == 1 else np.zeros_like(ones)), ones
-    matrix = protocol.matrix()
-    return matrix.min(axis=1), matrix.max(axis=1)
 
 
 @params

@@ -33,7 +33,7 @@ class ProjectedHadamard(ProjectedProtocol):
       * "simplex" (or "norm_sub", another name for the same point): on every data set
         `E |estimate - h|**2 <= min((k c**2 - 1) / n, c sqrt(2 log(k) / n), 2)`, a bound that hardly
         depends on k where users are few. The predictions are this bound, of each share and of
-        their sum.
+        their sum; `expected_error` simulates the error for a prior.
       * "clip" to [0, 1]: the variance of a raw share bounds its mean squared error.
 
     The second term is for the noise z of the raw estimate: the projection w of h + z onto a convex

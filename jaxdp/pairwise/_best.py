@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from .._contract import Work
 from .._prediction import Prediction
-from .._ranking import best_first, build_all, named, ratio, table, whole_users
+from .._ranking import best_first, build_all, kind_cell, named, ratio, table, whole_users
 from .._spec import check_bool, check_choice, check_epsilon, check_int
 from ..engine import simulate
 from ..population import Population
 from ..randomizers import FrequencyOracle
-from ..reports import report_bytes
+from ..reports import ReportCost, report_bytes, report_cost
 from ._auc_protocol import AUCProtocol
 from ._candidates import StatisticProtocol
 from ._candidates import candidates as candidates_for
@@ -53,6 +53,11 @@ class RankedStatistic:
     protocol: StatisticProtocol
     error: Prediction
     rounds: int
+
+    @functools.cached_property
+    def cost(self) -> ReportCost | None:
+        """What a report costs a client and a server; the mean over the rounds."""
+        return report_cost(self.protocol)
 
     @property
     def report_bytes(self) -> int | None:
@@ -92,14 +97,21 @@ class StatisticRanking:
                 entry.name,
                 str(entry.rounds),
                 f"{entry.error**0.5:.4g}",
-                entry.error.kind,
+                kind_cell(entry.error),
                 "-" if entry.report_bytes is None else str(entry.report_bytes),
+                *(entry.cost.cells if entry.cost else ("-", "-")),
                 ratio(entry.error, least),
             )
             for entry in self.entries
         ]
-        header = ("protocol", "rounds", "RMSE", "kind", "bytes", "error / least")
-        return table(header, rows, self.refused)
+        header = (
+            *("protocol", "rounds", "RMSE", "kind", "bytes"),
+            *("client", "server", "error / least"),
+        )
+        note = (
+            "Users trust nobody. Client and server: what a report costs them (reports.report_cost)."
+        )
+        return table(header, rows, self.refused, note)
 
 
 def best(

@@ -4,6 +4,7 @@ from ._derived import PairSource as PairSource
 from ._distribution import DistributionSource as DistributionSource
 from ._labels import labels_and_codes as labels_and_codes
 from ._labels import labels_and_counts as labels_and_counts
+from ._maximum_entropy import maximum_entropy as maximum_entropy
 from ._population import Population as Population
 from ._rounds import RoundSource as RoundSource
 from ._source import HistogramSource as HistogramSource

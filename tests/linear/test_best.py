@@ -24,7 +24,7 @@ USERS = np.array([500, 100, 300, 100])
 
 @pytest.fixture(scope="module")
 def ranking() -> Ranking:
-    return best(prefix(4), 1000, 1.0, USERS, delta=1e-6, objective="mean")
+    return best(prefix(4), 1000, 1.0, USERS, delta=1e-6, objective="mean", num_trials=None)
 
 
 def test_the_best_comes_first_and_all_are_there(ranking):
@@ -51,17 +51,18 @@ def test_errors_are_the_protocols_own_predictions(ranking):
         assert entry.protocol.exact_epsilon() <= 1.0
 
 
-def test_projected_estimates_compete_for_a_prior():
+def test_estimates_compete_for_a_prior_as_people_use_them():
     """Of few users: after projection the error is a fraction, as its own simulation says."""
     given = dict(histogram="zipf", objective="mean")
-    raw = best(np.eye(16), 1000, 0.5, **given)
-    ranking = best(np.eye(16), 1000, 0.5, **given, num_trials=200)
-    projected = [entry for entry in ranking.entries if entry.name.endswith(", projected")]
-    assert len(projected) == 3
-    assert len(ranking.entries) == len(raw.entries) + 3
+    raw = best(np.eye(16), 1000, 0.5, **given, num_trials=None)
+    ranking = best(np.eye(16), 1000, 0.5, **given)
+    better = [e for e in ranking.entries if e.name.endswith((", projected", ", likelihood"))]
+    assert len(better) == 6
+    assert len(ranking.entries) == len(raw.entries) + 6
     first = ranking.entries[0]
-    assert first in projected
+    assert first in better
     assert first.mean_error.kind == "simulated"
+    assert "| simulated ±" in str(ranking).splitlines()[2]
     assert first.mean_error < 0.5 * raw.entries[0].mean_error
     users = whole_users("zipf", 1000, 16)
     assert users.sum() == 1000
@@ -71,9 +72,14 @@ def test_projected_estimates_compete_for_a_prior():
     spread = np.hypot(again.stderr, first.mean_error.stderr)
     assert abs(again - first.mean_error) < 6 * spread
     with pytest.raises(ValueError, match="histogram"):
-        best(np.eye(4), 100, 1.0, num_trials=10)
-    with pytest.raises(ValueError, match="histogram"):
         best(np.eye(4), 100, 1.0, "normal")
+
+
+def test_what_takes_too_long_is_not_simulated(monkeypatch):
+    monkeypatch.setattr("jaxdp.linear._best._PATIENCE", 1.0)
+    ranking = best(np.eye(4), 1000, 1.0, "uniform")
+    assert {entry.mean_error.kind for entry in ranking.entries} == {"exact"}
+    assert dict(ranking.refused)["KRR, projected"] == "its simulation would take more than 0 s."
 
 
 def test_the_table_has_a_line_for_each(ranking):
@@ -82,6 +88,8 @@ def test_the_table_has_a_line_for_each(ranking):
     assert len(table) == len(ranking.entries) + 2
     assert len({len(line) for line in table}) == 1
     assert ranking.entries[0].name in table[2]
+    assert " client | server |" in table[0]
+    assert "users trust nobody" in str(ranking)
     assert table[2].split("|")[-2].strip() == "1.000"
 
 
@@ -203,7 +211,8 @@ def test_nothing_is_better_by_simulation(name, num_users, epsilon, key):
     """
     workload = WORKLOADS[name]
     users = whole_users(np.arange(1, workload.shape[1] + 1), num_users, workload.shape[1])
-    ranking = best(workload, num_users, epsilon, users, objective="mean", optimize=True)
+    given = dict(objective="mean", optimize=True, num_trials=None)
+    ranking = best(workload, num_users, epsilon, users, **given)
     population = jaxdp.Population.from_histogram(users)
     squares: dict[str, list[np.ndarray]] = {"mean_error": [], "max_error": []}
     for i, entry in enumerate(ranking.entries):

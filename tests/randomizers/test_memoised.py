@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from jaxdp.random import Count
 from jaxdp.randomizers import (
     KRR,
     FiniteChannel,
@@ -87,3 +88,40 @@ def test_an_exact_second_report_changes_nothing():
     spec = Memoised(permanent, KRR(5, 20.0))
     np.testing.assert_allclose(spec.variance(counts), permanent.variance(counts), rtol=1e-6)
     assert spec.report_epsilon() == pytest.approx(permanent.exact_epsilon(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Memoised(KRR(3, 2.0), KRR(3, 1.0)),
+        Memoised(FiniteChannel([[8, 4, 4], [2, 10, 4], [4, 4, 8]]), KRR(3, 1.0)),
+    ],
+)
+def test_changes_have_the_variance_of_all_pairs_of_reports(spec):
+    """Enumerated: of the permanent reports that are kept, and the reports sent of them."""
+    law, again = channels(spec)
+    k, sent = len(law), again.shape[1]
+    tallies = np.eye(sent, dtype=np.int32)
+    decoded = np.stack([np.asarray(spec.built.estimate(Count.of(t)), float) for t in tallies], 1)
+    same, alone = np.zeros((k, k)), np.zeros((k, k))
+    for value in range(k):
+        for kept in range(law.shape[1]):
+            mean = decoded @ again[kept]
+            inner = np.square(decoded) @ again[kept] - mean**2
+            same[:, value] += law[value, kept] * 2 * inner
+        chances = law[value] @ again
+        alone[:, value] = np.square(decoded) @ chances - (decoded @ chances) ** 2
+    kept, before, after = (np.array(x[:k]) for x in ([5, 0, 7], [3, 1, 0], [0, 2, 2]))
+    expected = same @ kept + alone @ (before + after)
+    np.testing.assert_allclose(spec.change_variance(kept, before, after), expected, rtol=1e-5)
+    nobody = np.zeros(k)
+    fresh = 2 * spec.variance(kept)
+    assert np.all(spec.change_variance(kept, nobody, nobody) < fresh)
+
+
+def test_users_who_change_are_the_same_ones():
+    spec = Memoised(KRR(3, 2.0), KRR(3, 1.0))
+    with pytest.raises(ValueError, match="after must be of as many users as before, 3, got 2"):
+        spec.change_variance([1, 1, 1], [1, 1, 1], [2, 0, 0])
+    with pytest.raises(ValueError, match="kept must be 3 numbers of users"):
+        spec.change_variance([1, 1], [1, 1, 1], [2, 0, 1])

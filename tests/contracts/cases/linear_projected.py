@@ -2,12 +2,14 @@
 
 from jaxdp.linear import (
     ColumnQueries,
+    HistogramQuery,
     LaplaceQueries,
+    MaximumLikelihood,
     Projected,
     ProjectedHadamard,
     ProjectionMechanism,
 )
-from jaxdp.randomizers import Gaussian
+from jaxdp.randomizers import Gaussian, HadamardResponse, SubsetSelection
 from tests.contracts.case import Case
 from tests.contracts.cases.linear_vectors import COUNTS, QUERIES
 
@@ -34,6 +36,15 @@ CASES = (
         floats=True,
         unbiased=False,
         bad=((lambda: Projected(RAW, "simplex"), "onto"),),
+        variant=True,
+    ),
+    Case(
+        "maximum-likelihood",
+        lambda e: MaximumLikelihood(HistogramQuery(HadamardResponse(5, e))),
+        counts=COUNTS,
+        floats=True,
+        unbiased=False,
+        bad=((lambda: MaximumLikelihood(HistogramQuery(SubsetSelection(5, 1.0))), "counts each"),),
         variant=True,
     ),
     Case(
