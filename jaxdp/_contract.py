@@ -749,7 +749,7 @@ class Through(Round[T]):
 
     @property
     def num_sums(self) -> int:
-        """Those of the inner round's reports; where tallies are others, of these."""
+        """As many as in the inner round, unless tallies are others."""
         if type(self).tally is Through.tally:
             return self.inner.num_sums
         return super().num_sums

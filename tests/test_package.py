@@ -23,7 +23,7 @@ FLOORS = {
     "jaxdp._bits": 0,
     "jaxdp._files": 0,
     "jaxdp._prediction": 0,
-    "jaxdp._progress": 0,
+    "jaxdp._progress": 1,
     "jaxdp._features": 1,
     "jaxdp._hints": 0,
     "jaxdp._spec": 0,

@@ -1,5 +1,6 @@
-"""The question for the difference between two groups."""
+"""The questions for differences: between two groups, and between two collections."""
 
+import abc
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._checks import Instance, Real
-from .._contract import field, spec
-from .._prediction import Kind, Prediction
+from .._contract import Work, field, spec
+from .._prediction import Prediction, least_known
 from ._question import Data, Errors, Maker, Question, Users
 
-_KINDS: tuple[Kind, ...] = ("exact", "delta", "simulated", "bound")  # the best known first
+_ASKED = Instance(Question, "a question, such as Histogram(10)")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,30 +31,32 @@ class TwoGroups(Users):
         return Users(self.counts, self.inputs)
 
 
-@spec
-class Comparison(Question):
-    """How much the answers of two groups of users differ: those of the second minus the first.
+class OfTwo(Question):
+    """Base of the questions for a factor times the answers of some users minus those of others.
 
-    Every user belongs to one group, which the analyst knows, and reports about its value. Data are
-    those of the question, and the same in both groups; or a pair of them.
+    The reports of the two are independent. Data are those of the question, and the same for both;
+    or a pair of them.
 
-    Args:
-      question: what both groups are asked.
-      share: of the users in the first group, in (0, 1).
-
-    Example:
-      >>> from jaxdp.design import Comparison, Mean, plan
-      >>> found = plan(Comparison(Mean(0, 1)), users=20_000, epsilon=1.0, confidence=0.95)
-      >>> print(f"{found.best.error:.3f}")
-      0.030
+    Attributes:
+      question: what both are asked.
     """
 
-    question: Question = field(Instance(Question, "a question, such as Histogram(10)"))
-    share: float = field(Real(0.0, 1.0), default=0.5)
+    __slots__ = ()
+
+    question: Question
+
+    @abc.abstractmethod
+    def _sizes(self, num_users: int) -> tuple[int, int]:
+        """How many users the two are."""
+
+    @property
+    def factor(self) -> float:
+        """What the difference is multiplied by."""
+        return 1.0
 
     def validate(self) -> None:
-        """Raises ValueError for a comparison of comparisons, or where answers are no numbers."""
-        if isinstance(self.question, Comparison) or "rmse" not in self.question.LOSSES:
+        """Raises ValueError for a difference of differences, or where answers are no numbers."""
+        if isinstance(self.question, OfTwo) or "rmse" not in self.question.LOSSES:
             raise ValueError(
                 f"question must be one whose answers are numbers, got {self.question!r}."
             )
@@ -65,20 +68,31 @@ class Comparison(Question):
 
     @property
     def typical(self) -> float:
-        """The size of an average answer of one group."""
+        """The size of an average answer of the question."""
         return self.question.typical
+
+    @property
+    def answer_labels(self) -> tuple[str, ...] | None:
+        """The question has the same."""
+        return self.question.answer_labels
+
+    @property
+    def value_offset(self) -> float:
+        """The offset of the question, which is no part of a difference."""
+        return self.question.offset
 
     @property
     def LOSSES(self) -> Mapping[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The question has the same."""
         return self.question.LOSSES
 
-    def describe(self) -> str:
-        """In words."""
-        return f"the difference between two groups in {self.question.describe()}"
+    @property
+    def NAMED_DATA(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The question has the same."""
+        return self.question.NAMED_DATA
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """What the question has, made for the smaller group."""
+        """What the question has, made for the smaller number of users."""
         makers = self.question.candidates(delta, norm)
         return {
             name: lambda e, n, make=make: make(e, min(self._sizes(n)))
@@ -97,33 +111,58 @@ class Comparison(Question):
         return TwoGroups(first.counts, first.inputs, second=second)
 
     def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
-        """The sums of the errors of the groups, whose reports are independent."""
+        """The sums of the errors of the two, whose reports are independent."""
         groups = (None, None) if users is None else _of(users)
         sizes = self._sizes(num_users)
         first, second = (
             self.question.errors(protocol, size, group)
             for size, group in zip(sizes, groups, strict=True)
         )
-        return Errors(*(_sum(a, b) for a, b in zip(first, second, strict=True)))
+        sums = (_sum(a, b) for a, b in zip(first, second, strict=True))
+        return Errors(*(each.scaled(self.factor**2) for each in sums))
 
     def worst_users(self, protocol: Any, num_users: int, largest: bool) -> TwoGroups:
-        """Users for whom the error of both groups is as large as it is for any."""
+        """Users for whom the error of both is as large as it is for any."""
         first, second = (
             self.question.worst_users(protocol, size, largest) for size in self._sizes(num_users)
         )
         return TwoGroups(first.counts, first.inputs, second=second)
 
-    def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
-        """The runs of the second group, and those of the first, which are subtracted."""
+    def runs(self, protocol: Any, users: Users) -> tuple[tuple[float, Users], ...]:
+        """The runs of the second, and those of the first, which are subtracted."""
         first, second = (self.question.runs(protocol, group) for group in _of(users))
-        return (*second, *((-sign, some) for sign, some in first))
+        signed = (*second, *((-sign, some) for sign, some in first))
+        return tuple((self.factor * sign, some) for sign, some in signed)
 
     def answers(self, estimates: Any) -> np.ndarray:
         """What the question takes for its answers."""
         return self.question.answers(estimates)
 
-    def _of_one_value(self, num_users: int) -> list[Users]:
-        return self.question._of_one_value(num_users)
+
+@spec
+class Comparison(OfTwo):
+    """How much the answers of two groups of users differ: those of the second minus the first.
+
+    Every user belongs to one group, which the analyst knows, and reports about its value. Data are
+    those of the question, and the same in both groups; or a pair of them.
+
+    Args:
+      question: what both groups are asked.
+      share: of the users in the first group, in (0, 1).
+
+    Example:
+      >>> from jaxdp.design import Comparison, Mean, plan
+      >>> found = plan(Comparison(Mean(0, 1)), users=20_000, epsilon=1.0, confidence=0.95)
+      >>> print(f"{found.best.error:.3f}")
+      0.030
+    """
+
+    question: Question = field(_ASKED)
+    share: float = field(Real(0.0, 1.0), default=0.5)
+
+    def describe(self) -> str:
+        """In words."""
+        return f"the difference between two groups in {self.question.describe()}"
 
     def _sizes(self, num_users: int) -> tuple[int, int]:
         first = round(self.share * num_users)
@@ -134,13 +173,81 @@ class Comparison(Question):
         return first, num_users - first
 
 
+@spec
+class Change(OfTwo):
+    """How much the answers of the same users change from one collection to the next.
+
+    Devices remember the report of a value, and send it again in the second collection unless their
+    value changed: then they draw and send the report of the new one. A report that is sent twice is
+    the same in both estimates, and cancels in their difference. So only the users whose value
+    changed add noise, a share c of all: the two estimates are correlated, and with the variances
+    `V / n` of one of them alone that of the difference is `c (V_before + V_after) / n`, where fresh
+    reports have `(V_before + V_after) / n`.
+
+    A person whose value changed sends two reports, and epsilon is of both of them.
+
+    Data are what the users whose value changed hold before and after: those of the question, and
+    the same for both; or a pair of them.
+
+    Args:
+      question: what is asked in both collections.
+      changed: c, the share of the users whose value is another one in the second, in (0, 1]; the
+        largest that you expect. 1 where devices remember nothing, and all reports are fresh.
+
+    Example:
+      >>> from jaxdp.design import Change, Histogram, plan
+      >>> given = dict(users=50_000, epsilon=2.0)
+      >>> afresh, remembered = (plan(Change(Histogram(8), c), **given).best for c in (1.0, 0.1))
+      >>> print(f"{afresh.error:.4f}, {remembered.error:.4f}")
+      0.0104, 0.0033
+    """
+
+    question: Question = field(_ASKED)
+    changed: float = field(Real(0.0, 1.0, closed=True), default=1.0)
+
+    @property
+    def least_reports(self) -> int:
+        """2: of the value before and the one after."""
+        return 2
+
+    @property
+    def factor(self) -> float:
+        """The share of the users whose reports do not cancel."""
+        return self.changed
+
+    def describe(self) -> str:
+        """In words."""
+        return f"the change between two collections in {self.question.describe()}"
+
+    def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
+        """The errors of the users whose value changed.
+
+        Raises:
+          ValueError: the protocol draws fresh noise for a report of a remembered one.
+        """
+        steps = protocol.built.rounds(Work(float(num_users), 1))
+        if self.changed < 1 and any(step.round.permanent_words for step in steps):
+            raise ValueError(
+                "its reports of a remembered one are fresh, and do not cancel; see "
+                "jaxdp.randomizers.Memoised.change_variance."
+            )
+        return super().errors(protocol, num_users, users)
+
+    def _sizes(self, num_users: int) -> tuple[int, int]:
+        some = round(self.changed * num_users)
+        if some < 2:
+            raise ValueError(
+                f"changed must be of two users at least, got {self.changed:g} of {num_users:,}."
+            )
+        return some, some
+
+
 def _of(users: Users) -> tuple[Users, Users]:
     assert isinstance(users, TwoGroups), "users of a comparison are two groups"
     return users.first, users.second
 
 
 def _sum(first: Prediction, second: Prediction) -> Prediction:
-    """The sum of independent errors, known as well as the one that is known less."""
-    kinds: tuple[Kind, Kind] = first.kind, second.kind
-    kind = kinds[0] if _KINDS.index(kinds[0]) > _KINDS.index(kinds[1]) else kinds[1]
+    """The sum of independent errors."""
+    kind = least_known((first.kind, second.kind))
     return Prediction(first + second, kind, float(np.hypot(first.stderr, second.stderr)))

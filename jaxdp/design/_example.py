@@ -10,7 +10,7 @@ import numpy as np
 from .._contract import Work
 from .._prediction import Kind
 from ..engine import outcome, simulate
-from ..linear import Projected
+from ..linear import PostProcessed
 from ..reports import Answer
 from ._option import estimator
 from ._plan_numbers import PlanNumbers
@@ -61,21 +61,21 @@ def example_of(plan: PlanNumbers, labels: Sequence[str] | None, key: jax.Array) 
     users = question.users(data, best.num_users)
     assert users is not None, "these are not the worst data"
     protocol: Any = estimator(best.protocol, best.trust)
-    if isinstance(protocol, Projected):
+    if isinstance(protocol, PostProcessed):
         protocol = protocol.protocol
     runs = question.runs(protocol, users)
     parts = [_run(protocol, some, jax.random.fold_in(key, i)) for i, (_, some) in enumerate(runs)]
-    signs = [sign for sign, _ in runs]
     nothing = np.zeros(())
-    signed = list(zip(signs, parts, strict=True))
-    estimate = sum((sign * question.answers(part.estimate) for sign, part in signed), nothing)
-    truth = sum((sign * question.answers(part.truth) for sign, part in signed), nothing)
-    variance = sum((question.answers(part.variance) for part in parts), nothing)
+    scaled = [(factor, part) for (factor, _), part in zip(runs, parts, strict=True)]
+    estimate = sum((f * question.answers(part.estimate) for f, part in scaled), nothing)
+    truth = sum((f * question.answers(part.truth) for f, part in scaled), nothing)
+    variance = sum((f**2 * question.answers(part.variance) for f, part in scaled), nothing)
     kind = parts[0].kind
-    better = None if best.trust == "central" else question.postprocessed(protocol)
+    better = {} if best.trust == "central" else question.postprocessed(protocol)
     nearest = None
-    if better is not None:
-        nearest = question.answers(np.asarray(better.built.estimate(parts[0].left), np.float64))
+    if "projected" in better:
+        moved = better["projected"].built.estimate(parts[0].left)
+        nearest = question.answers(np.asarray(moved, np.float64))
     size = max(estimate.size, 1)
     chosen = np.unique(np.linspace(0, size - 1, min(size, SHOWN)).round().astype(int))
     by_size = False
@@ -85,6 +85,8 @@ def example_of(plan: PlanNumbers, labels: Sequence[str] | None, key: jax.Array) 
     def shown(numbers: Any) -> np.ndarray:
         return np.ravel(np.asarray(numbers, np.float64))[chosen] + question.offset
 
+    if labels is None:
+        labels = question.answer_labels
     names = tuple(str(i) if labels is None else labels[i] for i in chosen) if size > 1 else ("",)
     errors = np.sqrt(np.broadcast_to(variance, estimate.shape))
     answer = Answer(

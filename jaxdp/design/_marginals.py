@@ -7,20 +7,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._checks import Integer
-from .._contract import field, spec
-from .._features import check_binary_rows
+from .._contract import Work, field, spec
+from .._features import all_rows, rows_of_users
 from .._prediction import Prediction
-from .._spec import by_largest_remainders, check_choice, check_int
+from .._spec import check_choice, check_int
 from .._subsets import num_subsets, subsets
 from ..central import Marginals as CentralMarginals
 from ..central import MomentSet
-from ..linear import MarginalQueries, Projected
+from ..linear import MarginalQueries, post_processed
 from ..linear import candidates as linear_candidates
 from ..randomizers import CandidateResponse, PrivUnitG
 from ._question import HARD_VALUES, Data, Errors, Maker, Question, Users
 
 _MOST_CELLS = 2**8  # of the table of all features, for protocols that need it
-_MOST_LISTED = 2**12  # cells that stand for users of uniform features
 _MOST_QUERIES = 2**12
 _TABLES = ("SubsetSelection", "ProjectiveGeometryResponse", "HadamardResponse", "KRR")
 
@@ -29,7 +28,9 @@ _TABLES = ("SubsetSelection", "ProjectiveGeometryResponse", "HadamardResponse", 
 class Marginals(Question):
     """The shares of the users who have all of some binary features, for every set of a few.
 
-    Data are rows of features, each as frequent as the others.
+    Data are rows of features, each as frequent as the others; or a share of each of the 2**n rows,
+    in binary order with the first feature first, such as `jaxdp.population.maximum_entropy` has of
+    some known marginals.
 
     Args:
       num_features: n >= 1.
@@ -60,6 +61,12 @@ class Marginals(Question):
     def num_answers(self) -> int:
         """The number of nonempty sets."""
         return num_subsets(self.num_features, self.order) - 1
+
+    @property
+    def answer_labels(self) -> tuple[str, ...]:
+        """The numbers of the features in each set."""
+        sets = subsets(self.num_features, self.order)[1:]
+        return tuple("+".join(str(i) for i in row if i < self.num_features) for row in sets)
 
     @property
     def typical(self) -> float:
@@ -98,23 +105,11 @@ class Marginals(Question):
         }
 
     def users(self, data: Data, num_users: int) -> Users | None:
-        """Users who hold these rows, as many each as there can be."""
+        """Users who hold these rows."""
         if isinstance(data, str):
             if check_choice("data", data, ("worst", *self.NAMED_DATA)) == "worst":
                 return None
-            if 2**self.num_features > _MOST_LISTED:
-                raise ValueError(
-                    "data must be rows of features, or 'worst': too many rows are as frequent as "
-                    f"each other where {self.num_features} features are uniform."
-                )
-            rows = _all_rows(self.num_features)
-        else:
-            rows = check_binary_rows(np.asarray(data), self.num_features, None)
-            if not len(rows):
-                raise ValueError("data must have a row of features, got none.")
-        even = np.full(len(rows), 1 / len(rows))
-        counts = np.asarray(by_largest_remainders(even, num_users), np.int64)
-        return Users(counts, rows.astype(np.float32))
+        return Users(*rows_of_users(data, self.num_features, num_users, name="data"))
 
     def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
         """The predicted mean squared errors of the answers."""
@@ -128,7 +123,7 @@ class Marginals(Question):
         largest = Prediction.of(protocol.worst_case_variance(num_users))
         return Errors(largest, Prediction.of(total).scaled(1 / self.num_answers))
 
-    def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
+    def runs(self, protocol: Any, users: Users) -> tuple[tuple[float, Users], ...]:
         """The users, as the protocol knows what they hold."""
         return ((1, Users(*self._held(protocol, users))),)
 
@@ -136,13 +131,12 @@ class Marginals(Question):
         """All but the share of the users with any features, which a curator has before them."""
         return np.asarray(estimates)[..., -self.num_answers :]
 
-    def postprocessed(self, protocol: Any) -> Any:
+    def postprocessed(self, protocol: Any) -> dict[str, Any]:
         """The nearest answers that some users have, as far as pairs of sets tell."""
-        if isinstance(protocol, CentralMarginals):
-            return None
         if isinstance(protocol, MarginalQueries):
-            return dataclasses.replace(protocol, onto=MomentSet(self.num_features, self.order))
-        return Projected(protocol)
+            onto = MomentSet(self.num_features, self.order)
+            return {"projected": dataclasses.replace(protocol, onto=onto)}
+        return {} if _of_rows(protocol) else dict(post_processed(protocol))
 
     def _held(self, protocol: Any, users: Users) -> tuple[np.ndarray, np.ndarray | None]:
         """What users hold, as the protocol knows it."""
@@ -160,23 +154,18 @@ class Marginals(Question):
         return _workload(self.num_features, self.order)
 
     def _of_one_value(self, num_users: int) -> list[Users]:
-        rows = _all_rows(self.num_features) if self.num_features <= 9 else np.eye(self.num_features)
+        rows = all_rows(self.num_features) if self.num_features <= 9 else np.eye(self.num_features)
         return [Users(np.array([num_users]), row[None].astype(np.float32)) for row in rows]
 
 
 def _of_rows(protocol: Any) -> bool:
     """Whether a protocol's users hold rows of features, not cells of their table."""
-    return isinstance(protocol, (MarginalQueries, CentralMarginals))
-
-
-def _all_rows(num_features: int) -> np.ndarray:
-    """The rows of features that there are, bool[2**n, n]: the cells of their table, in order."""
-    return (np.arange(2**num_features)[:, None] >> np.arange(num_features)) % 2 == 1
+    return protocol.built.rounds(Work(1.0, 1))[0].round.num_bins is None
 
 
 @functools.lru_cache(maxsize=4)
 def _workload(num_features: int, order: int) -> np.ndarray:
     """A row for each set of features, a column for each cell."""
-    rows = np.pad(_all_rows(num_features), ((0, 0), (0, 1)), constant_values=True)
+    rows = np.pad(all_rows(num_features), ((0, 0), (0, 1)), constant_values=True)
     members = rows[:, subsets(num_features, order)[1:]]  # of a set's features, for each cell
     return np.all(members, axis=2).T.astype(np.float64)

@@ -6,15 +6,19 @@ import math
 from typing import Any, Literal
 
 from .._prediction import Prediction
+from .._ranking import kind_cell
 from ..engine import Trials
-from ..reports import report_bytes
+from ..reports import ReportCost, report_bytes, report_cost
 from ._question import Maker
 
 Loss = Literal["rmse", "worst", "max"]
 Trust = Literal["local", "shuffler", "central"]
 
-HEADER = ("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes")
-"""What the cells of an option are."""
+HEADER = (
+    *("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes"),
+    *("client", "server"),
+)
+"""What the cells of an option are; the last two are what a report costs, see `report_cost`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Option:
       trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
       make: the protocol at other numbers: a function of (epsilon, num_users).
       num_trials: in the simulation that the error is of; None where it has a formula.
+      timed: whether the cost of a report is measured on this machine, too.
     """
 
     name: str
@@ -73,6 +78,7 @@ class Option:
     trust: Trust
     make: Maker = dataclasses.field(repr=False, compare=False)
     num_trials: int | None = None
+    timed: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -83,11 +89,23 @@ class Option:
             f"{self.num_users:,}",
             f"{self.epsilon:.4g}",
             f"{self.error:.4g}",
-            self.error.kind,
+            kind_cell(self.error, root=True),
             self.trust,
             str(self.rounds),
             "-" if size is None else str(size),
+            *(self.cost.cells if self.cost else ("-", "-")),
         )
+
+    @functools.cached_property
+    def cost(self) -> ReportCost | None:
+        """What a report costs a client and a server, also in seconds if `timed`.
+
+        None for a curator, to whom values go as they are.
+        """
+        if self.trust == "central":
+            return None
+        spec = estimator(self.protocol, self.trust)
+        return report_cost(spec, self.num_users, timed=self.timed)
 
     @functools.cached_property
     def report_bytes(self) -> int | None:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -25,6 +25,7 @@ from ._plan_numbers import PlanNumbers
 from ._question import as_title
 from ._reveal import channel_of, posterior, randomizer_of, support_of
 from ._svg import (
+    Axis,
     channel_chart,
     error_axis,
     error_chart,
@@ -34,7 +35,7 @@ from ._svg import (
 )
 
 _MOST_WRITTEN = 40  # numbers of a list
-_PRIOR = 0.1  # of a guess, where the slider begins
+PRIOR = 0.1  # of a guess, where the slider begins
 _WHAT_KINDS_ARE = {
     "exact": "a formula",
     "delta": "a formula for large numbers of users",
@@ -54,20 +55,20 @@ def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str
     best, curves = plan.best, curves_of(plan, seconds)
     realised, delta = plan.privacy
     errors, data = _error_parts(plan, curves)
-    revealed, prior, sure = posterior_chart(realised, _PRIOR)
+    revealed, prior, sure = posterior_chart(realised, PRIOR)
     data["axes"] |= {"prior": prior.to_json(), "posterior": sure.to_json()}
     data["exact_epsilon"] = realised
     example = example_of(plan, labels, jax.random.key(0))
-    spec, spec_title, spec_intro = _deployed(best)
+    spec, spec_title, spec_intro = deployed(best)
     # Templates are not looked into again: what is filled in may hold any text.
-    return string.Template(_file("page.html")).substitute(
+    return string.Template(file_text("page.html")).substitute(
         errors,
         title=escape(as_title(plan.question.describe())),
-        css=_file("page.css"),
-        js=_file("page.js"),
+        css=file_text("page.css"),
+        js=file_text("page.js"),
         version=__version__,
         key=_key_numbers(plan),
-        words=_paragraphs(plan.summary()),
+        words=paragraphs(plan.summary()),
         epsilon=f"{best.epsilon:.3g}",
         users=f"{best.num_users:,}",
         **_option_parts(plan),
@@ -76,16 +77,16 @@ def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str
             "shuffler": "the shuffled reports of all",
             "central": "what is published",
         }[best.trust],
-        worked=_worked(realised),
+        worked=worked(realised),
         factor=f"{math.exp(realised):.4g}",
         exact_epsilon=f"{realised:.5g}",
         but=f", but for events of probability at most {delta:.3g}" if delta else "",
         posterior_chart=revealed,
-        channel=_channel(plan),
+        channel=channel_of_plan(plan),
         example_chart=example_chart(example, example.answer.labels or ()),
-        example_caption=_caption(plan, example),
-        example_legend=_legend(example),
-        statement=escape("\n\n".join(_unwrapped(plan.statement()))),
+        example_caption=caption_of(plan, example),
+        example_legend=legend_of(example),
+        statement=escape("\n\n".join(unwrapped(plan.statement()))),
         code=escape(_code(plan)),
         spec=escape(spec),
         spec_title=spec_title,
@@ -94,15 +95,15 @@ def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str
     )
 
 
-def _file(name: str) -> str:
+def file_text(name: str) -> str:
     return importlib.resources.files("jaxdp.design").joinpath(name).read_text("utf-8")
 
 
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part)}</p>\n" for part in _unwrapped(text))
+def paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>\n" for part in unwrapped(text))
 
 
-def _unwrapped(text: str) -> list[str]:
+def unwrapped(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
@@ -110,17 +111,30 @@ def _key_numbers(plan: PlanNumbers) -> str:
     best, units = plan.best, plan.goal.units
     loss = plan.question.LOSSES[plan.goal.loss]
     size = "no format" if best.report_bytes is None else f"{best.report_bytes}"
+    who = "who take part"
+    if not plan.panel.is_all:
+        who = f"whose reports count, of {plan.num_asked:,} who are asked"
     numbers = [
         ("error", "error", f"{best.error:.3g}", f"{loss}{units and ', '}{units}"),
         ("epsilon", "epsilon", f"{best.epsilon:.3g}", "the privacy parameter"),
-        ("users", "users", f"{best.num_users:,}", "who take part"),
+        ("users", "users", f"{best.num_users:,}", who),
         ("", "report", size, "bytes" if best.report_bytes else "for simulation only"),
     ]
     if best.trust == "central":
         numbers.pop()
+    return key_numbers(numbers, plan.solved)
+
+
+def key_numbers(numbers: Iterable[tuple[str, str, str, str]], solved: str) -> str:
+    """The numbers at the head of a page.
+
+    Args:
+      numbers: of each its name, a term, its text, and what it is.
+      solved: the name of the one that was asked for.
+    """
     return "".join(
-        f"<div{' class=asked' if name == plan.solved else ''}><dt>{term}</dt>"
-        f"<dd>{value}<small>{escape(note)}</small></dd></div>\n"
+        f"<div{' class=asked' if name == solved else ''}><dt>{term}</dt>"
+        f"<dd>{escape(value)}<small>{escape(note)}</small></dd></div>\n"
         for name, term, value, note in numbers
     )
 
@@ -129,12 +143,7 @@ def _error_parts(plan: PlanNumbers, curves: Curves) -> tuple[dict[str, str], dic
     """The charts of errors with what is said of them, and the numbers behind."""
     best, target = plan.best, plan.asked.get("error")
     known = [curve.errors for curve in curves.curves if curve.errors is not None]
-    ours = next((grid for grid in known), np.array([[float(best.error)]]))
-    low, high = np.nanmin(ours), np.nanmax(ours)
-    for grid in known:  # a protocol that is far worse does not press the others together
-        low, high = min(low, np.nanmin(grid)), max(high, min(np.nanmax(grid), 4 * high))
-    low, high = min(low, float(best.error)), max(high, float(best.error))
-    axis = error_axis(low / 1.3, high * 1.3)
+    axis = axis_of_errors(known, float(best.error))
     charts = {
         name: error_chart(
             f"by-{name}",
@@ -206,6 +215,16 @@ def _error_parts(plan: PlanNumbers, curves: Curves) -> tuple[dict[str, str], dic
     return parts, data
 
 
+def axis_of_errors(grids: Sequence[np.ndarray], error: float) -> Axis:
+    """An axis for the errors of protocols, the plan's own first, and the error of the plan."""
+    low, high = error, error
+    for place, grid in enumerate(grids):
+        # A protocol that is far worse does not press the others together.
+        most = min(float(np.nanmax(grid)), 4 * high if place else np.inf)
+        low, high = min(low, float(np.nanmin(grid))), max(high, most)
+    return error_axis(low / 1.3, high * 1.3)
+
+
 def _rounded(errors: np.ndarray) -> list[list[float | None]]:
     return [[float(f"{x:.5g}") if math.isfinite(x) else None for x in row] for row in errors]
 
@@ -242,7 +261,15 @@ def _option_parts(plan: PlanNumbers) -> dict[str, str]:
         "option_heads": heads,
         "options": "".join(body),
         "same": f"All have {', '.join(shared)}." if shared else "",
-        "kinds": "Kinds of error: " + "; ".join(f"{k}, {_WHAT_KINDS_ARE[k]}" for k in kinds) + ".",
+        "kinds": "Kinds of error: "
+        + "; ".join(f"{k}, {_WHAT_KINDS_ARE[k]}" for k in kinds)
+        + ". Client and server: what one report costs them, "
+        + (
+            "as measured on a machine of the planner’s."
+            if plan.best.timed
+            else "random words to draw, and numbers to add to. A compiled program takes about 1 to "
+            "40 nanoseconds for a word, and 1 for a number."
+        ),
         "refused": refused,
     }
 
@@ -256,12 +283,14 @@ def _shared(head: str, text: str) -> str:
         "trust": f"trust “{text}”",
         "rounds": "one round" if text == "1" else f"{text} rounds",
         "bytes": "no wire format" if text == "-" else f"reports of {text} bytes",
+        "client": f"a cost of {text} for the client",
+        "server": f"of {text} for the server",
     }
     return texts[head]
 
 
 def _column(place: int, same: bool) -> str:
-    number = HEADER[place] in ("users", "epsilon", "error", "rounds", "bytes")
+    number = HEADER[place] not in ("protocol", "kind", "trust")
     return " ".join(filter(None, ["n" if number else "", "same-all" if same else ""]))
 
 
@@ -270,15 +299,15 @@ def _cell(place: int, text: str, same: bool) -> str:
     return f'<{tag} class="{_column(place, same)}">{escape(text)}</{tag[:2]}>'
 
 
-def _worked(epsilon: float) -> str:
+def worked(epsilon: float) -> str:
     """A sentence, whose numbers the slider changes."""
-    low, high = posterior(_PRIOR, epsilon)
+    low, high = posterior(PRIOR, epsilon)
     spans = {
         name: (
             f'<strong id="worked-{name}">{_percent(p)}</strong>',
             f'<span id="odds-{name}">{_odds(p)}</span>',
         )
-        for name, p in (("prior", _PRIOR), ("low", low), ("high", high))
+        for name, p in (("prior", PRIOR), ("low", low), ("high", high))
     }
     return (
         f"Whoever is {spans['prior'][0]} sure of it before, at odds of {spans['prior'][1]}, is at "
@@ -297,14 +326,14 @@ def _odds(p: float) -> str:
     return f"1 to {(1 - p) / p:,.3g}" if p < 0.5 else f"{p / (1 - p):,.3g} to 1"
 
 
-def _channel(plan: PlanNumbers) -> str:
+def channel_of_plan(plan: PlanNumbers) -> str:
     """A picture of the law of a report, where the protocol has one that can be drawn."""
     randomizer = randomizer_of(plan.best.protocol)
     if randomizer is None:
         return ""
     name = escape(type(randomizer).__name__)
     before = " before it is shuffled" if plan.best.trust == "shuffler" else ""
-    listed = channel_of(randomizer, plan.question.offset)
+    listed = channel_of(randomizer, plan.question.value_offset)
     support = support_of(randomizer)
     if listed is not None:
         chart = channel_chart(listed)
@@ -323,7 +352,7 @@ def _channel(plan: PlanNumbers) -> str:
     )
 
 
-def _caption(plan: PlanNumbers, example: Example) -> str:
+def caption_of(plan: PlanNumbers, example: Example) -> str:
     best, answer = plan.best, example.answer
     if example.data is None:
         whose = "the data given, whose truth is on this page: treat it as you treat them"
@@ -343,7 +372,7 @@ def _caption(plan: PlanNumbers, example: Example) -> str:
     )
 
 
-def _legend(example: Example) -> str:
+def legend_of(example: Example) -> str:
     items = [
         ('<path class="interval" d="M2 9H32"/><circle class="estimate" cx="17" cy="9" r="3"/>',
          f"estimate and {example.answer.confidence:.0%} interval"),
@@ -359,7 +388,7 @@ def _legend(example: Example) -> str:
     )
 
 
-def _deployed(best: Option) -> tuple[str, str, str]:
+def deployed(best: Option) -> tuple[str, str, str]:
     """The JSON to deploy, what it is called, and what it is for."""
     try:
         text = Collection(estimator(best.protocol, best.trust)).to_json()
@@ -385,17 +414,17 @@ def _code(plan: PlanNumbers) -> str:
     signature = inspect.signature(design.plan)
     defaults = {name: p.default for name, p in signature.parameters.items()}
     given = [
-        f"{name}={_written(value)}"
+        f"{name}={written(value)}"
         for name, value in plan.asked.items()
         if not isinstance(defaults[name], type(value)) or value != defaults[name]
     ]
-    call = ", ".join([_written(plan.question), *given])
+    call = ", ".join([written(plan.question), *given])
     best = plan.best
     lines = [
-        *_imports(_written(plan.question), dir(design)),
+        *code_imports(written(plan.question), "plan"),
         f"found = plan({call})",
         "print(found)",
-        f"print(found.best.protocol)  # {_written(best.protocol)}",
+        f"print(found.best.protocol)  # {written(best.protocol)}",
         f"print(found.simulate())  # an error of about {best.error:.3g}",
     ]
     if "..." in call:
@@ -403,20 +432,25 @@ def _code(plan: PlanNumbers) -> str:
     return "\n".join(lines)
 
 
-def _imports(question: str, questions: list[str]) -> Iterable[str]:
-    """What the code of a question needs."""
+def code_imports(question: str, function: str) -> Iterable[str]:
+    """What the code of questions needs, and a function of this package."""
+    from .. import design  # a whole, by now
+
     named = set(re.findall(r"\w+(?=\()", question))
-    yield f"from jaxdp.design import {', '.join(sorted(named & set(questions)))}, plan"
+    yield f"from jaxdp.design import {', '.join(sorted(named & set(dir(design))))}, {function}"
     if kernels := sorted(named & set(dir(pairwise))):
         yield f"from jaxdp.pairwise import {', '.join(kernels)}"
     yield ""
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """A value as Python has it; "..." in place of arrays and functions."""
     if isinstance(value, str | int | float) or value is None:
         return repr(value)
     if isinstance(value, Checked):
         return re.sub(r"FrozenArray\([^()]*\)", "...", repr(value))
+    if isinstance(value, Mapping):
+        each = [f"{name!r}: {written(one)}" for name, one in value.items()]
+        return "..." if any(one.endswith(": ...") for one in each) else f"{{{', '.join(each)}}}"
     plain = isinstance(value, Sequence) and len(value) <= _MOST_WRITTEN
     return repr(value) if plain and all(isinstance(x, str | int | float) for x in value) else "..."

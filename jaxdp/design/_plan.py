@@ -9,7 +9,9 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
+from .._progress import telling
 from .._spec import (
     check_bool,
     check_choice,
@@ -23,11 +25,12 @@ from ..trusted import ShuffledReports
 from ._measure import Measure
 from ._option import Goal, Loss, Trust
 from ._page import page
+from ._panel import Panel
 from ._plan_numbers import PlanNumbers
 from ._plot import plot
 from ._question import Data, Maker, Question, asked_for
 from ._repeated import repeated
-from ._search import Search, telling
+from ._search import Search
 
 if TYPE_CHECKING:  # an extra
     import matplotlib.axes
@@ -71,12 +74,7 @@ class Plan(PlanNumbers):
           ValueError: labels are not as many as answers.
         """
         if labels is not None:
-            labels = tuple(map(str, check_items("labels", labels, "a sequence of texts")))
-            if len(labels) != self.question.num_answers:
-                raise ValueError(
-                    f"labels must be {self.question.num_answers}, one for each answer, got "
-                    f"{len(labels)}."
-                )
+            labels = check_labels(labels, self.question.num_answers)
         text = page(self, labels, check_real("seconds", seconds, low=0.0))
         if path is not None:
             pathlib.Path(path).write_text(text, encoding="utf-8")
@@ -109,20 +107,25 @@ def plan(
     data: Data = "worst",
     delta: float | None = None,
     num_reports: int = 1,
+    response: float = 1.0,
+    design_effect: float = 1.0,
     trust: Trust | Sequence[Trust] = "local",
     candidates: Mapping[str, Maker] | None = None,
     defaults: bool = True,
     num_trials: int | None = None,
     key: jax.Array | None = None,
-    progress: bool = False,
+    timed: bool = False,
+    progress: bool | None = None,
 ) -> Plan:
     """From two of users, epsilon and error to the third, for every protocol that can answer.
 
     Errors are those of the protocols' own predictions, in closed form: those of the worst data, or
-    of given data. For given data two things are simulated besides, with the same random numbers at
-    every step of the search: what is left of the error after the estimate is moved to the nearest
-    one that some users have (`Projected`), for the best two protocols that are quickly simulated;
-    and errors of which only a bound is known. So is `loss="max"`, which has no closed form.
+    of given data. For given data, which may be a prior, two things are simulated besides, with the
+    same random numbers at every step of the search: the error of an estimate as people use it,
+    moved to the nearest answers that some users have ("projected"), or those of the distribution
+    that makes the reports most likely ("likelihood"), for the best two protocols that allow either
+    and are quickly simulated; and errors of which only a bound is known. So is `loss="max"`, which
+    has no closed form.
 
     Options are ordered by what was asked for. Bounds are marked: the error may be far smaller. An
     option never stands before another for a bound that is loose, only behind.
@@ -139,12 +142,19 @@ def plan(
       confidence: in (0, 1), to make the error the half-width of an interval that holds an answer
         with this probability, the error being taken as normal. Not for "max".
       data: "worst" for the worst data; a name, such as "zipf" or "uniform"; or what users hold, as
-        the question says.
+        the question says. Where a few things are known of them, such as a mean or marginals, a
+        histogram is that of `jaxdp.population.maximum_entropy`.
       delta: in (0, 1), to let protocols compete that are private but for this; None for pure ones.
       num_reports: how many reports of a user epsilon, and delta, are of: the number of collections;
         or, where users remember the report of a value and send it again, how many values a user may
         have over time (see `jaxdp.randomizers.Memoised`). The error is that of one collection.
         With `delta` pure reports are composed as well as can be, and Gaussian ones exactly.
+      response: the share of the people who are asked that report, in (0, 1]; `users` are asked. The
+        error is about those who report: who does not is missing from the answers, and no number of
+        users makes up for it if values differ.
+      design_effect: of survey weights (`jaxdp.design.design_effect`), by which the variance grows,
+        at least 1; the weights must be public. Aggregate each class of equal weights by itself, and
+        average the estimates.
       trust: "local" for protocols whose users trust nobody; "shuffler" for the same protocols
         behind one, with (epsilon, delta) the privacy of the shuffled reports; "central" for a
         curator who sees the values; or several of these. The latter two need `delta`.
@@ -154,8 +164,10 @@ def plan(
       num_trials: runs in a simulation; None for as many as make the standard error half a percent,
         but 8,192 at most, and no more than take some seconds.
       key: of simulations; None for a fixed one.
-      progress: whether to show on stderr which protocol is solved or simulated; needs
-        `jaxdp[sweep]`.
+      timed: whether to measure what a report costs in time on this machine, which compiles the
+        programs of all options; see `jaxdp.reports.report_cost`.
+      progress: whether to show on stderr which protocol is solved or simulated, which needs
+        `jaxdp[sweep]`; None for a terminal that has waited for a second.
 
     Returns:
       A `Plan`. Numbers that were solved for are at most 0.01 % above the least ones, simulated ones
@@ -185,6 +197,8 @@ def plan(
         data=data,
         delta=delta,
         num_reports=num_reports,
+        response=response,
+        design_effect=design_effect,
         trust=trust,
         candidates=candidates,
         defaults=defaults,
@@ -192,8 +206,10 @@ def plan(
     if not isinstance(question, Question):
         raise TypeError(f"question must be one of jaxdp.design's, got {question!r}.")
     solved = asked_for(users=users, epsilon=epsilon, error=error)
-    users = None if users is None else check_int("users", users, low=2)
-    epsilon = None if epsilon is None else check_epsilon(epsilon)
+    panel = Panel.of(response, design_effect)
+    if users is not None:
+        users = panel.counted(check_int("users", _one("users", users), low=2))
+    epsilon = None if epsilon is None else check_epsilon(_one("epsilon", epsilon))
     error = None if error is None else check_real("error", error, low=0.0)
     if delta is not None:
         delta = check_real("delta", delta, low=0.0, high=1.0)
@@ -203,15 +219,24 @@ def plan(
     norm = "mean" if goal.loss == "rmse" else "max"
     makers = dict(question.candidates(delta, norm)) if check_bool("defaults", defaults) else {}
     makers |= _checked(candidates)
-    if check_int("num_reports", num_reports, low=1) > 1:
+    num_reports = max(check_int("num_reports", num_reports, low=1), question.least_reports)
+    if num_reports > 1:
+        asked["num_reports"] = num_reports
         if trust not in ("local", ("local",), ["local"]):
-            raise ValueError("num_reports must be 1 unless trust is 'local'.")
+            raise ValueError(
+                f"trust must be 'local' for {num_reports} reports of a person, got {trust!r}."
+            )
         makers = {name: repeated(make, num_reports, delta) for name, make in makers.items()}
     trusting = _trusting(question, makers, trust, delta)
     measure = Measure(question, goal, data, key)
-    with telling(check_bool("progress", progress)) as tell:
+    with telling(progress, "planning") as tell:
         search = Search(measure, users, epsilon, error, num_trials, tell)
         options, refused = search.best(trusting)
+        if check_bool("timed", timed):
+            options = [dataclasses.replace(option, timed=True) for option in options]
+            for option in options:
+                tell(f"{option.name}, timed")
+                _ = option.cost
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")
@@ -227,6 +252,7 @@ def rank(
     trust: Trust | Sequence[Trust] = ("local", "shuffler", "central"),
     loss: Loss | None = None,
     data: Data = "worst",
+    timed: bool = False,
 ) -> Plan:
     """The errors of all protocols for a question, whomever the users trust.
 
@@ -238,6 +264,7 @@ def rank(
       trust: whom they may trust.
       loss: the error.
       data: what users hold.
+      timed: whether to measure what a report costs in time.
 
     Returns:
       A `Plan`, whose options are in the order of their errors.
@@ -253,8 +280,33 @@ def rank(
       Piecewise, shuffled: 0.0027, BinaryResponse: 0.0204
     """
     return plan(
-        question, users=users, epsilon=epsilon, delta=delta, trust=trust, loss=loss, data=data
+        question,
+        users=users,
+        epsilon=epsilon,
+        delta=delta,
+        trust=trust,
+        loss=loss,
+        data=data,
+        timed=timed,
     )
+
+
+def check_labels(labels: object, number: int) -> tuple[str, ...]:
+    """Labels of so many answers as texts, or raises unless there is one for each."""
+    texts = tuple(map(str, check_items("labels", labels, "a sequence of texts")))
+    if len(texts) != number:
+        raise ValueError(f"labels must be {number}, one for each answer, got {len(texts)}.")
+    return texts
+
+
+def _one(name: str, value: Any) -> Any:
+    """The value, or a ValueError that says what to do where users differ."""
+    if isinstance(value, (Sequence, Mapping, np.ndarray)) and not isinstance(value, str):
+        raise ValueError(
+            f"{name} must be one number, got {value!r}; for groups of users with an epsilon each "
+            "use jaxdp.design.pooled."
+        )
+    return value
 
 
 def _trusting(

@@ -20,8 +20,8 @@ from .._spec import as_float64, check_choice
 from ..central import FactorizationMechanism
 from ..engine import Trials, simulate
 from ..factorization import least_local_rmse
-from ..linear import Projected
 from ..linear import candidates as linear_candidates
+from ..linear import post_processed
 from ..population import Population
 
 Maker = Callable[[float, int], Any]
@@ -109,6 +109,21 @@ class Question(Checked, abc.ABC):
         """What is added to estimates, which are of centred numbers, to make them answers."""
         return 0.0
 
+    @property
+    def answer_labels(self) -> tuple[str, ...] | None:
+        """What the answers are of; None for their numbers."""
+        return None
+
+    @property
+    def value_offset(self) -> float:
+        """What is added to the numbers that users report about, to make them their values."""
+        return self.offset
+
+    @property
+    def least_reports(self) -> int:
+        """How many reports of a person the question takes; epsilon is of all of them."""
+        return 1
+
     @abc.abstractmethod
     def describe(self) -> str:
         """The question in words, such as "a histogram of 1,000 values"."""
@@ -165,9 +180,10 @@ class Question(Checked, abc.ABC):
         """Queries on a few values, float[m, k]; no answer is easier. None where none are known."""
         return None
 
-    def postprocessed(self, protocol: Any) -> Any:
-        """The protocol with what is known of the answers applied to them; None for nothing."""
+    def postprocessed(self, protocol: Any) -> dict[str, Any]:
+        """The protocol with what is known of its answers applied to them, by what is done."""
         del protocol
+        return {}
 
     def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
         """The predicted mean squared errors of a protocol; by default of one number."""
@@ -205,8 +221,8 @@ class Question(Checked, abc.ABC):
             )
         return found[1]
 
-    def runs(self, protocol: Any, users: Users) -> tuple[tuple[int, Users], ...]:
-        """The users of each run of the protocol, with the sign of its estimate in the answers."""
+    def runs(self, protocol: Any, users: Users) -> tuple[tuple[float, Users], ...]:
+        """The users of each run of the protocol, with the factor of its estimate in the answers."""
         del protocol
         return ((1, users),)
 
@@ -218,10 +234,10 @@ class Question(Checked, abc.ABC):
             simulate(protocol, some.population, part, num_trials=num_trials)
             for (_, some), part in zip(runs, keys, strict=True)
         ]
-        signed = [(sign, trials) for (sign, _), trials in zip(runs, found, strict=True)]
-        truth = sum((sign * self.answers(t.truth) for sign, t in signed), np.zeros(()))
+        scaled = [(factor, trials) for (factor, _), trials in zip(runs, found, strict=True)]
+        truth = sum((factor * self.answers(t.truth) for factor, t in scaled), np.zeros(()))
         return Trials(
-            sum((sign * self.answers(t.estimates) for sign, t in signed), np.zeros(())),
+            sum((factor * self.answers(t.estimates) for factor, t in scaled), np.zeros(())),
             truth,
             found[0].method,
             sum(t.num_users for t in found),
@@ -237,9 +253,9 @@ class Question(Checked, abc.ABC):
         costs = map(protocol.built.cost, works)
         return sum(min(cost.per_user, cost.tally) for cost in costs)
 
-    @abc.abstractmethod
     def _of_one_value(self, num_users: int) -> list[Users]:
-        """Users who all hold one value, for each of some values."""
+        """Users who all hold one value, for each of some; what `worst_users` searches."""
+        raise NotImplementedError
 
 
 class OfBins(Question):
@@ -289,9 +305,9 @@ class OfQueries(OfBins):
             return Errors(largest, total.scaled(1 / self.num_answers))
         return Errors.of(protocol.variance(users.counts), protocol.variance_kind)
 
-    def postprocessed(self, protocol: Any) -> Any:
-        """The nearest answers that some histogram has."""
-        return Projected(protocol)
+    def postprocessed(self, protocol: Any) -> dict[str, Any]:
+        """The nearest answers that some histogram has, and those of the likeliest distribution."""
+        return dict(post_processed(protocol))
 
     @abc.abstractmethod
     def _workload(self) -> Any:

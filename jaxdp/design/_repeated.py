@@ -1,10 +1,8 @@
 """Protocols whose users report several times."""
 
-import dataclasses
 from typing import Any
 
 from ..accounting import split_epsilon
-from ..randomizers import Gaussian
 from ._question import Maker
 
 _TOL = 1e-6  # relative, of the epsilon of one of several reports
@@ -26,25 +24,19 @@ def repeated(make: Maker, num_reports: int, delta: float | None) -> Maker:
         if protocol.exact_delta() == 0:
             return protocol
         assert delta is not None, "protocols are pure without a delta"
-        noise = protocol.encoding().randomizer if hasattr(protocol, "encoding") else protocol
-        if not isinstance(noise, Gaussian):
+        if protocol.composed_delta(num_reports, epsilon) is None:
             raise ValueError(
                 "is not planned for several reports: what they reveal together is known of pure "
                 "and of Gaussian ones."
             )
-        return make(_share(noise, num_reports, epsilon, delta), num_users)
+        # The largest epsilon of one report with which all of them are private.
+        low, high = 0.0, epsilon
+        while high - low > _TOL * high:
+            middle = (low + high) / 2
+            if make(middle, num_users).composed_delta(num_reports, epsilon) <= delta:
+                low = middle
+            else:
+                high = middle
+        return make(low, num_users)
 
     return made
-
-
-def _share(noise: Gaussian, num_reports: int, epsilon: float, delta: float) -> float:
-    """The largest epsilon of a Gaussian report, several of which are (epsilon, delta)-private."""
-    low, high = 0.0, epsilon
-    while high - low > _TOL * high:
-        middle = (low + high) / 2
-        one = dataclasses.replace(noise, epsilon=middle)
-        if one.composed_delta(num_reports, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -1,17 +1,16 @@
 """The search for the number that is asked for, over all protocols."""
 
-import contextlib
+import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from .._contract import Work
 from .._prediction import Prediction
-from .._progress import bars, on_stderr
 from .._ranking import build_all
 from ._measure import Measure
 from ._option import Goal, Option, Trust
@@ -22,6 +21,7 @@ _CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
 _SEVERAL = 2  # protocols whose errors are simulated
 _PATIENCE = 10e9  # nanoseconds that the simulations of a protocol may take
 _PILOT, _MOST_TRIALS, _STDERR = 100, 2**13, 0.005
+_BEHIND = 1.1  # times the least error, beyond which a pilot is enough
 _MANY = 2**30  # users for whom data are read, where their number is asked for
 _EVALUATIONS = 12  # of the error of one, to solve for a number
 
@@ -70,15 +70,19 @@ class Search:
             make = makers[option.name][1]
             if option not in known:
                 again[option.name] = option, make
-            if option.trust == "local" and question.postprocessed(option.protocol) is not None:
-                projected = functools.partial(_projected, question, make)
-                again[f"{option.name}, projected"] = option, projected
+            for way in question.postprocessed(option.protocol) if option.trust == "local" else ():
+                better = functools.partial(_better, question, make, way)
+                again[f"{option.name}, {way}"] = option, better
         found: list[Option] = []
+        done: collections.Counter[str] = collections.Counter()
         for name, (option, make) in again.items():
-            if len(found) < _SEVERAL * (1 if closed_form else 2):
-                simulate_it = {name: functools.partial(self.simulated, name, option, make)}
+            way = name.removeprefix(option.name)  # what is done to the estimate; empty for nothing
+            if done[way] < _SEVERAL:
+                least = min((o.error for o in (*known, *found)), default=math.inf)
+                simulate_it = {name: functools.partial(self.simulated, name, option, make, least)}
                 simulated, unable = build_all(simulate_it, lambda _, option: option)
                 found, refused = [*found, *simulated], [*refused, *unable]
+                done[way] += len(simulated)
             elif name == option.name and closed_form:
                 known.append(option)  # with its bound
             elif name == option.name:
@@ -110,21 +114,30 @@ class Search:
         )
         return self.solve(like, measure, _CLOSED)
 
-    def simulated(self, name: str, raw: Option, make: Maker) -> Option:
-        """The same by simulation, near what is known of the protocol."""
+    def simulated(self, name: str, raw: Option, make: Maker, least: float = math.inf) -> Option:
+        """The same by simulation, near what is known of the protocol.
+
+        Args:
+          name: of the option.
+          raw: as far as it is known.
+          make: its protocol.
+          least: an error of another; what is far above it is not simulated to the last digit.
+        """
         self.tell(f"{name}, simulated")
         users = self.measure.question.users(self.measure.data, raw.num_users)
         assert users is not None, "the worst data are not simulated"
         evaluations = 1 if self.error is None else _EVALUATIONS
-        cost = self.measure.question.trial_cost(raw.protocol, users) * evaluations
+        protocol = make(raw.epsilon, raw.num_users)
+        cost = self.measure.question.trial_cost(protocol, users) * evaluations
         most = min(_MOST_TRIALS, int(_PATIENCE / cost))
         if most < _PILOT:
             raise ValueError(f"its simulation would take more than {_PATIENCE / 1e9:.0f} s.")
         trials = self.num_trials
         if trials is None:
-            pilot = self.measure.simulated(raw.protocol, raw.num_users, _PILOT)
+            pilot = self.measure.simulated(protocol, raw.num_users, _PILOT)
             share = pilot.stderr / pilot / _STDERR if pilot else math.inf
-            trials = int(np.clip(_PILOT * share**2, _PILOT, most))
+            behind = self.error is None and pilot - 4 * pilot.stderr > _BEHIND * least
+            trials = _PILOT if behind else int(np.clip(_PILOT * share**2, _PILOT, most))
 
         def measure(protocol: Any, num_users: int) -> Prediction:
             return self.measure.simulated(protocol, num_users, trials)
@@ -157,26 +170,5 @@ class Search:
         )
 
 
-def _projected(question: Question, make: Maker, epsilon: float, num_users: int) -> Any:
-    return question.postprocessed(make(epsilon, num_users))
-
-
-@contextlib.contextmanager
-def telling(progress: bool) -> Iterator[Callable[[str], None]]:
-    """Gives a function that shows a text, and for how long it has been true, on stderr."""
-    if not progress:
-        yield lambda text: None
-        return
-    drawn = bars()
-    columns = (
-        drawn.SpinnerColumn(),
-        drawn.TextColumn("{task.description}", markup=False),
-        drawn.TimeElapsedColumn(),
-    )
-    with on_stderr(*columns, transient=True) as shown:
-        task = shown.add_task("planning", total=None)
-
-        def tell(text: str) -> None:
-            shown.reset(task, description=text)
-
-        yield tell
+def _better(question: Question, make: Maker, way: str, epsilon: float, num_users: int) -> Any:
+    return question.postprocessed(make(epsilon, num_users))[way]

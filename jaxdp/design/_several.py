@@ -2,49 +2,26 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._prediction import Prediction
-from .._ranking import table
 from .._spec import check_epsilon, check_int, check_real
 from ..randomizers import FREQUENCY_ORACLES
 from ._option import Option
-from ._plan import plan
+from ._plan import check_labels, plan
 from ._question import Data, Maker, OfQueries, Question, asked_for
+from ._several_numbers import SeveralNumbers, Way, by_name
+from ._several_page import several_page
 from ._solve import least_epsilon, least_factor, least_users
 
 _TOL = 1e-3  # relative, of what is solved for
 
-HOW = {
-    "groups": "each person answers one question",
-    "split": "each person answers all questions, with a part of epsilon each",
-    "shared": "each person sends one report, which answers all questions",
-}
-"""The ways to answer several questions of the same people, and what they are."""
-
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """A way to answer several questions.
-
-    Attributes:
-      name: "groups", "split" or "shared", see `HOW`.
-      options: for each question the protocol, its users, its epsilon, and its error.
-      num_users: of all questions together.
-      epsilon: of all reports of a person together.
-      largest: the largest ratio of an error to what was asked for.
-    """
-
-    name: str
-    options: Mapping[str, Option]
-    num_users: int
-    epsilon: float
-    largest: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Several:
+class Several(SeveralNumbers):
     """Ways to answer several questions, the best first; `print` shows them.
 
     Attributes:
@@ -52,35 +29,45 @@ class Several:
       solved: which of "users", "epsilon" and "errors" was asked for.
       ways: see `Way`.
       refused: the ways that cannot do it, and why.
+      asked: what `several` was called with, but for the questions.
     """
 
-    questions: Mapping[str, Question]
-    solved: str
-    ways: tuple[Way, ...]
-    refused: tuple[tuple[str, str], ...]
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        labels: Mapping[str, Sequence[str]] | None = None,
+        seconds: float = 6.0,
+    ) -> str:
+        """The best way as a page: one file, which asks nothing of any server.
 
-    @property
-    def best(self) -> Way:
-        """The first way."""
-        return self.ways[0]
+        It has the answer in words, the ways side by side, for each question errors against epsilon
+        and users and a simulated result, what a person's answers reveal, the privacy statement, and
+        what to run.
 
-    def __str__(self) -> str:
-        """A Markdown table of the ways, with what was left out."""
-        rows = [
-            (
-                way.name,
-                name,
-                option.name,
-                f"{option.num_users:,}",
-                f"{option.epsilon:.4g}",
-                f"{option.error:.4g}",
-                option.error.kind,
-            )
-            for way in self.ways
-            for name, option in way.options.items()
-        ]
-        header = ("way", "question", "protocol", "users", "epsilon", "error", "kind")
-        return table(header, rows, self.refused)
+        Args:
+          path: of a file to write it to as well; None for none.
+          labels: what the answers of a question are of, by its name; None for their numbers.
+          seconds: how long errors at other epsilons and users may take to compute.
+
+        Returns:
+          The text of the page.
+
+        Raises:
+          ValueError: labels are of no question, or not as many as its answers.
+        """
+        named: dict[str, tuple[str, ...]] = {}
+        for name, texts in ({} if labels is None else labels).items():
+            if name not in self.questions:
+                raise ValueError(
+                    f"labels must be of {', '.join(map(repr, self.questions))}, got {name!r}."
+                )
+            number = self.questions[name].num_answers
+            named[name] = check_labels(texts, number)
+        text = several_page(self, self.plans(), named, check_real("seconds", seconds, low=0.0))
+        if path is not None:
+            pathlib.Path(path).write_text(text, encoding="utf-8")
+        return text
 
 
 def several(
@@ -122,6 +109,7 @@ def several(
       >>> print(f"{found.best.name}: {found.best.num_users:,} users")
       groups: 35,043 users
     """
+    asked = dict(users=users, epsilon=epsilon, errors=errors, data=data)
     questions = _checked(questions)
     solved = asked_for(users=users, epsilon=epsilon, errors=errors)
     n = None if users is None else check_int("users", users, low=2)
@@ -131,9 +119,9 @@ def several(
     else:
         targets = {
             name: check_real(f"errors of {name!r}", value, low=0.0)
-            for name, value in _by_name("errors", errors, questions).items()
+            for name, value in by_name("errors", errors, questions).items()
         }
-    search = _Search(questions, targets, _by_name("data", data, questions), n, e, errors is None)
+    search = _Search(questions, targets, by_name("data", data, questions), n, e, errors is None)
     ways: list[Way] = []
     refused: list[tuple[str, str]] = []
     for name, make in (
@@ -150,7 +138,7 @@ def several(
             " ".join(["no way reaches the errors.", *(f"{n}: {r}" for n, r in refused)])
         )
     ways.sort(key=search.asked)
-    return Several(questions, solved, tuple(ways), tuple(refused))
+    return Several(questions, solved, tuple(ways), tuple(refused), asked)
 
 
 def _checked(questions: object) -> dict[str, Question]:
@@ -164,18 +152,6 @@ def _checked(questions: object) -> dict[str, Question]:
         if "rmse" not in question.LOSSES:
             raise ValueError(f"questions must have answers with an error, {name!r} has none.")
     return dict(questions)
-
-
-def _by_name(argument: str, value: Any, questions: Mapping[str, Question]) -> dict[str, Any]:
-    """The value of each question; one that is no mapping is that of all."""
-    if not isinstance(value, Mapping):
-        return dict.fromkeys(questions, value)
-    if set(value) != set(questions):
-        raise ValueError(
-            f"{argument} must have the names of the questions, {', '.join(map(repr, questions))}; "
-            f"got {', '.join(map(repr, value))}."
-        )
-    return dict(value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import textwrap
 
 from ._measure import Measure
 from ._option import Option
+from ._panel import Panel
 from ._question import as_title
 
 _WIDTH = 88
@@ -31,6 +32,7 @@ def in_words(
     num_reports: int,
     privacy: tuple[float, float],
     least_error: float,
+    asked_of: tuple[Panel, int] | None,
 ) -> str:
     """What a plan says of its best option, for whoever decides about it.
 
@@ -41,6 +43,7 @@ def in_words(
       num_reports: how many reports epsilon is of.
       privacy: epsilon and delta.
       least_error: below which no protocol can be; 0 where none is known.
+      asked_of: how people who are asked become users, and how many are asked; None if all do.
     """
     question, goal, data = measure.question, measure.goal, measure.data
     whose = f"for {data} data" if isinstance(data, str) else "for the data given"
@@ -73,6 +76,22 @@ def in_words(
         f"most {sure:.1%} sure of it after seeing {it}. More answers of one person reveal more: "
         "their epsilons add up.",
     ]
+    if asked_of is not None:
+        panel, number = asked_of
+        who = (
+            f"Whom to ask: {number:,} people, of whom {100 * panel.response:.3g}% are expected to "
+            "report."
+        )
+        if panel.design_effect > 1:
+            who += (
+                f" Their weights have a design effect of {panel.design_effect:.3g}, so that the "
+                f"{panel.reports(best.num_users):,} who do count as {best.num_users:,}."
+            )
+        missing = (
+            " Who does not report is missing from the answers: if that has to do with what people "
+            "would say, the answers are off, however many are asked."
+        )
+        paragraphs.insert(1, who + (missing if panel.response < 1 else ""))
     if best.report_bytes is None and best.rounds == 1:
         paragraphs.append(
             "These reports serve simulation only. To collect real ones, take an option below with "

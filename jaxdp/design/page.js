@@ -38,77 +38,82 @@
     return Math.exp(sum);
   };
 
-  const sliders = { epsilon: get("epsilon"), users: get("users") };
-  const share = (name) => Number(sliders[name].value) / 200;
-  const number = (name) => between(...plan.axes[name].slice(0, 2), share(name));
-  const shown = {
-    epsilon: () => digits(number("epsilon"), 3),
-    users: () => {
-      const users = number("users");
-      const size = 10 ** Math.max(Math.floor(Math.log10(users)) - 2, 0);
-      return share("users") === 0.5 ? plan.users.toLocaleString("en-US")
-        : (Math.round(users / size) * size).toLocaleString("en-US");
-    },
-  };
-
-  const line = (grid, name) => {
-    const steps = name === "epsilon" ? grid.length : grid[0].length;
-    const fine = Math.max(steps, 33);
-    let path = "", pen = "M";
-    for (let i = 0; i < fine; i++) {
-      const t = i / (fine - 1);
-      const error = name === "epsilon" ? errorAt(grid, t, share("users")) : errorAt(grid, share("epsilon"), t);
-      if (error === null) { pen = "M"; continue; }
-      const [, , start, end] = plan.axes[name];
-      path += `${pen}${(start + t * (end - start)).toFixed(1)} ${place(plan.axes.error, error).toFixed(1)}`;
-      pen = "L";
-    }
-    return path;
-  };
-
-  const update = () => {
-    for (const name of ["epsilon", "users"]) {
-      const text = shown[name]();
-      get(`${name}-value`).textContent = text;
-      sliders[name].setAttribute("aria-valuetext", text);
-      for (const span of document.querySelectorAll(`[data-follow="${name}"]`)) span.textContent = text;
-      const chart = get(`by-${name}`);
-      const [, , start, end] = plan.axes[name];
-      const x = start + share(name) * (end - start);
-      const cursor = chart.querySelector(".cursor");
-      cursor.setAttribute("x1", x);
-      cursor.setAttribute("x2", x);
-      for (const curve of chart.querySelectorAll(".curve")) {
-        curve.setAttribute("d", line(plan.errors[curve.dataset.place], name));
-      }
-    }
-    const home = share("epsilon") === 0.5 && share("users") === 0.5;
-    for (const cell of document.querySelectorAll("[data-error]")) {
-      const error = errorAt(plan.errors[cell.dataset.error], share("epsilon"), share("users"));
-      cell.textContent = error === null ? (home ? cell.dataset.own : "–") : digits(error, 4);
-    }
-  };
-
-  for (const slider of Object.values(sliders)) slider.addEventListener("input", update);
-  get("back").addEventListener("click", () => {
-    for (const slider of Object.values(sliders)) slider.value = 100;
-    update();
-  });
-  for (const name of ["epsilon", "users"]) {
-    const chart = get(`by-${name}`);
-    const move = (event) => {
-      const box = chart.getBoundingClientRect();
-      const [, , start, end] = plan.axes[name];
-      const x = ((event.clientX - box.left) / box.width) * chart.viewBox.baseVal.width;
-      sliders[name].value = Math.round(Math.min(Math.max((x - start) / (end - start), 0), 1) * 200);
-      update();
+  const curves = () => {
+    const sliders = { epsilon: get("epsilon"), users: get("users") };
+    const share = (name) => Number(sliders[name].value) / 200;
+    const number = (name) => between(...plan.axes[name].slice(0, 2), share(name));
+    const shown = {
+      epsilon: () => digits(number("epsilon"), 3),
+      users: () => {
+        const users = number("users");
+        const size = 10 ** Math.max(Math.floor(Math.log10(users)) - 2, 0);
+        return share("users") === 0.5 ? plan.users.toLocaleString("en-US")
+          : (Math.round(users / size) * size).toLocaleString("en-US");
+      },
     };
-    chart.addEventListener("pointerdown", (event) => {
-      chart.setPointerCapture(event.pointerId);
-      move(event);
+
+    const line = (grid, name) => {
+      const steps = name === "epsilon" ? grid.length : grid[0].length;
+      const fine = Math.max(steps, 33);
+      let path = "", pen = "M";
+      for (let i = 0; i < fine; i++) {
+        const t = i / (fine - 1);
+        const error = name === "epsilon" ? errorAt(grid, t, share("users")) : errorAt(grid, share("epsilon"), t);
+        if (error === null) { pen = "M"; continue; }
+        const [, , start, end] = plan.axes[name];
+        path += `${pen}${(start + t * (end - start)).toFixed(1)} ${place(plan.axes.error, error).toFixed(1)}`;
+        pen = "L";
+      }
+      return path;
+    };
+
+    const update = () => {
+      for (const name of ["epsilon", "users"]) {
+        const text = shown[name]();
+        get(`${name}-value`).textContent = text;
+        sliders[name].setAttribute("aria-valuetext", text);
+        for (const span of document.querySelectorAll(`[data-follow="${name}"]`)) span.textContent = text;
+        const chart = get(`by-${name}`);
+        const [, , start, end] = plan.axes[name];
+        const x = start + share(name) * (end - start);
+        const cursor = chart.querySelector(".cursor");
+        cursor.setAttribute("x1", x);
+        cursor.setAttribute("x2", x);
+        for (const curve of chart.querySelectorAll(".curve")) {
+          curve.setAttribute("d", line(plan.errors[curve.dataset.place], name));
+        }
+      }
+      const home = share("epsilon") === 0.5 && share("users") === 0.5;
+      for (const cell of document.querySelectorAll("[data-error]")) {
+        const error = errorAt(plan.errors[cell.dataset.error], share("epsilon"), share("users"));
+        cell.textContent = error === null ? (home ? cell.dataset.own : "–") : digits(error, 4);
+      }
+    };
+
+    for (const slider of Object.values(sliders)) slider.addEventListener("input", update);
+    get("back").addEventListener("click", () => {
+      for (const slider of Object.values(sliders)) slider.value = 100;
+      update();
     });
-    chart.addEventListener("pointermove", (event) => { if (event.buttons) move(event); });
-  }
+    for (const name of ["epsilon", "users"]) {
+      const chart = get(`by-${name}`);
+      const move = (event) => {
+        const box = chart.getBoundingClientRect();
+        const [, , start, end] = plan.axes[name];
+        const x = ((event.clientX - box.left) / box.width) * chart.viewBox.baseVal.width;
+        sliders[name].value = Math.round(Math.min(Math.max((x - start) / (end - start), 0), 1) * 200);
+        update();
+      };
+      chart.addEventListener("pointerdown", (event) => {
+        chart.setPointerCapture(event.pointerId);
+        move(event);
+      });
+      chart.addEventListener("pointermove", (event) => { if (event.buttons) move(event); });
+    }
+
+    update();
+  };
+  if (plan.errors) curves(); // a page of several questions has no sliders for them
 
   const percent = (p) => {
     const x = 100 * p;
@@ -151,5 +156,4 @@
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
   }
-  update();
 })();

@@ -202,9 +202,9 @@ class MaximumLikelihoodParams(Through[Tree]):
         return dot(jnp.asarray(self.workload).astype(jnp.float64), fitted.probabilities)
 
     def cost(self, work: Work) -> Cost:
-        """That of the oracle, and of the fit."""
+        """Adds the fit to the oracle."""
         size, reports = self.num_bins or 1, num_counted_reports(self.inner) or 1
         # About fifteen steps of Newton's method, or a thousand of EM, on a core.
-        newton = 0.04 * size**2 * (size + reports)
+        newton = 1.2 * size**2 * (reports + size / 3)
         fitting = newton if self.fit == "newton" else 500.0 * size * reports
         return Through.cost(self, work) + Cost(fitting, fitting)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from .._checks import By, Choice, Instance, Real
-from .._contract import Params, Round, Through, Tree, field, params, spec, static
+from .._contract import Cost, Params, Round, Through, Tree, Work, field, params, spec, static
 from .._prediction import Prediction
 from .._queries import LinearProtocol, users_of
 from .._spec import check_real
@@ -276,6 +276,13 @@ class ProjectedParams(Through[Tree]):
     kind: str = static()
     tol: float = static()
     everyone: bool = static(default=True)
+
+    def cost(self, work: Work) -> Cost:
+        """Adds the projection onto a polytope to the inner round: about 1,000 steps."""
+        steps = 0.0
+        if self.vertices is not None and self.kind != "clip":
+            steps = 1500.0 * self.vertices.size
+        return Through.cost(self, work) + Cost(steps, steps)
 
     def raw(self, outcome: Tree) -> Float[Array, " m"]:
         """The estimate before the projection."""

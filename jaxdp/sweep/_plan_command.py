@@ -59,6 +59,23 @@ class Plan:
         OptionalNumber,
         option("Compare two groups; the first has this share.", "in (0, 1); default: none"),
     ] = None
+    changed: Annotated[
+        OptionalNumber,
+        option(
+            "Plan for the change between two collections, of users of whom this share change.",
+            "in (0, 1]; default: none",
+        ),
+    ] = None
+    response: Annotated[
+        float,
+        numbers(float, "X"),
+        option("The share of the people asked who report.", "default: 1"),
+    ] = 1.0
+    design_effect: Annotated[
+        float,
+        numbers(float, "X"),
+        option("By how much survey weights make variances grow.", "default: 1"),
+    ] = 1.0
     reports: Annotated[
         int,
         numbers(int, "N"),
@@ -124,7 +141,8 @@ class Plan:
                 data=data,
                 delta=self.delta,
                 num_reports=self.reports,
-                progress=sys.stderr.isatty(),
+                response=self.response,
+                design_effect=self.design_effect,
             )
         except ValueError as error:
             raise Mistake(str(error)) from None
@@ -166,9 +184,13 @@ class Plan:
         return tuple(map(str, found)), np.bincount(codes, minlength=len(found))
 
     def _asked(self, labels: tuple[str, ...] | None) -> "Question":
-        from ..design import Comparison
+        from ..design import Change, Comparison
 
+        if self.groups is not None and self.changed is not None:
+            raise Mistake("--groups and --changed are two questions: ask one of them")
         question = self._of_all(labels)
+        if self.changed is not None:
+            return Change(question, self.changed)
         return question if self.groups is None else Comparison(question, self.groups)
 
     def _of_all(self, labels: tuple[str, ...] | None) -> "Question":

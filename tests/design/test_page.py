@@ -13,7 +13,18 @@ import threading
 import numpy as np
 import pytest
 
-from jaxdp.design import Histogram, LinearQueries, Mean, PairStatistic, plan, rank
+from jaxdp.design import (
+    Change,
+    Comparison,
+    Histogram,
+    LinearQueries,
+    Marginals,
+    Mean,
+    PairStatistic,
+    plan,
+    rank,
+    several,
+)
 from jaxdp.design._curves import curves_of
 from jaxdp.design._reveal import channel_of, posterior, randomizer_of, support_of
 from jaxdp.linear import HistogramQuery
@@ -378,4 +389,111 @@ def test_a_browser_moves_the_sliders(found, page, browser, tmp_path):
     sure = 1 / (1 + math.exp(-best.protocol.exact_epsilon()))
     assert seen["sure"] == f"{sure:.1%}"
     assert seen["overflow"] <= 0  # nothing to scroll sideways at 390 px
+    assert seen["small"] == 0
+
+
+SEVERAL = {"transport": Histogram(3), "pay & <b>": Mean(0, 100)}
+
+
+@pytest.fixture(scope="module")
+def ways():
+    return several(SEVERAL, epsilon=1.0, errors={"transport": 0.01, "pay & <b>": 1.0})
+
+
+@pytest.fixture(scope="module")
+def page_of_ways(ways):
+    return ways.to_html(labels={"transport": HOSTILE[:3]})
+
+
+def test_several_questions_have_a_page(ways, page_of_ways, tmp_path):
+    shown, best = texts(page_of_ways), ways.best
+    assert f"users {best.num_users:,} who take part" in shown
+    for way in ways.ways:
+        assert f"{way.name} {way.num_users:,} {way.epsilon:.4g}" in shown
+    for name, option in best.options.items():
+        assert f"{option.num_users:,} who answer it" in shown
+        assert name in shown
+        assert option.name in shown
+    assert " ".join(ways.statement().split()) == " ".join(
+        element(page_of_ways, "statement").split()
+    )
+    assert "<b>" not in page_of_ways
+    assert "<script>alert" not in page_of_ways
+    for place, option in enumerate(best.options.values()):
+        assert Collection.from_json(element(page_of_ways, f"spec{place}")).spec == option.protocol
+    with pytest.raises(ValueError, match="labels must be of 'transport'"):
+        ways.to_html(labels={"age": ["a"]})
+    with pytest.raises(ValueError, match="labels must be 3, one for each answer"):
+        ways.to_html(labels={"transport": ["a"]})
+    path = tmp_path / "several.html"
+    assert ways.to_html(path, seconds=0.1) == path.read_text(encoding="utf-8")
+
+
+def test_the_code_makes_the_ways_again(ways, page_of_ways):
+    names = {}
+    lines = element(page_of_ways, "code").splitlines()
+    plain = (line for line in lines if not line.startswith(("print", "for", "    ")))
+    exec("\n".join(plain), names)
+    assert names["found"].best == ways.best
+
+
+def test_ways_reveal_what_a_person_sends(ways):
+    split = next(i for i, way in enumerate(ways.ways) if way.name == "split")
+    assert ways.privacy[0] <= 1.0
+    plans = ways.plans(split)
+    assert sum(p.best.epsilon for p in plans.values()) == pytest.approx(1.0, rel=2e-3)
+    simulated = ways.plans()["pay & <b>"].simulate(500)
+    assert abs(simulated - 1.0) < 0.02 + 6.2 * simulated.stderr
+
+
+@pytest.mark.parametrize(
+    "question",
+    [Comparison(Mean(10, 20)), Change(Histogram(4), 0.2), Marginals(3, 2)],
+    ids=lambda question: type(question).__name__,
+)
+def test_pages_of_other_questions(question):
+    shown = texts(plan(question, users=5000, epsilon=1.0).to_html(seconds=0.5))
+    assert question.describe()[1:] in shown
+    if isinstance(question, Comparison):
+        assert "10 15 20" in shown  # what people hold, in the law of a report
+
+
+SEVERAL_DRIVER = """<!doctype html>
+<iframe id="frame" width="390" height="800"></iframe><pre id="result"></pre>
+<script>
+const frame = document.getElementById("frame");
+frame.onload = () => {
+  const page = frame.contentDocument, view = frame.contentWindow;
+  const prior = page.getElementById("prior");
+  prior.value = 50;
+  prior.dispatchEvent(new view.Event("input"));
+  const seen = {
+    scripted: page.documentElement.className,
+    sure: page.getElementById("worked-high").textContent,
+    cursors: [...page.querySelectorAll(".cursor")].filter(
+      (x) => view.getComputedStyle(x).visibility === "visible").length,
+    overflow: page.documentElement.scrollWidth - 390,
+    small: [...page.querySelectorAll("p, td, th, li, pre, svg text")].filter(
+      (x) => x.getClientRects().length && parseFloat(view.getComputedStyle(x).fontSize) < 12
+    ).length,
+  };
+  document.getElementById("result").textContent = JSON.stringify(seen);
+};
+frame.src = "plan.html";
+</script>"""
+
+
+def test_a_browser_shows_several_questions(ways, page_of_ways, browser, tmp_path):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "plan.html").write_text(page_of_ways, encoding="utf-8")
+    (folder / "driver.html").write_text(SEVERAL_DRIVER, encoding="utf-8")
+    shown, complaints = browsed(folder, browser, tmp_path / "profile")
+    assert complaints == []
+    (result,) = re.findall(r'<pre id="result">(.*?)</pre>', shown, re.DOTALL)
+    seen = json.loads(html.unescape(result))
+    assert seen["scripted"] == "js"
+    assert seen["sure"] == f"{1 / (1 + math.exp(-ways.privacy[0])):.1%}"
+    assert seen["cursors"] == 0
+    assert seen["overflow"] <= 0
     assert seen["small"] == 0

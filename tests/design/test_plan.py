@@ -110,11 +110,14 @@ def test_projected_errors_are_solved_for(key):
     krr = {"KRR": lambda e, _: HistogramQuery(KRR(20, e))}
     given = dict(data="zipf", candidates=krr, defaults=False, error=0.02)
     found = plan(Histogram(20), users=2_000, **given)
-    assert found.best.name == "KRR, projected"
-    assert found.best.epsilon < found.options[1].epsilon
-    simulated = found.simulate(1000, key)
-    spread = math.hypot(simulated.stderr, found.best.error.stderr)
-    assert abs(simulated - 0.02) < 0.02 * WITHIN + 7 * spread
+    *better, raw = found.options
+    assert {o.name for o in better} == {"KRR, projected", "KRR, likelihood"}
+    assert raw.name == "KRR"
+    assert all(option.epsilon < raw.epsilon for option in better)
+    for place, option in enumerate(better):
+        simulated = found.simulate(1000, key, option=place)
+        spread = math.hypot(simulated.stderr, option.error.stderr)
+        assert abs(simulated - 0.02) < 0.02 * WITHIN + 7 * spread
 
 
 def test_the_largest_error_is_simulated(key):
@@ -254,3 +257,27 @@ def test_trust_is_known():
         rank(Histogram(4), users=100, epsilon=1.0, trust=["nobody"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="trust must be of those that have protocols"):
         plan(Mean(0, 1), users=100, epsilon=1.0, delta=1e-6, trust="central")
+
+
+def test_rankings_are_of_estimates_as_people_use_them():
+    """For a prior both ways to use an estimate compete, and say how well they are known."""
+    names = ("SubsetSelection", "HadamardResponse")
+    makers = {name: Histogram(8).candidates()[name] for name in names}
+    given = dict(users=500, epsilon=0.5, data="zipf", candidates=makers, defaults=False)
+    found = plan(Histogram(8), **given)
+    kinds = {option.name: option.error.kind for option in found.options}
+    assert kinds == {
+        "SubsetSelection": "exact",
+        "SubsetSelection, projected": "simulated",
+        "HadamardResponse": "exact",
+        "HadamardResponse, projected": "simulated",
+        "HadamardResponse, likelihood": "simulated",
+    }
+    assert found.best.error.kind == "simulated"
+    assert "| simulated ±" in str(found).splitlines()[2]
+    assert found.options[-1].error > 1.5 * found.best.error
+    assert " words | " in str(found)
+    again = plan(Histogram(8), **given, timed=True)
+    assert all(option.cost.client_seconds > 0 for option in again.options)
+    ranking = rank(Histogram(4), users=500, epsilon=0.5, trust="local", data="uniform")
+    assert ranking.best.error.kind == "simulated"

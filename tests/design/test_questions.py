@@ -107,7 +107,7 @@ def test_marginals_refuse():
         Marginals(40, 6)
     with pytest.raises(ValueError, match="features must be 0 or 1"):
         plan(Marginals(2, 1), users=10, epsilon=1.0, data=[[0, 2]])
-    with pytest.raises(ValueError, match="data must be rows of features, or 'worst'"):
+    with pytest.raises(ValueError, match="features are not listed; draw some"):
         plan(Marginals(20, 1), users=10, epsilon=1.0, data="uniform")
 
 

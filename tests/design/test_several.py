@@ -105,7 +105,7 @@ def test_reports_of_a_person_are_composed():
             alone = next(o for o in once.options if o.name == "GaussianQueries").error
             assert by_name["GaussianQueries"].error == pytest.approx(3 * alone, rel=0.01)
         assert "9 times over the collections" in " ".join(often.in_words().split())
-    with pytest.raises(ValueError, match="num_reports must be 1"):
+    with pytest.raises(ValueError, match=r"trust must be 'local' for 2 reports"):
         plan(Histogram(4), users=100, epsilon=1.0, delta=1e-6, num_reports=2, trust="central")
 
 

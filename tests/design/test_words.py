@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxdp._spec import spec_from_json
-from jaxdp.design import Comparison, Histogram, Marginals, Mean, plan
+from jaxdp.design import Change, Comparison, Histogram, Marginals, Mean, plan
 from jaxdp.sweep.cli import main
 
 
@@ -56,6 +56,12 @@ def test_the_command_prints_what_to_deploy(capsys):
         ("marginals --features 4 --order 1", Marginals(4, 1), {}),
         ("mean --low 0 --high 1 --groups 0.3", Comparison(Mean(0.0, 1.0), 0.3), {}),
         ("histogram --values 5 --reports 4", Histogram(5), {"num_reports": 4}),
+        ("histogram --values 5 --changed 0.1", Change(Histogram(5), 0.1), {}),
+        (
+            "histogram --values 5 --response 0.5 --design-effect 1.5",
+            Histogram(5),
+            {"response": 0.5, "design_effect": 1.5},
+        ),
         (
             "histogram --values 5 --reports 4 --delta 1e-6",
             Histogram(5),
@@ -80,6 +86,11 @@ def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
         ("plan histogram --values x --users 100 --error 0.1", "--values must be an integer"),
         ("plan histogram --values 9 --users 100", "users, epsilon and error must be given but for"),
         ("plan histogram --values 9 --users 100 --error -1", "error must be"),
+        (
+            "plan histogram --values 9 --users 99 --epsilon 1 --groups 0.5 --changed 0.1",
+            "--groups and --changed are two questions",
+        ),
+        ("plan histogram --values 9 --users 99 --epsilon 1 --response 2", "response must be"),
     ],
 )
 def test_mistakes_are_one_line(arguments, message, capsys):
