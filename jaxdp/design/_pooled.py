@@ -7,7 +7,14 @@ import numpy as np
 
 from .._prediction import Prediction, least_known
 from .._ranking import table
-from .._spec import check_bool, check_epsilon, check_int, check_probabilities, check_real
+from .._spec import (
+    check_bool,
+    check_choice,
+    check_epsilon,
+    check_int,
+    check_probabilities,
+    check_real,
+)
 from ._option import Loss, Option
 from ._plan import plan
 from ._question import Data, Question, asked_for
@@ -96,8 +103,10 @@ def pooled(
     """
     if not isinstance(question, Question):
         raise TypeError(f"question must be one of jaxdp.design's, got {question!r}.")
-    if "rmse" not in question.LOSSES or loss == "max":
-        raise ValueError("loss must be 'rmse' or 'worst', of a question whose answers are numbers.")
+    if "rmse" not in question.LOSSES:
+        raise ValueError(f"question must be one whose answers are numbers, got {question!r}.")
+    if loss is not None:
+        check_choice("loss", loss, ("rmse", "worst"))
     for name, given in (("epsilons", epsilons), ("shares", shares)):
         if not isinstance(given, Mapping):
             raise TypeError(f"{name} must be a mapping from names, got {given!r}.")

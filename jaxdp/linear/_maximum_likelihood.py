@@ -32,6 +32,7 @@ from ._post_processed import PostProcessed, ranges
 from ._projected import Projected
 
 FITS = ("newton", "em", "ems")
+_LINEAR = Instance(LinearProtocol, "a linear protocol")
 _ORACLE = Instance((HistogramQuery, OracleQueries), "a HistogramQuery or OracleQueries")
 
 
@@ -162,12 +163,16 @@ def post_processed(protocol: LinearProtocol[Any]) -> dict[str, PostProcessed]:
       distribution that makes the reports most likely, where reports are counted. None of an
       interactive protocol.
 
+    Raises:
+      TypeError: `protocol` is no linear protocol.
+
     Example:
       >>> import jaxdp
       >>> from jaxdp.linear import HistogramQuery, post_processed
       >>> list(post_processed(HistogramQuery(jaxdp.randomizers.KRR(4, 1.0))))
       ['projected', 'likelihood']
     """
+    protocol = _LINEAR("protocol", protocol)
     if round_of(protocol.built) is None:
         return {}
     found: dict[str, PostProcessed] = {"projected": Projected(protocol)}

@@ -81,8 +81,18 @@ def _tilted(rows: np.ndarray, wanted: np.ndarray, base: np.ndarray) -> np.ndarra
     For every distribution p with the answers F is at least minus its divergence from b, and so at
     least `min ln b`: below, F proves that there is no such p.
     """
-    scale = np.maximum(np.ptp(rows, axis=1), 1e-300)
-    centred = (rows - wanted[:, None]) / scale[:, None]
+    low, high = rows.min(axis=1), rows.max(axis=1)
+    with np.errstate(over="ignore"):
+        scale = np.where(high > low, high - low, np.maximum(np.abs(high), 1e-300))
+        centred = (rows - wanted[:, None]) / scale[:, None]
+    outside = ~np.isfinite(centred).all(axis=1)  # or so far out that they are no numbers
+    outside |= (centred.min(axis=1) > _TOL) | (centred.max(axis=1) < -_TOL)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise ValueError(
+            "answers must be those of some distribution over the values: answer "
+            f"{i} must be in [{low[i]:.6g}, {high[i]:.6g}], got {wanted[i]:.6g}."
+        )
     least = float(np.log(base).min())
 
     def at(point: np.ndarray) -> tuple[float, np.ndarray]:

@@ -73,8 +73,8 @@ def test_pooled_users_are_solved_for():
         (dict(shares={"careful": 1}), "shares must be of the groups that have epsilons"),
         (dict(users=None), "users and error must be given but for one"),
         (dict(users=5), "shares must leave two users to each group, 'open' has 1"),
-        (dict(loss="max"), "loss must be 'rmse' or 'worst'"),
-        (dict(question=TopK(4, 1)), "loss must be 'rmse' or 'worst'"),
+        (dict(loss="max"), "loss must be one of 'rmse', 'worst'"),
+        (dict(question=TopK(4, 1)), "question must be one whose answers are numbers"),
         (dict(shares={"careful": -1, "open": 2}), "shares must be finite"),
     ],
 )
