@@ -162,7 +162,8 @@ def plan(
         (epsilon, num_users).
       defaults: whether the question's own protocols compete.
       num_trials: runs in a simulation; None for as many as make the standard error half a percent,
-        but 8,192 at most, and no more than take some seconds.
+        but 8,192 at most, and no more than take some seconds. 0 for no simulation: errors are those
+        of formulas, and bounds stay what they are.
       key: of simulations; None for a fixed one.
       timed: whether to measure what a report costs in time on this machine, which compiles the
         programs of all options; see `jaxdp.reports.report_cost`.
@@ -213,7 +214,11 @@ def plan(
     error = None if error is None else check_real("error", error, low=0.0)
     if delta is not None:
         delta = check_real("delta", delta, low=0.0, high=1.0)
-    num_trials = None if num_trials is None else check_int("num_trials", num_trials, low=2)
+    num_trials = None if num_trials is None else check_int("num_trials", num_trials, low=0)
+    if num_trials == 1 or (num_trials == 0 and loss == "max"):
+        raise ValueError(
+            f"num_trials must be at least 2, or 0 unless loss is 'max', got {num_trials}."
+        )
     key = jax.random.key(0) if key is None else check_key(key)
     goal = _goal(question, loss, relative, confidence)
     norm = "mean" if goal.loss == "rmse" else "max"

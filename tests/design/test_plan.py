@@ -192,6 +192,8 @@ def test_what_cannot_reach_the_error_is_named():
         (dict(users=1, epsilon=1.0), "users"),
         (dict(users=100, epsilon=-1.0), "epsilon"),
         (dict(users=100, error=0.0), "error"),
+        (dict(users=100, epsilon=1.0, num_trials=1), "num_trials must be at least 2, or 0"),
+        (dict(users=9, epsilon=1.0, data="zipf", loss="max", num_trials=0), "num_trials must be"),
     ],
 )
 def test_bad_arguments_are_named(given, message):
@@ -279,5 +281,7 @@ def test_rankings_are_of_estimates_as_people_use_them():
     assert " words | " in str(found)
     again = plan(Histogram(8), **given, timed=True)
     assert all(option.cost.client_seconds > 0 for option in again.options)
+    formulas = plan(Histogram(8), **given, num_trials=0)
+    assert {option.error.kind for option in formulas.options} == {"exact"}
     ranking = rank(Histogram(4), users=500, epsilon=0.5, trust="local", data="uniform")
     assert ranking.best.error.kind == "simulated"
