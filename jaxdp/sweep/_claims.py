@@ -114,6 +114,14 @@ class Claims:
         self._holders = {n: w for n, w in self._holders.items() if n in set(names)}
         return ended
 
+    def forget_dead(self) -> None:
+        """Removes what dead workers have said of themselves."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._workers.iterdir():
+                worker = path.name.removeprefix(".").removesuffix(".tmp")
+                if worker != self.worker and self.is_dead(worker):
+                    path.unlink(missing_ok=True)
+
     def others(self) -> list[str]:
         """Other workers on this folder that may live."""
         with contextlib.suppress(FileNotFoundError):

@@ -151,6 +151,9 @@ def run(
                     computed += _keep(store, claims, name, by_name[name], rows_of, force)
                 advance(describe(by_name[name]))
         failed = store.failures()
+        # What was killed between the last steps of a cell, by when the cell was stored.
+        _end_dead(store, claims, list(claims.taken()))
+        claims.forget_dead()
     why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
     return Outcome(computed, len(cells) - computed - len(why), why)
 
@@ -278,7 +281,8 @@ class _Work:
         done = self._store.failed() | self._store.finished()
         if self._force:  # who had a claim has replaced the file
             done = set(self._elsewhere) - taken
-        ended = self._claims.end([n for n in self._elsewhere if n in taken and n not in done])
+        held = [n for n in self._elsewhere if n in taken and n not in done]
+        ended = _end_dead(self._store, self._claims, held)
         free, left = [], []
         for name in self._elsewhere:
             if name in done:
@@ -287,11 +291,17 @@ class _Work:
                 free.append(name)
             else:
                 left.append(name)
-        for name, worker in ended.items():
-            temporary_of(self._store.path(name), worker).unlink(missing_ok=True)
         random.shuffle(free)  # for others see the same ones
         self._open.extend(free[:_FEW])
         self._elsewhere = left + free[_FEW:]
+
+
+def _end_dead(store: Store, claims: Claims, names: list[str]) -> set[str]:
+    """Ends the claims of dead workers on some cells, and removes what they were writing."""
+    ended = claims.end(names)
+    for name, worker in ended.items():
+        temporary_of(store.path(name), worker).unlink(missing_ok=True)
+    return set(ended)
 
 
 def _when_done(future: Any, call: Callable[[Any], None]) -> None:
