@@ -230,7 +230,10 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
 
 @functools.lru_cache(maxsize=64)
 def _encoding(protocol: EncodedProtocol[R_co]) -> Encoding[R_co]:
-    return protocol._encode()
+    encoding = protocol._encode()
+    # A randomizer may take less than a ball: `PrivUnit(padded=False)` asks for equal norms.
+    encoding.randomizer.check_values("the columns that users report", encoding.embedding)
+    return encoding
 
 
 @functools.lru_cache(maxsize=64)

@@ -126,6 +126,20 @@ def direction(
     return tilted / jnp.sqrt(jnp.sum(tilted * tilted)), jnp.sqrt(square)
 
 
+def axis_of(
+    value: Float[Array, " d"], radius: Float32[Array | np.ndarray, ""]
+) -> tuple[Float32[Array, " m"], Float32[Array, ""], Float32[Array, ""]]:
+    """The direction of a vector, or its opposite, as `point` takes it; see `direction`.
+
+    Returns:
+      float32[d - 1] and float32[] >= 0, the head and the last entry of a unit vector, and
+      float32[], 1 or -1, by which it is multiplied to point along the value.
+    """
+    unit, _ = direction(value, radius)
+    sign = jnp.where(unit[-1] < 0, np.float32(-1), np.float32(1))
+    return sign * unit[:-1], sign * unit[-1], sign
+
+
 def _factors(
     value: Float[Array, " d"], inverse: Float32[Array, ""]
 ) -> tuple[Float32[Array, " d"], Float32[Array, ""], Float32[Array, ""]]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._contract import Words, Work, field, params, spec, static
 from ..random import Count, standard_normal
-from ._cap import cap_coordinate, coordinate_words, direction
+from ._cap import axis_of, cap_coordinate, coordinate_words, direction
 from ._exact import exp_lower, log_upper
 from ._mean import Tail
 from ._sphere import half_ratio
@@ -198,10 +198,8 @@ class L2BallParams(FloatVectorRound):
             x, across = cap_coordinate(words, 1, self.dim)
             return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across
 
-        def axis(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            unit, _ = direction(value, self.radius)
-            sign = jnp.where(unit[-1] < 0, np.float32(-1), np.float32(1))
-            return sign * unit[:-1], sign * unit[-1], sign
+        def along_value(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            return axis_of(value, self.radius)
 
         norms = jax.vmap(lambda x: direction(x, self.radius)[1])(inputs)
         along, lengths = sum_parts(
@@ -212,7 +210,8 @@ class L2BallParams(FloatVectorRound):
             self._threshold(norms),
             self.dim - 1 or None,
         )
-        return sum_points(jax.random.fold_in(key, 1), along, lengths, inputs, axis, gaussian=False)
+        points_key = jax.random.fold_in(key, 1)
+        return sum_points(points_key, along, lengths, inputs, along_value, gaussian=False)
 
     def _sum_cost(self, work: Work) -> float:
         # A proposal and a merge for a user; a vector for an input.

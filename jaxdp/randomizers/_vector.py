@@ -175,7 +175,7 @@ class PaddedCapRandomizer(CapRandomizer[V_co]):
         """The log-density of reports relative to the law without a cap, which has two values.
 
         Args:
-          reports: int[n, dim + 1].
+          reports: int[n, dim + 1]; int[n, dim] where vectors are not padded.
           value: float[dim].
 
         Returns:
@@ -184,6 +184,7 @@ class PaddedCapRandomizer(CapRandomizer[V_co]):
         value = self.check_value(value)
         head = value / self.radius
         unit = np.append(head, math.sqrt(max(1 - float(head @ head), 0.0)))
+        unit = unit[: np.shape(reports)[-1]]
         p, q = self.probabilities()
         inside = np.asarray(reports, np.float64) @ unit >= self.threshold * self.build().grid
         return np.where(inside, math.log(p / q), math.log((1 - p) / (1 - q)))

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Float32, Int32
 
 from .._contract import Tree, Words
 from ..random import Count, standard_normal, user_words, words
-from ._cap import cap_coordinate, coordinate_words, embed, point
+from ._cap import axis_of, cap_coordinate, coordinate_words, embed, point
 
 _LANES = 2**11
 _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
@@ -196,8 +196,9 @@ def sum_of_caps(
     radius: Float32[Array | np.ndarray, ""],
     part: Callable[[Words], tuple[jax.Array, jax.Array]],
     part_words: int,
+    padded: bool = True,
 ) -> Float[Array, " d"]:
-    """The sum of padded reports of unit vectors, their last coordinates left out.
+    """The sum of reports from caps around vectors, the coordinate of the padding left out.
 
     Args:
       key: a key; it is folded.
@@ -206,15 +207,19 @@ def sum_of_caps(
       radius: float32[], of the ball.
       part: words -> float32[] T and R of one user.
       part_words: the words that `part` may read.
+      padded: whether vectors are padded to unit vectors, static; else they have the norm `radius`.
 
     Returns:
       float64[d].
     """
 
-    def axis(value):
-        return *embed(value, jnp.asarray(radius)), jnp.float32(1)
+    def center(value):
+        if padded:
+            return *embed(value, jnp.asarray(radius)), jnp.float32(1)
+        return axis_of(value, jnp.asarray(radius))
 
     parts_key, points_key = (jax.random.fold_in(key, i) for i in (0, 1))
     dim = inputs.shape[1]
-    along, lengths = sum_parts(parts_key, counts, lambda w, _: part(w), part_words, None, dim)
-    return sum_points(points_key, along, lengths, inputs, axis, gaussian=False)[:-1]
+    across = dim if padded else dim - 1
+    along, lengths = sum_parts(parts_key, counts, lambda w, _: part(w), part_words, None, across)
+    return sum_points(points_key, along, lengths, inputs, center, gaussian=False)[:dim]

@@ -241,6 +241,41 @@ def test_covariance(make, dim, key):
     check_covariance(make(dim, 2.0), value, key, 10**6)
 
 
+def unpadded(dim, epsilon, radius=1.0):
+    """`PrivUnit` of vectors that all have the norm `radius`."""
+    return PrivUnit(dim, epsilon, radius, padded=False)
+
+
+@pytest.mark.parametrize("dim", [2, slow(3), slow(64)])
+def test_covariance_without_padding(dim, key):
+    """The noise is that of one dimension less, in the directions of all signs of the last axis."""
+    for sign in (1.0, -1.0) if dim == 2 else (-1.0,):
+        value = np.zeros(dim, np.float32)
+        value[0], value[-1] = 0.6, 0.8 * sign
+        check_covariance(unpadded(dim, 2.0), value, key, 10**5 if dim == 2 else 10**6)
+    assert unpadded(dim, 2.0).threshold == solve(dim, 2.0).cap.gamma
+    assert unpadded(dim, 2.0).worst_case_variance(1) < PrivUnit(dim, 2.0).worst_case_variance(1)
+
+
+def test_vectors_without_padding_have_one_norm():
+    spec = unpadded(3, 1.0, radius=2.0)
+    with pytest.raises(ValueError, match="padded=True"):
+        spec.variance([1], [[1.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="radius"):
+        spec.variance([1], [[3.0, 0.0, 0.0]])
+    population = jaxdp.Population.from_histogram([1, 1], np.array([[2.0, 0, 0], [0, 1.9, 0]]))
+    with pytest.raises(ValueError, match=r"1\.9.*padded=True"):
+        jaxdp.run(spec, population, jax.random.key(0))
+    params, key = spec.build(), jax.random.key(5)
+    assert params.num_words == PrivUnit(3, 1.0).build().num_words - 1 + 2 * (rounds(3) - rounds(4))
+    edge = params.privatize(key, [1.2, 0.0, -1.6])
+    far = params.privatize(key, [6.0, 0.0, -8.0])
+    np.testing.assert_allclose(far, edge, atol=1e-3 * params.grid)
+    np.testing.assert_array_equal(
+        params.privatize(key, [0.0, 0.0, 0.0]), params.privatize(key, [2.0, 0.0, 0.0])
+    )
+
+
 def scan_reports(params, value, key, num_users: int) -> tuple[int, np.ndarray]:
     """How many of the decoded reports of one input are not finite, and the means of blocks."""
     block = min(num_users, 2**16)

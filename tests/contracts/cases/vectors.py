@@ -22,6 +22,15 @@ CASES = (
         floats=True,
     ),
     Case(
+        "priv-unit-unpadded",
+        lambda e: PrivUnit(2, e, padded=False),
+        counts=(40, 30, 30),
+        values=((0.6, 0.8), (-1.0, 0.0), (0.0, -1.0)),
+        bad=((lambda: PrivUnit(1, 1.0, padded=False), "dim"),),
+        floats=True,
+        variant=True,
+    ),
+    Case(
         "priv-unit-g",
         lambda e: PrivUnitG(3, e, radius=10.0),
         counts=(50, 1, 49),
