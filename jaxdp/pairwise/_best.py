@@ -141,8 +141,8 @@ def best(
       * Grids: values are bins, so `QuantizedRR` has nothing to round.
       * Options: `TwoRound`, `OneStep` and `ThreeRound` have their default shares, scalars and tau,
         so not `ThreeRound(variant="paper")`; vectors are those of `PrivUnit` and `PrivUnitG`.
-      * Whatever is in `refused`, with the reason: `TwoReport` and the protocols of several rounds
-        for kernels that are not linear, or a randomizer that has no such epsilon.
+      * Whatever is in `refused`, with the reason: `PrivUnit` without padding for vectors of
+        different norms, or a randomizer that has no such epsilon.
 
     Without a histogram the error is `worst_case_variance`, for some protocols a bound on it; with
     one, which may be guessed from earlier data, it is `variance` for these users, of which nearly

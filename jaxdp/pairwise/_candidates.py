@@ -23,7 +23,17 @@ from .rounds._one_step import OneStep
 from .rounds._three_round import ThreeRound
 from .rounds._two_round import TwoRound
 from .vectors._one_report import OneReport
+from .vectors._quadratic_form import VectorMaker
 from .vectors._two_report import TwoReport
+
+UNPADDED = functools.partial(PrivUnit, padded=False)
+
+VECTORS: dict[str, VectorMaker] = {
+    "PrivUnitG": PrivUnitG,
+    "PrivUnit": PrivUnit,
+    "PrivUnit unpadded": UNPADDED,
+}
+"""The randomizers of vectors by name: `PrivUnit` is less noisy, and by more without padding."""
 
 StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any]
 
@@ -42,7 +52,8 @@ def candidates(
     two reports of a factorization; of two rounds the linear answers first and numbers after, of
     others or of everyone, and the corrected step; of three the centred protocol. For an `AUC`,
     whose labels are private here, also those made for it, discarding nodes or none. Vectors are
-    randomized by `PrivUnit` and by `PrivUnitG`.
+    randomized by `PrivUnit`, by `PrivUnitG`, and where all have the same norm by `PrivUnit` without
+    padding.
 
     Args:
       kernel: the statistic: a kernel, or W as float[k, k].
@@ -61,7 +72,7 @@ def candidates(
     Example:
       >>> from jaxdp.pairwise import GiniDiversity, candidates
       >>> makers = candidates(GiniDiversity(), num_values=4, rounds=2)
-      >>> makers["OneStep"](1.0, 1000).epsilon
+      >>> makers["OneStep, PrivUnit"](1.0, 1000).epsilon
       1.0
     """
     kernel = as_kernel(kernel, depth=3)
@@ -78,25 +89,28 @@ def candidates(
             makers[f"OracleStatistic, {name}"] = lambda e, _, oracle=oracle: OracleStatistic(
                 kernel, oracle(size, e), **given()
             )
-    for randomizer in (PrivUnit, PrivUnitG):
-        for label, fitted in (("", False), (", fitted", True)):
-            makers[f"OneReport, {randomizer.__name__}{label}"] = (
+    for label, randomizer in VECTORS.items():
+        # Vectors of few coordinates that are fitted to the users have different norms.
+        several = ("", ", fitted") if randomizer is not UNPADDED else ("",)
+        for fitted in several:
+            makers[f"OneReport, {label}{fitted}"] = (
                 lambda e, n, randomizer=randomizer, fitted=fitted: OneReport(
                     kernel, e, num_users=n if fitted else None, randomizer=randomizer, **given()
                 )
             )
-    # Where vectors are short or of one length, PrivUnit's reports are less noisy by a quarter.
-    for randomizer, label in ((PrivUnitG, ", PrivUnitG"), (PrivUnit, "")):
-        makers[f"TwoReport{label}"] = lambda e, n, randomizer=randomizer: TwoReport(
-            kernel, e, num_users=n, randomizer=randomizer, **given()
+        makers[f"TwoReport, {label}"] = lambda e, n, randomizer=randomizer: TwoReport(
+            kernel,
+            e,
+            num_users=None if randomizer is UNPADDED else n,
+            randomizer=randomizer,
+            **given(),
         )
     if isinstance(kernel, AUC) and (form == "u" or kernel.class_sizes is None):
         d = size // 2
-        for randomizer, label in ((PrivUnitG, ""), (PrivUnit, ", PrivUnit")):
-            if kernel.ties == "half":
-                makers[f"BilinearAUC, private{label}"] = lambda e, _, randomizer=randomizer: (
-                    BilinearAUC(d, e, "private", randomizer)
-                )
+        for label, randomizer in VECTORS.items() if kernel.ties == "half" else ():
+            makers[f"BilinearAUC, private, {label}"] = lambda e, _, randomizer=randomizer: (
+                BilinearAUC(d, e, "private", randomizer)
+            )
         for labels in ("private", "randomized"):
             for label, threshold in (("", 0.0), (", pruned", "optimal")):
                 makers[f"HierarchicalAUC, {labels}{label}"] = (
@@ -109,11 +123,10 @@ def candidates(
         makers["TwoRound, budget"] = lambda e, _: TwoRound(kernel, e, sharing="budget", **given())
     several = ((OneStep, 2), (ThreeRound, 3))
     for protocol, number in several if rounds >= 2 else ():
-        for randomizer, label in ((PrivUnitG, ""), (PrivUnit, ", PrivUnit")):
-            if rounds >= number:
-                makers[f"{protocol.__name__}{label}"] = (
-                    lambda e, _, protocol=protocol, randomizer=randomizer: protocol(
-                        kernel, e, randomizer=randomizer, **given()
-                    )
+        for label, randomizer in VECTORS.items() if rounds >= number else ():
+            makers[f"{protocol.__name__}, {label}"] = (
+                lambda e, _, protocol=protocol, randomizer=randomizer: protocol(
+                    kernel, e, randomizer=randomizer, **given()
                 )
+            )
     return makers

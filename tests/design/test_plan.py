@@ -37,7 +37,7 @@ def options(name):
     kept = {
         "queries": ["SubsetSelection", "LaplaceQueries", "FactorizedQueries, PrivUnitG"],
         "quantiles": ["SubsetSelection", "HierarchicalQueries"],
-        "pairs": ["QuantizedRR", "OneReport, PrivUnit", "TwoReport"],
+        "pairs": ["QuantizedRR", "OneReport, PrivUnit", "TwoReport, PrivUnit"],
     }.get(name, list(makers)[:3])
     return {"candidates": {k: makers[k] for k in kept}, "defaults": False}
 

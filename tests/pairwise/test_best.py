@@ -31,13 +31,13 @@ def test_the_best_comes_first_and_all_are_there(ranking):
         "QuantizedRR",
         "OneReport, PrivUnit",
         "OneReport, PrivUnitG, fitted",
-        "TwoReport",
+        "TwoReport, PrivUnit",
         "TwoReport, PrivUnitG",
         "TwoRound",
         "TwoRound, budget",
-        "OneStep",
+        "OneStep, PrivUnitG",
         "OneStep, PrivUnit",
-        "ThreeRound",
+        "ThreeRound, PrivUnitG",
         "ThreeRound, PrivUnit",
     }
     assert ranking.refused == ()
@@ -80,12 +80,12 @@ def test_an_auc_has_protocols_of_its_own():
     ranking = best(AUC(), 2500, 1.0, (2, 2), 1, users)
     errors = {entry.name: entry.error for entry in ranking.entries}
     expected = BilinearAUC(2, 1.0, labels="private").variance(users)
-    assert errors["BilinearAUC, private"] == expected
+    assert errors["BilinearAUC, private, PrivUnitG"] == expected
     assert {"HierarchicalAUC, randomized", "HierarchicalAUC, private, pruned"} <= errors.keys()
     assert "BilinearAUC, private, PrivUnit" in errors
     assert min(errors.values()) == ranking.entries[0].error
     counted = best(AUC("zero"), 2500, 1.0, (2, 2), 1, users)
-    assert "BilinearAUC, private" not in {entry.name for entry in counted.entries}
+    assert "BilinearAUC, private, PrivUnit" not in {entry.name for entry in counted.entries}
 
 
 def test_an_epsilon_that_some_randomizers_lack():

@@ -64,7 +64,9 @@ def test_error_is_that_of_every_split(form):
         ]
         mean, noise, answered = np.array(found).T
         assert mean.mean() == pytest.approx(truth, abs=1e-6)
-        split, numbers = conditional_error(spec, counts, 6.0, np.array([[a], [6 - a]]) * 1.0, False)
+        split, numbers = conditional_error(
+            spec, spec.factor, counts, 6.0, np.array([[a], [6 - a]]) * 1.0, False
+        )
         expected = np.mean((mean - truth) ** 2 + noise)
         assert split[0] == pytest.approx(expected, rel=1e-5)
         assert abs(split[0] / np.mean(noise) - 1) > 1e-3
@@ -81,10 +83,10 @@ def test_error_for_independent_users(form):
     expected = np.zeros(2)
     for ones in range(6):
         counts = np.array([5.0 - ones, ones])
-        split, numbers = conditional_error(spec, counts, 5.0, sizes, False)
+        split, numbers = conditional_error(spec, spec.factor, counts, 5.0, sizes, False)
         bias = float(spec.truth(counts.astype(int))) - target
         expected += binom.pmf(ones, 5, p[1]) * np.array([split[0] + bias**2, numbers[0]])
-    found = np.array(conditional_error(spec, p, 5.0, sizes, True))[:, 0]
+    found = np.array(conditional_error(spec, spec.factor, p, 5.0, sizes, True))[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -193,7 +195,7 @@ def test_bad_input():
         (lambda: OneStep(W, 1.0, share=1.0), "share"),
         (lambda: OneStep(W, 1.0, tau=0.0), "tau"),
         (lambda: OneStep(W, 1.0, scalar="bits"), "scalar"),
-        (lambda: OneStep(KendallTau("b"), 1.0, num_values=(2, 2)), "linear"),
+        (lambda: OneStep(KendallTau("b"), 1.0, num_values=(2, 2), tau=1.0), "tau"),
     ):
         with pytest.raises(ValueError, match=name):
             make()

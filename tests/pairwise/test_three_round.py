@@ -125,7 +125,7 @@ def test_numbers_stay_in_the_data_independent_bound(form):
         mean = held + factor.scales * held * added / (held @ held)
         total = np.rint(users * mean / params.vectors.inner.unit).astype(np.int64)
         tally = {"sum": Count.of(total), "users": Count.of(np.int64(users))}
-        told = params._numbers(center, tally, Count.of(np.int64(10**9)))["numbers"]
+        told = params._numbers({"center": center}, tally, Count.of(np.int64(10**9)))["numbers"]
         assert float(told["tau"]) == pytest.approx(tau)
         assert float(told["values"][0]) == pytest.approx(min(share, 1.0), abs=1e-3)
 
@@ -172,7 +172,7 @@ def test_bad_input():
         (lambda: ThreeRound(W, 1.0, variant="theirs"), "variant"),
         (lambda: ThreeRound(W, 1.0, shares=(0.5, 0.5)), "shares"),  # pyright: ignore
         (lambda: ThreeRound(W, 1.0, shares=(0.5, 0.5, 0.5)), "shares"),
-        (lambda: ThreeRound(KendallTau("b"), 1.0, num_values=(2, 2)), "linear"),
+        (lambda: ThreeRound(KendallTau("b"), 1.0, num_values=(2, 2), tau=1.0), "tau"),
         (lambda: ThreeRound(W, 1.0, tau=-1.0), "tau"),
         (lambda: ThreeRound(W, 1.0, tau="range"), "tau"),
         (lambda: ThreeRound(W, 1.0, form="v", variant="paper", tau="bound"), "tau"),

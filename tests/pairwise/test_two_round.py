@@ -52,7 +52,7 @@ def test_error_for_given_users(sharing, form, queries):
     """Six users: all pairs of groups."""
     spec = TwoRound(W, 1.0, form=form, queries=queries, sharing=sharing, tau=3.0)
     counts, truth = np.bincount(VALUES), float(spec.truth(np.bincount(VALUES)))
-    model = Model(spec, counts.astype(float), 6.0, False)
+    model = Model(spec, counts.astype(float), 6.0, False, np.ones(1))
     everyone = np.arange(6)
     for a in (2, 4) if sharing == "users" else (6,):
         groups = [
@@ -77,11 +77,11 @@ def test_error_for_independent_users(sharing, form, queries):
     target, expected = float(spec.population_truth(p, 5)), np.zeros(3)
     for ones in range(6):
         counts = np.array([5 - ones, ones])
-        model = Model(spec, counts.astype(float), 5.0, False)
+        model = Model(spec, counts.astype(float), 5.0, False, np.ones(1))
         found = np.array([model.split(sizes), model.noise(sizes), model.scalar(sizes)])[:, 0]
         found[0] += (float(spec.truth(counts)) - target) ** 2
         expected += binom.pmf(ones, 5, p[1]) * found
-    model = Model(spec, p, 5.0, True)
+    model = Model(spec, p, 5.0, True, np.ones(1))
     found = np.array([model.split(sizes), model.noise(sizes), model.scalar(sizes)])[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
@@ -152,7 +152,7 @@ def test_bad_input():
     for make, name in (
         (lambda: TwoRound(W, 1.0, share=0.0), "share"),
         (lambda: TwoRound(W, 1.0, sharing="both"), "sharing"),
-        (lambda: TwoRound(KendallTau("b"), 1.0, num_values=(2, 2)), "linear"),
+        (lambda: TwoRound(KendallTau("b"), 1.0, num_values=(2, 2), tau=1.0), "tau"),
         (lambda: TwoRound(W, 1.0, queries=lambda w, e: KRR(3, e)), "queries"),  # pyright: ignore
         (lambda: TwoRound(W, 1.0, queries=lambda w, e: HistogramQuery(KRR(4, e))), "queries"),
         (lambda: TwoRound(W, 1.0, queries=3), "queries"),  # pyright: ignore

@@ -16,7 +16,6 @@ from ..._plausible import explaining_counts
 from ..._prediction import Kind, Prediction
 from ..._spec import check_counts, check_int, check_probabilities
 from ..._x64 import compiled_in_float64
-from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count, everyone
 from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG
@@ -30,6 +29,7 @@ from ..vectors._quadratic_form import (
     Statistic,
     VectorMaker,
     check_randomizer,
+    randomizer_of,
 )
 from ._tree_errors import ScoreTree, sampling_variance
 
@@ -131,8 +131,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         """What users randomize their vector with."""
         # Vectors of one label hold the same entries, in another order and with other signs.
         two = _embedding(self.num_scores, self.labels == "private", num_shown=1)
-        radius = EmbeddedRound.radius_of(two)
-        return self.randomizer(dim=two.shape[1], epsilon=self.epsilon, radius=radius)
+        return randomizer_of(self.randomizer, two, self.epsilon)
 
     def build(self, word_bits: int = 32) -> "BilinearAUCParams | OneReportParams":
         """The params; with private labels those of `OneReport`."""

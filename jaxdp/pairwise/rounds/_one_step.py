@@ -23,23 +23,34 @@ from ...randomizers import (
     Tail,
 )
 from ..kernels._exact import FORM, Form
-from ..kernels._kernel import Kernel
+from ..kernels._kernel import Kernel, Link
 from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_factor import QuadraticFactor
-from ..vectors._quadratic_form import RANDOMIZER, Reports, VectorMaker, check_randomizer
+from ..vectors._quadratic_form import (
+    RANDOMIZER,
+    Reports,
+    VectorMaker,
+    check_randomizer,
+    randomizer_of,
+)
 from . import _group_errors as errors
 from . import _ranges as ranges
 from ._rounds import (
     SCALAR,
     TAU,
+    Factors,
     LookupRound,
     Number,
     RoundsOutcome,
     RoundsProtocol,
     answered,
     broadcast,
-    rounded_factor,
+    combined,
+    linked,
+    rounded_factors,
     scalar_randomizer,
+    tangent,
+    users_in,
 )
 
 
@@ -61,12 +72,18 @@ class OneStep(RoundsProtocol["OneStepParams"]):
     With a randomizer whose noise has the covariance `s**2 C**2 I + b L_v L_v^T` users of B add
     `w b d(v) / a`, the mean of what `w y^T D y` has too much.
 
+    Where the statistic is a function of several averages (AUC by plug-in, tau_b, collision
+    entropy), users of A report vectors of all of them, and W is the combination of their matrices
+    by the derivatives of the statistic at the averages that y leads to. The estimate is the
+    statistic of these averages, moved as little as gives the combination the value T.
+
     Formal guarantees:
       * Privacy: a user sends one report, of the full epsilon.
-      * Bias: none about the U- or V-statistic of given users, over their random split, and for
-        independent users none about the population's U-statistic, but for clipping where `tau` is
-        given, the rounding of numbers to 24 bits, and the event, of probability at most 1e-9, that
-        a group has fewer than two users.
+      * Bias: statistics by plug-in are consistent. Of linear kernels none about the U- or
+        V-statistic of given users, over their random split, and for independent users none about
+        the population's U-statistic, but for clipping where `tau` is given, the rounding of numbers
+        to 24 bits, and the event, of probability at most 1e-9, that a group has fewer than two
+        users.
       * Variance, for `tau` given, "bit", an isotropic randomizer that knows its `self_moments`, and
         but for what clipping takes: exact. With m users in B the noise has
         `(c**2 tau**2 - E g**2) / m + 2 l C**4 s**4 / (a + 1)**2` and terms of order
@@ -77,12 +94,13 @@ class OneStep(RoundsProtocol["OneStepParams"]):
         With `tau=None` it is that of normal means of reports: the mean square of the range is
         averaged over fixed draws of them, for groups of the expected sizes. The noise of reports of
         other randomizers is taken at the users' mean covariance, and as normal in the second term.
-        `worst_case_variance` is a proven bound, tight as the groups grow; inf for a randomizer that
-        knows neither `self_moments` nor its `tail`.
+        Of a statistic by plug-in it is that of the linear combination at the true averages (delta
+        method). `worst_case_variance` is a proven bound, tight as the groups grow; inf by plug-in,
+        and for a randomizer that knows neither `self_moments` nor its `tail`.
 
     Edge cases:
       ==================================  ====================================================
-      kernel of several averages          ValueError
+      several averages and `tau`          ValueError: their slopes set the scale of the numbers
       W constant                          answers of size 1e-20; the estimate is c
       fewer users than groups need        ValueError with the number
       more than about 2**35 users         ValueError: sums are kept in 63 bits
@@ -128,7 +146,7 @@ class OneStep(RoundsProtocol["OneStepParams"]):
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
 
     def validate(self) -> None:
-        """Raises unless the kernel is linear and the randomizers can have the epsilon."""
+        """Raises unless the randomizers can have the epsilon."""
         RoundsProtocol.validate(self)
         scalar_randomizer(self.scalar, self.epsilon)
         check_randomizer(self.randomizer, self.num_bins, self.epsilon)
@@ -139,15 +157,19 @@ class OneStep(RoundsProtocol["OneStepParams"]):
         return self.share, 1 - self.share
 
     @property
+    def factors(self) -> Factors:
+        """The factorizations in use, one for each average."""
+        return rounded_factors(self)
+
+    @property
     def factor(self) -> QuadraticFactor:
-        """The factorization in use."""
-        return rounded_factor(self)
+        """The factorization of the matrix of a linear kernel."""
+        return self.factors.combined(np.ones(1))
 
     @property
     def vector_randomizer(self) -> MeanRandomizer:
         """What users of the first round run on their column."""
-        factor = self.factor
-        return self.randomizer(dim=factor.scales.size, epsilon=self.epsilon, radius=factor.radius)
+        return randomizer_of(self.randomizer, self.factors.columns, self.epsilon)
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
@@ -163,20 +185,21 @@ class OneStep(RoundsProtocol["OneStepParams"]):
         """The moments of the reports of the first round."""
         covariance = self.vector_randomizer.covariance_form()
         assert covariance is not None, "checked by `check_randomizer`"
-        return Reports(self.factor.columns.astype(np.float64), *covariance)
+        return Reports(self.factors.columns.astype(np.float64), *covariance)
 
     def build(self, word_bits: int = 32) -> "OneStepParams":
         """The params."""
-        factor, reports = self.factor, self.reports()
+        factors, reports = self.factors, self.reports()
         return OneStepParams(
-            LookupRound(self.vector_randomizer.build(word_bits), factor.columns),
+            LookupRound(self.vector_randomizer.build(word_bits), factors.columns),
             self.scalar_randomizer.build(word_bits),
-            factor.scales,
-            np.diagonal(factor.centred).copy(),
-            np.asarray(factor.constant),
+            factors.scales,
+            factors.diagonals,
+            factors.constants,
             np.asarray(reports.isotropic),
             np.asarray(reports.along),
             None if self.tau is None else np.asarray(self.tau, np.float32),
+            self.kernel.link,
             self.share,
             self.form,
         )
@@ -196,32 +219,46 @@ class OneStep(RoundsProtocol["OneStepParams"]):
         self.vector_randomizer.check_total(population)
 
     def _error(
-        self, users: Float[np.ndarray, " k"] | None, num_users: int, drawn: bool
+        self,
+        users: Float[np.ndarray, " k"] | None,
+        num_users: int,
+        drawn: bool,
+        slopes: Float[np.ndarray, " m"],
     ) -> Float[np.ndarray, ""]:
         errors.check_groups(num_users, self.groups)
         sizes, weights = errors.group_sizes(num_users, self.groups)
-        noise, numbers = conditional_error(self, users, float(num_users), sizes, drawn)
+        factor, n = self.factors.combined(slopes), float(num_users)
+        noise, numbers = conditional_error(self, factor, users, n, sizes, drawn)
         total = weights @ (noise + numbers)
         if self.tau is None:
             return np.asarray(total)
-        lost = np.array([self._lost(self.tau, users, float(num_users), a) for a in sizes[0]])
+        lost = np.array([self._lost(factor, self.tau, users, n, a) for a in sizes[0]])
         total += weights @ (lost[:, 1] / sizes[1])
         # What is clipped is not independent of the rest: norms add up (Minkowski).
         return np.asarray((math.sqrt(total) + math.sqrt(weights @ lost[:, 0])) ** 2)
 
     def _lost(
-        self, tau: float, users: Float[np.ndarray, " k"] | None, num_users: float, a: float
+        self,
+        factor: QuadraticFactor,
+        tau: float,
+        users: Float[np.ndarray, " k"] | None,
+        num_users: float,
+        a: float,
     ) -> list[float]:
         """Bounds on what clipping takes, averaged over users: of g, and of its square."""
-        high, low, tails = self._answers(users, num_users, a)
+        high, low, tails = self._answers(factor, users, num_users, a)
         bounds = errors.clipped(np.maximum(np.abs(high), np.abs(low)), tau, tails)
         return [errors.over_users(users, each) for each in bounds]
 
     def _answers(
-        self, users: Float[np.ndarray, " k"] | None, num_users: float, a: float
+        self,
+        factor: QuadraticFactor,
+        users: Float[np.ndarray, " k"] | None,
+        num_users: float,
+        a: float,
     ) -> tuple[np.ndarray, np.ndarray, list[Tail]]:
         """Bounds on the means of what users of B answer, and the tails of the noise, by value."""
-        matrix, reports = self.factor.centred, self.reports()
+        matrix, reports = factor.centred, self.reports()
         step, diagonal = weights_of(self.form, num_users, a, reports.along)
         width, norms = np.ptp(matrix, axis=1), np.linalg.norm(reports.means, axis=1)
         if users is None:
@@ -255,6 +292,7 @@ def weights_of(form: Form, num_users: Number, a: Number, along: Number) -> tuple
 
 def conditional_error(
     protocol: OneStep,
+    factor: QuadraticFactor,
     users: Float[np.ndarray, " k"] | None,
     n: float,
     sizes: Float[np.ndarray, "2 m"],
@@ -272,6 +310,7 @@ def conditional_error(
 
     Args:
       protocol: the spec.
+      factor: of W.
       users: counts, or probabilities if `drawn`; None for a bound over all users.
       n: the number of users.
       sizes: of the groups.
@@ -280,7 +319,7 @@ def conditional_error(
     Returns:
       The error without the noise of the numbers of B, and the latter.
     """
-    factor, matrix, reports = protocol.factor, protocol.factor.centred, protocol.reports()
+    matrix, reports = factor.centred, protocol.reports()
     columns, diagonal, weights = reports.means, np.diagonal(matrix), np.diag(factor.scales)
     a, b = sizes
     step, self_weight = weights_of(protocol.form, n, a, reports.along)
@@ -297,8 +336,8 @@ def conditional_error(
     moments = protocol.vector_randomizer.self_moments(columns, weights)
     if users is None:
         split = np.abs(products).sum(axis=0) * (float(np.ptp(matrix)) / 2) ** 2
-        noise = _largest_noise(protocol, moments, n, a, b, step)
-        return split + noise, _scalar_error(protocol, users, n, a, 0.0, drawn) / b
+        noise = _largest_noise(protocol, factor, moments, n, a, b, step)
+        return split + noise, _scalar_error(protocol, factor, users, n, a, 0.0, drawn) / b
     raw = errors.averages(matrix, diagonal, users, drawn)
     split = errors.averages(matrix - raw.pair, diagonal - raw.pair, users, drawn).of(products)
     share, signs = users / users.sum(), factor.scales
@@ -319,11 +358,12 @@ def conditional_error(
     of_noise = reports.isotropic * norms + reports.along * raw.same
     answers = _square_of_answers(raw, step, self_weight, a, of_noise)
     noise = linear + square + 4 * step**2 * third / a**3
-    return split + noise, _scalar_error(protocol, users, n, a, answers, drawn) / b
+    return split + noise, _scalar_error(protocol, factor, users, n, a, answers, drawn) / b
 
 
 def _largest_noise(
     protocol: OneStep,
+    factor: QuadraticFactor,
     moments: SelfMoments | None,
     n: float,
     a: Float[np.ndarray, " m"],
@@ -331,9 +371,9 @@ def _largest_noise(
     step: Float[np.ndarray, " m"],
 ) -> Float[np.ndarray, " m"]:
     """A bound on the noise of the first round over all users; see `conditional_error`."""
-    reports, weights = protocol.reports(), np.diag(protocol.factor.scales)
+    reports, weights = protocol.reports(), np.diag(factor.scales)
     # Var X with E |u|**2 = C**2 n / (n - 1) (1/a + 1/b) at most, and the two parts of Var Y
-    spread = protocol.factor.radius**2 * n / (n - 1)
+    spread = factor.radius**2 * n / (n - 1)
     linear = 4 * step**2 * float(reports.largest().max()) * spread * (1 / a + 1 / b) / a
     pairs = float(reports.squares(np.abs(weights)).max())
     if moments is None:
@@ -350,6 +390,7 @@ def _largest_noise(
 
 def _scalar_error(
     protocol: OneStep,
+    factor: QuadraticFactor,
     users: Float[np.ndarray, " k"] | None,
     n: float,
     a: Float[np.ndarray, " m"],
@@ -362,18 +403,24 @@ def _scalar_error(
         # A bit of mean f / tau has the variance c**2 tau**2 - f**2; `unit` is c**2.
         return unit * protocol.tau**2 - (answers if bit else 0.0) + np.zeros_like(a)
     if users is None:
-        return unit * np.array([errors.squared_range(*protocol._answers(users, n, x)) for x in a])
+        answered = [protocol._answers(factor, users, n, x) for x in a]
+        return unit * np.array([errors.squared_range(*each) for each in answered])
     # Groups of the expected size stand for all
-    numbers = _drawn_answers(protocol, users / users.sum(), n, protocol.share * n, drawn)
-    noise = ranges.number_noise(numbers, users / users.sum(), unit, bit)
-    return np.full_like(a, noise)
+    share, expected = users / users.sum(), protocol.share * n
+    numbers = _drawn_answers(protocol, factor, share, n, expected, drawn)
+    return np.full_like(a, ranges.number_noise(numbers, share, unit, bit))
 
 
 def _drawn_answers(
-    protocol: OneStep, share: Float[np.ndarray, " k"], n: float, a: float, drawn: bool
+    protocol: OneStep,
+    factor: QuadraticFactor,
+    share: Float[np.ndarray, " k"],
+    n: float,
+    a: float,
+    drawn: bool,
 ) -> Float[np.ndarray, "number k"]:
     """What users of B would answer, in fixed draws of y."""
-    factor, reports = protocol.factor, protocol.reports()
+    reports = protocol.reports()
     columns, signs = reports.means, factor.scales
     step, self_weight = weights_of(protocol.form, n, a, reports.along)
     sampling = ranges.group_variance(a, n, drawn) * ranges.column_covariance(columns, share)
@@ -404,30 +451,32 @@ class OneStepParams(Interactive[RoundsOutcome]):
     Attributes:
       vectors: the first round.
       scalar: the params of the randomizer of numbers in [-1, 1].
-      signs: float64[l], the diagonal of D.
-      diagonal: float64[k], of W minus the shift.
-      shift: float64[], c.
+      scales: float64[m, l], the diagonal of D of each average.
+      diagonals: float64[m, k], of W minus its shift.
+      shifts: float64[m], c.
       noise: float64[], the variance of an entry of a report, and
       along: float64[], b of its covariance `noise I + b L_v L_v^T`.
       tau: float32[], the clipping bound; or None for the range.
+      link: the statistic as a function of the averages, static.
       share: of the users in the first round, static.
       form: "u" or "v", static.
     """
 
     vectors: LookupRound
     scalar: MeanRound
-    signs: Float[Array | np.ndarray, " l"]
-    diagonal: Float[Array | np.ndarray, " k"]
-    shift: Float[Array | np.ndarray, ""]
+    scales: Float[Array | np.ndarray, "m l"]
+    diagonals: Float[Array | np.ndarray, "m k"]
+    shifts: Float[Array | np.ndarray, " m"]
     noise: Float[Array | np.ndarray, ""]
     along: Float[Array | np.ndarray, ""]
     tau: Float[Array | np.ndarray, ""] | None
+    link: Link = static()
     share: float = static()
     form: Form = static()
 
     def rounds(self, work: Work) -> tuple[Step, Step]:
         """Vectors from some users, numbers from the others."""
-        numbers = LookupRound(self.scalar, np.zeros(self.diagonal.shape, np.float32))
+        numbers = LookupRound(self.scalar, np.zeros(self.vectors.num_bins, np.float32))
         return Step(self.vectors, work.of(self.share)), Step(numbers, work.of(1 - self.share))
 
     def play(self, key: jax.Array, users: Population, collect: Collect) -> RoundsOutcome:
@@ -435,7 +484,8 @@ class OneStepParams(Interactive[RoundsOutcome]):
 
         Returns:
           Broadcast "mean" float32[l], y; "values", "middle", "tau": what g is; "square" float32[],
-          the term in y alone. Tallies "vectors" and "numbers".
+          the term in y alone; of several averages "averages" and "slopes" float32[m], where the
+          statistic is linearised. Tallies "vectors" and "numbers".
         """
         first, second = users.split(key, (self.share, 1 - self.share))
         vectors = collect(self.vectors, first, 0)
@@ -445,22 +495,31 @@ class OneStepParams(Interactive[RoundsOutcome]):
 
     @compiled_in_float64
     def _question(self, tally: dict[str, Count], num_users: Count) -> dict[str, jax.Array]:
-        columns, signs, diagonal, noise, along = as_float64(
-            self.vectors.embedding, self.signs, self.diagonal, self.noise, self.along
+        columns, scales, diagonals, shifts, noise, along = as_float64(
+            self.vectors.embedding,
+            self.scales,
+            self.diagonals,
+            self.shifts,
+            self.noise,
+            self.along,
         )
-        a = tally["users"].f64()
-        step, self_weight = weights_of(self.form, num_users.f64(), a, along)
+        a, n = tally["users"].f64(), num_users.f64()
+        step, self_weight = weights_of(self.form, n, a, along)
         mean = self.vectors.estimate(tally)
+        averages = dot(scales, mean**2) - noise / a * jnp.sum(scales, axis=1) + shifts
+        plane = tangent(self.link, averages, n)
+        signs, diagonal = combined(plane, scales), combined(plane, diagonals)
         # g(v) and its diagonal, and y^T D y without the mean of what noise adds to it
         values = 2 * step * dot(columns, signs * mean) + self_weight * diagonal
         square = step * (jnp.sum(signs * mean**2) - noise * jnp.sum(signs) / a)
         point = {"mean": mean.astype(jnp.float32), "square": square.astype(jnp.float32)}
-        return broadcast(values, self.tau) | point
+        return broadcast(values, self.tau) | point | plane
 
     @compiled_in_float64
     def estimate(self, outcome: RoundsOutcome, /) -> Float[Array, ""]:
         """The estimated statistic."""
         question = outcome.broadcasts
         mean = answered(self.scalar, question, outcome.tallies["numbers"])
-        square, shift = as_float64(question["square"], self.shift)
-        return mean - square + shift
+        square, shifts = as_float64(question["square"], self.shifts)
+        value = mean - square + combined(question, shifts)
+        return linked(self.link, question, value, users_in(outcome.tallies))

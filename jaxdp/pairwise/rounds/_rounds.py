@@ -5,6 +5,9 @@ value, randomized. As f is public, so are its largest and least values: users se
 `(f(v) - middle) / tau`, which is in [-1, 1] when `tau` is half of the range of f, and nothing is
 clipped.
 
+A statistic that is a function of several averages is linearised at what the first round finds of
+them, and f is that of the linear combination; see `tangent`.
+
 Predictions for disjoint random groups rest on the averages of products of W over tuples of
 different users, which are the same whichever users join which group; see `Averages`.
 """
@@ -27,12 +30,14 @@ from ..._checks import Choice, Optional, Real
 from ..._contract import Interactive, Tree, params
 from ..._prediction import Kind, Prediction
 from ..._spec import check_counts, check_int, check_probabilities, check_real
-from ..._x64 import as_float64, compiled_in_float64
+from ..._x64 import as_float64, compiled_in_float64, dot
 from ...linear import EmbeddedRound
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRound
 from .._protocol import PairwiseProtocol
+from ..kernels._kernel import Link
 from ..vectors._quadratic_factor import QuadraticFactor, signed_factor
+from ..vectors._quadratic_form import shared_norms
 
 SCALAR = Choice("bit", "laplace")
 """The field `scalar`, how numbers are randomized."""
@@ -66,26 +71,45 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
 
     __slots__ = ()
 
+    tau: Any
+
     def validate(self) -> None:
-        """Raises unless the statistic is itself an average over pairs of bins."""
+        """Raises unless the kernel has a domain, and numbers a scale of their own."""
         PairwiseProtocol.validate(self)
-        if not self.kernel.is_linear:
+        if not self.kernel.is_linear and self.tau is not None:
             raise ValueError(
-                f"kernel must be linear for {type(self).__name__}, but {self.kernel!r} is a "
-                "function of several averages; estimate each of them, or use QuantizedRR."
+                f"tau must be None for {self.kernel!r}, a function of several averages, got "
+                f"{self.tau!r}: the scale of the numbers depends on what the first round finds."
             )
 
     @abc.abstractmethod
     def _error(
-        self, users: Float[np.ndarray, " k"] | None, num_users: int, drawn: bool
+        self,
+        users: Float[np.ndarray, " k"] | None,
+        num_users: int,
+        drawn: bool,
+        slopes: Float[np.ndarray, " m"],
     ) -> Float[np.ndarray, ""]:
-        """The error for counts, probabilities, or any users at all.
+        """The error of a combination of the averages for counts, probabilities, or any users.
 
         Args:
           users: counts, or probabilities of drawn users; None for any users.
           num_users: n.
           drawn: whether users are drawn independently.
+          slopes: the factors of the averages.
         """
+
+    def _linearised_error(
+        self, users: Float[np.ndarray, " k"], num_users: int, drawn: bool
+    ) -> Float[np.ndarray, ""]:
+        """The error of the statistic: that of the averages times its slopes at their truth."""
+        matrices, share = self.matrices(), users / users.sum()
+        means = matrices @ share @ share
+        if self.form == "u" and not drawn:  # without the pairs of a user with itself
+            alone = np.diagonal(matrices, axis1=1, axis2=2) @ share
+            means = (num_users * means - alone) / (num_users - 1)
+        slopes = self.kernel.slopes(means, num_users)
+        return self._error(users, num_users, drawn, slopes)
 
     @property
     @abc.abstractmethod
@@ -107,7 +131,7 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
           inputs: None; values are bins.
         """
         counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
-        return self._error(counts, int(counts.sum()), drawn=False)
+        return self._linearised_error(counts, int(counts.sum()), drawn=False)
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
@@ -122,18 +146,106 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
           inputs: None; values are bins.
         """
         p = self._check_bins(check_probabilities(probabilities), inputs)
-        return self._error(p, check_int("num_users", num_users, low=4), drawn=True)
+        return self._linearised_error(p, check_int("num_users", num_users, low=4), drawn=True)
 
     def worst_case_variance(self, num_users: int) -> Prediction:
-        """A proven bound on the mean squared error over all data sets of a size."""
+        """A proven bound on the mean squared error over all data sets; inf by plug-in."""
         n = check_int("num_users", num_users, low=4)
-        return Prediction(float(self._error(None, n, drawn=False)), "bound")
+        if not self.kernel.is_linear:
+            return Prediction(math.inf, "bound")
+        return Prediction(float(self._error(None, n, False, np.ones(1))), "bound")
+
+
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """`W_j[v, w] = L_v^T diag(d_j) L_w + c_j` for the matrices of all averages.
+
+    Attributes:
+      columns: float32[k, l], the `L_v`: those of the averages one below the other.
+      scales: float64[m, l], the d_j, 0 on the columns of other averages.
+      constants: float64[m].
+    """
+
+    columns: np.ndarray
+    scales: np.ndarray
+    constants: np.ndarray
+
+    def combined(self, slopes: Float[np.ndarray, " m"]) -> QuadraticFactor:
+        """The factor of the matrix `sum_j slopes_j W_j`."""
+        zero = np.zeros(self.scales.shape[1])
+        return QuadraticFactor(
+            self.columns, slopes @ self.scales, zero, float(slopes @ self.constants)
+        )
+
+    @property
+    def diagonals(self) -> Float[np.ndarray, "m k"]:
+        """The diagonals of the matrices, minus their constants."""
+        each = np.eye(len(self.scales))
+        return np.stack([np.diagonal(self.combined(row).centred) for row in each])
 
 
 @functools.lru_cache(maxsize=32)
-def rounded_factor(protocol: RoundsProtocol[Any], shift: bool = True) -> QuadraticFactor:
-    """The signed factor of the protocol's matrix, or of it minus a constant, in float32."""
-    return signed_factor(protocol.matrices()[0], shift).rounded()
+def rounded_factors(protocol: RoundsProtocol[Any], shift: bool = True) -> Factors:
+    """The signed factors of the matrices, or of them minus constants, in one float32 vector."""
+    factors = [signed_factor(matrix, shift) for matrix in protocol.matrices()]
+    # gamma_2 of each, as its signs leave norms as they are
+    squares = np.array([np.square(f.columns).sum(axis=1).max() for f in factors])
+    norms = shared_norms(squares, np.ones(len(factors)))
+    # Vectors of norm at most `norm`; of one average they stay as they are.
+    norms = norms * np.sqrt(squares.max() / np.where(squares > 0, squares, 1.0))
+    columns = np.concatenate([t * f.columns for t, f in zip(norms, factors, strict=True)], axis=1)
+    sizes = [f.scales.size for f in factors]
+    parts = np.repeat(np.eye(len(factors)), sizes, axis=1)
+    scales = np.concatenate([f.scales for f in factors])
+    lengths = np.repeat(np.where(norms > 0, norms, np.inf), sizes)
+    return Factors(
+        columns.astype(np.float32),
+        parts * (scales / lengths**2),
+        np.array([f.constant for f in factors]),
+    )
+
+
+def tangent(
+    link: Link, averages: Float[Array, " m"], num_users: Float[Array, ""]
+) -> dict[str, jax.Array]:
+    """Where a statistic of several averages is linearised; inside an x64 block.
+
+    Later rounds estimate one combination of the averages, by the slopes of the statistic at what
+    the first round found: one step of Newton's method.
+
+    Returns:
+      {"averages": float32[m], "slopes": float32[m]}; {} for a single average.
+    """
+    if averages.shape == (1,):
+        return {}
+    slopes = jax.grad(link)(averages, num_users)
+    return {"averages": averages.astype(jnp.float32), "slopes": slopes.astype(jnp.float32)}
+
+
+def combined(point: dict[str, jax.Array], arrays: Float[Array, "m *l"]) -> Float[Array, "*l"]:
+    """The combination of arrays of the averages by the slopes of a `tangent`."""
+    return dot(point["slopes"].astype(arrays.dtype), arrays) if "slopes" in point else arrays[0]
+
+
+def users_in(tallies: dict[str, Any]) -> Float[Array, ""]:
+    """How many users answered in all rounds together; inside an x64 block."""
+    return jnp.sum(jnp.stack([tally["users"].f64() for tally in tallies.values()]))
+
+
+def linked(
+    link: Link, point: dict[str, jax.Array], value: Float[Array, ""], num_users: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The statistic where the combination of the averages has a value.
+
+    The averages of the `tangent` are moved as little as gives the combination this value. To first
+    order that is the linearised statistic, and the range of the statistic is kept.
+    """
+    if "slopes" not in point:
+        return link(value[None], num_users)
+    averages, slopes = as_float64(point["averages"], point["slopes"])
+    missing = value - jnp.sum(slopes * averages)
+    square = jnp.maximum(jnp.sum(slopes**2), 1e-300)  # 0 where the link is flat
+    return link(averages + slopes * (missing / square), num_users)
 
 
 @params

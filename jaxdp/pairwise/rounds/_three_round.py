@@ -16,21 +16,33 @@ from ...projections import hull, symmetric_polytope
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG
 from ..kernels._exact import FORM, Form
-from ..kernels._kernel import Kernel
+from ..kernels._kernel import Kernel, Link
 from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_factor import QuadraticFactor
-from ..vectors._quadratic_form import RANDOMIZER, Reports, VectorMaker, check_randomizer
+from ..vectors._quadratic_form import (
+    RANDOMIZER,
+    Reports,
+    VectorMaker,
+    check_randomizer,
+    randomizer_of,
+)
 from . import _group_errors as errors
 from . import _ranges as ranges
+from ._centred_errors import error_bound, off_mean, sampled, split_products
 from ._rounds import (
     TAU,
+    Factors,
     LookupRound,
     RoundsOutcome,
     RoundsProtocol,
     answered,
     broadcast,
     check_shares,
-    rounded_factor,
+    combined,
+    linked,
+    rounded_factors,
+    tangent,
+    users_in,
 )
 
 _BEYOND = 1e-9  # the largest probability that a number is beyond its data-independent bound
@@ -67,12 +79,19 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
     constants              none taken out of W         W minus the best constant
     =====================  ==========================  ==========================================
 
+    Where the statistic is a function of several averages (AUC by plug-in, tau_b, collision
+    entropy), users report vectors of all of them, and W is the combination of their matrices by the
+    derivatives of the statistic at the averages that mu leads to ("tuned"). The estimate is the
+    statistic of these averages, moved as little as gives the combination its estimate.
+
     Formal guarantees:
       * Privacy: "paper" adds up the four reports that are realised; in "tuned" a user sends one.
       * Bias: none, but for what clipping takes and the rounding of numbers to 24 bits ("tuned":
-        and for groups of fewer than two users, whose probability is at most 1e-9).
+        and for groups of fewer than two users, whose probability is at most 1e-9). Statistics by
+        plug-in are consistent.
       * Variance: with "tuned" and `tau=None` that of normal means of reports, with groups of the
-        expected sizes: mu, y and the range of the numbers are averaged over fixed draws of them.
+        expected sizes: mu, y and the range of the numbers are averaged over fixed draws of them; of
+        a statistic by plug-in that of the linear combination at the true averages (delta method).
         Otherwise, and in `worst_case_variance`, a proven bound. The Laplace noise of "paper" alone
         has at most `17 |W|**2 v / n`, `|W|` the largest entry and v the worst variance of `Laplace`
         at epsilon / 4, which is below `128 / epsilon**2`; y adds at most
@@ -81,7 +100,8 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
 
     Edge cases:
       ==================================  ====================================================
-      kernel of several averages          ValueError
+      several averages, and `tau` or      ValueError: their slopes set the scale of the numbers
+      "paper"
       "paper" with the U-form             ValueError: it estimates quadratic forms
       fewer users than groups need        ValueError with the number ("tuned")
       more than about 2**35 users         ValueError: sums are kept in 63 bits
@@ -131,8 +151,13 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
 
     def validate(self) -> None:
-        """Raises unless the kernel is linear, and the other arguments fit the variant."""
+        """Raises unless the kernel and the other arguments fit the variant."""
         RoundsProtocol.validate(self)
+        if self.variant == "paper" and not self.kernel.is_linear:
+            raise ValueError(
+                f"variant must be 'tuned' for {self.kernel!r}, a function of several averages: "
+                "'paper' clips numbers to a bound that depends on one matrix."
+            )
         if self.variant == "paper":
             TAU("tau", self.tau)
             if self.form == "u":
@@ -157,17 +182,19 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         return self.epsilon / 4 if self.variant == "paper" else self.epsilon
 
     @property
+    def factors(self) -> Factors:
+        """The factorizations in use, one for each average."""
+        return rounded_factors(self, self.variant == "tuned")
+
+    @property
     def factor(self) -> QuadraticFactor:
-        """The factorization in use."""
-        return rounded_factor(self, self.variant == "tuned")
+        """The factorization of the matrix of a linear kernel."""
+        return self.factors.combined(np.ones(1))
 
     @property
     def vector_randomizer(self) -> MeanRandomizer:
         """What users run on their column, in the first and in the second round."""
-        factor = self.factor
-        return self.randomizer(
-            dim=factor.scales.size, epsilon=self._report_epsilon, radius=factor.radius
-        )
+        return randomizer_of(self.randomizer, self.factors.columns, self._report_epsilon)
 
     @property
     def _is_plug_in(self) -> bool:
@@ -178,7 +205,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         """The moments of the reports of the first two rounds."""
         covariance = self.vector_randomizer.covariance_form()
         assert covariance is not None, "checked by `check_randomizer`"
-        return Reports(self.factor.columns.astype(np.float64), *covariance)
+        return Reports(self.factors.columns.astype(np.float64), *covariance)
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
@@ -211,17 +238,18 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
 
     def build(self, word_bits: int = 32) -> "ThreeRoundParams":
         """The params."""
-        factor = self.factor
+        factors = self.factors
         clip, margin = self.clip or (None, 0.0)
         return ThreeRoundParams(
-            LookupRound(self.vector_randomizer.build(word_bits), factor.columns),
+            LookupRound(self.vector_randomizer.build(word_bits), factors.columns),
             self.scalar_randomizer.build(word_bits),
-            factor.scales,
-            np.diagonal(factor.centred).copy(),
-            np.asarray(factor.constant),
+            factors.scales,
+            factors.diagonals,
+            factors.constants,
             np.asarray(self.norm, np.float32),
             None if clip is None else np.asarray(clip, np.float32),
             np.asarray(margin),
+            self.kernel.link,
             self.shares,
             self.variant,
             self.form,
@@ -245,7 +273,11 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         self.vector_randomizer.check_total(population)
 
     def _error(
-        self, users: Float[np.ndarray, " k"] | None, num_users: int, drawn: bool
+        self,
+        users: Float[np.ndarray, " k"] | None,
+        num_users: int,
+        drawn: bool,
+        slopes: Float[np.ndarray, " m"],
     ) -> Float[np.ndarray, ""]:
         if num_users < 4:
             raise ValueError(f"num_users must be at least 4 for a prediction, got {num_users}.")
@@ -254,7 +286,8 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         errors.check_groups(num_users, self.shares)
         sizes, weights = errors.group_sizes(num_users, self.shares)
         if users is not None and self._is_plug_in:
-            return np.asarray(_plug_in_error(self, users, float(num_users), drawn))
+            factor = self.factors.combined(slopes)
+            return np.asarray(_plug_in_error(self, factor, users, float(num_users), drawn))
         unclipped, lost = _tuned_error(self, users, float(num_users), sizes, drawn)
         return np.asarray((math.sqrt(weights @ unclipped) + math.sqrt(weights @ lost)) ** 2)
 
@@ -281,92 +314,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
           dim: of the columns.
           shares: of the users in each round of "tuned"; None for "paper".
         """
-        if shares is None:
-            n, vectors = float(num_users), PrivUnitG(dim, epsilon / 4, radius)
-            off = _off_mean(vectors, radius, np.array([n]), dim, 2 * num_values)
-            # Theorem 24: Laplace noise of numbers within |W|, and within tau = 4 |W|: 1 + 16
-            total = 17 * norm**2 * Laplace(epsilon / 4).worst_case_variance(num_users)
-            total += vectors.worst_case_variance(1) / n * float(off[0])
-            # Answers without noise are within 2 |W|, and |R_v - mu| <= 2 C, as in `_paper_error`.
-            tails = errors.answer_tails(
-                errors.tail_of(vectors), 1.0, np.array([2 * radius]), n, np.zeros(1)
-            )
-            lost = float(errors.clipped(np.array([2 * norm]), 4 * norm, tails)[0][0])
-            return (math.sqrt(total) + math.sqrt(lost)) ** 2
-        errors.check_groups(num_users, shares)
-        sizes, weights = errors.group_sizes(num_users, shares)
-        first, second, third = sizes
-        # h_S W h_A + h_B W h_S - h_B W h_A over the groups A, B and S, minus the target; averages
-        # of products of two entries of W are at most |W|**2.
-        terms: list[tuple[Any, errors.Term]] = [
-            (1.0, ("T", 0, 2)),
-            (1.0, ("T", 1, 2)),
-            (-1.0, ("T", 0, 1)),
-        ]
-        products = errors.mean_square(terms, sizes) - errors.square_of_target("u", float(num_users))
-        split = np.abs(products).sum(axis=0) * norm**2
-        vectors = PrivUnitG(dim, epsilon, radius)
-        off = _off_mean(vectors, radius, first, dim, num_values)
-        later = second + third
-        across = off * radius**2 * (1 / second + 1 / third) * later / (later - 1)
-        # The noise of y times R (h_S - h_A) - o; `spread` bounds the square of the first part.
-        spread = radius**2 * num_users / (num_users - 1) * (1 / first + 1 / third)
-        vector = vectors.worst_case_variance(1) * (np.sqrt(spread) + np.sqrt(off)) ** 2 / second
-        # E max z**2 <= 2 v (1 + log(2 k)) over k normal-like numbers and their negatives
-        tail = errors.tail_of(vectors)
-        noise = np.sqrt(2 * tail.variance * radius**2 / second * (1 + math.log(2 * num_values)))
-        scalar = BinaryResponse(epsilon).worst_case_variance(1) * (2 * norm + noise) ** 2 / third
-        return float(weights @ ((np.sqrt(split) + np.sqrt(across)) ** 2 + vector + scalar))
-
-
-def _off_mean(
-    randomizer: MeanRandomizer,
-    radius: float,
-    num_users: Float[np.ndarray, " m"],
-    dim: int,
-    num_vertices: int,
-) -> Float[np.ndarray, " m"]:
-    """A bound on `E |mu - R h|**2`, h of the users of the first round.
-
-    The error of the raw mean, or `E max <z, w>` over the vertices w, whichever is smaller; see
-    `Projected`.
-    """
-    tail = errors.tail_of(randomizer)
-    raw = dim * randomizer.worst_case_variance(1) / num_users
-    width = np.array([tail.of_mean(n).largest(num_vertices, radius) for n in num_users])
-    return np.minimum(raw, width)
-
-
-def _sampled(
-    spec: ThreeRound,
-    users: Float[np.ndarray, " k"] | None,
-    products: Float[np.ndarray, "7 m"],
-    drawn: bool,
-) -> Float[np.ndarray, " m"]:
-    """The mean square with given coefficients on the averages of W minus a constant."""
-    matrix = spec.factor.centred
-    if users is None:
-        # A constant in W moves estimate and target alike: W minus the middle of its range.
-        return np.abs(products).sum(axis=0) * (float(np.ptp(matrix)) / 2) ** 2
-    diagonal = np.diagonal(matrix)
-    middle = errors.averages(matrix, diagonal, users, drawn).pair
-    centred = errors.averages(matrix - middle, diagonal - middle, users, drawn)
-    return np.maximum(centred.of(products), 0.0)
-
-
-def _split_products(
-    spec: ThreeRound, n: float, sizes: Float[np.ndarray, "3 m"], drawn: bool
-) -> Float[np.ndarray, "7 m"]:
-    """The coefficients of the mean square of what the split of the users errs by."""
-    step, extra = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
-    terms: list[tuple[Any, errors.Term]] = [
-        (step, ("T", 0, 2)),
-        (step, ("T", 1, 2)),
-        (-step, ("T", 0, 1)),
-        (extra, ("d", 2)),
-    ]
-    products = errors.mean_square(terms, sizes)
-    return products - (0.0 if drawn else errors.square_of_target(spec.form, n))
+        return error_bound(norm, radius, num_values, num_users, epsilon, dim, shares)
 
 
 def _paper_error(
@@ -378,10 +326,10 @@ def _paper_error(
     vectors, size = spec.vector_randomizer, len(matrix)
     # Theorem 24 with its constants: Laplace noise of numbers within |W|, and within tau
     total = spec.scalar_randomizer.worst_case_variance(1) / n * (spec.norm**2 + tau**2)
-    off = _off_mean(vectors, radius, np.array([n]), spec.factor.scales.size, 2 * size)
+    off = off_mean(vectors, radius, np.array([n]), spec.factor.scales.size, 2 * size)
     total += vectors.worst_case_variance(1) / n * float(off[0])
     if drawn:
-        total += float(_sampled(spec, users, errors.square_of_target("v", n), True)[0])
+        total += float(sampled(matrix, users, errors.square_of_target("v", n), True)[0])
     # The noise of <y, R_v - mu>, where |R_v - mu| <= 2 C
     tails = errors.answer_tails(
         errors.tail_of(vectors), 1.0, np.full(size, 2 * radius), n, np.zeros(size)
@@ -411,9 +359,9 @@ def _tuned_error(
     factor, matrix, vectors = spec.factor, spec.factor.centred, spec.vector_randomizer
     columns, diagonal = factor.columns.astype(np.float64), np.diagonal(matrix)
     step, extra = (1.0, 0.0) if spec.form == "u" else (1 - 1 / n, 1 / n)
-    split = _sampled(spec, users, _split_products(spec, n, sizes, drawn), drawn)
+    split = sampled(matrix, users, split_products(spec.form, n, sizes, drawn), drawn)
     square = factor.radius**2
-    off = step**2 * _off_mean(vectors, factor.radius, first, factor.scales.size, len(matrix))
+    off = step**2 * off_mean(vectors, factor.radius, first, factor.scales.size, len(matrix))
     later = second + third
     # B and S are drawn without replacement from those who are not in A.
     across = off * square * (1 / second + 1 / third) * later / (later - 1)
@@ -455,13 +403,17 @@ def _tuned_error(
 
 
 def _plug_in_error(
-    spec: ThreeRound, users: Float[np.ndarray, " k"], n: float, drawn: bool
+    spec: ThreeRound,
+    factor: QuadraticFactor,
+    users: Float[np.ndarray, " k"],
+    n: float,
+    drawn: bool,
 ) -> float:
     """The error of "tuned" where nothing is clipped, for groups A, B, S of the expected sizes.
 
     Mu and all that users of S are asked are had from normal means; parts as in `_tuned_error`.
     """
-    factor, reports = spec.factor, spec.reports()
+    matrix, reports = factor.centred, spec.reports()
     columns, signs, share = reports.means, factor.scales, users / users.sum()
     first, second, third = sizes = np.array(spec.shares) * n
     mean = share @ columns
@@ -479,10 +431,11 @@ def _plug_in_error(
     off = np.asarray(hull(raw, columns.T, tol=1e-4 * factor.radius**2, float64=True).point) - mean
     reported = ranges.normals(draws[2], (1 / second - among) * one + report / second)
     numbers = step * ((2 * mean + off + reported) * signs) @ columns.T
-    numbers += extra * np.diagonal(factor.centred)
+    numbers += extra * np.diagonal(matrix)
     unit = spec.scalar_randomizer.worst_case_variance(1)
     scalar = ranges.number_noise(numbers, share, unit, bit=True) / third
-    split = float(_sampled(spec, users, _split_products(spec, n, sizes[:, None], drawn), drawn)[0])
+    products = split_products(spec.form, n, sizes[:, None], drawn)
+    split = float(sampled(matrix, users, products, drawn)[0])
     error = (off - of_first) * signs  # D o
     # <L h_S - L h_B, D o>, and twice its covariance with 2 <L h_S, D L h>, the slope of `split`
     across = (1 / second + 1 / third) * float(np.mean(np.sum(error @ one * error, axis=1)))
@@ -502,12 +455,13 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
     Attributes:
       vectors: the first two rounds.
       scalar: the params of the randomizer of numbers in [-1, 1].
-      signs: float64[l], the diagonal of D.
-      diagonal: float64[k], of W minus the shift.
-      shift: float64[], what was taken out of W.
+      scales: float64[m, l], the diagonal of D of each average.
+      diagonals: float64[m, k], of W minus its shift.
+      shifts: float64[m], what was taken out of W.
       norm: float32[], `|W|`.
       tau: float32[], the clipping bound; or None for the range.
       margin: float64[], what is added to it, times the root of the size of the second round.
+      link: the statistic as a function of the averages, static.
       shares: of the users in each round, static.
       variant: static.
       form: static.
@@ -515,19 +469,20 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
 
     vectors: LookupRound
     scalar: MeanRound
-    signs: Float[Array | np.ndarray, " l"]
-    diagonal: Float[Array | np.ndarray, " k"]
-    shift: Float[Array | np.ndarray, ""]
+    scales: Float[Array | np.ndarray, "m l"]
+    diagonals: Float[Array | np.ndarray, "m k"]
+    shifts: Float[Array | np.ndarray, " m"]
     norm: Float[Array | np.ndarray, ""]
     tau: Float[Array | np.ndarray, ""] | None
     margin: Float[Array | np.ndarray, ""]
+    link: Link = static()
     shares: tuple[float, float, float] = static()
     variant: str = static()
     form: Form = static()
 
     def rounds(self, work: Work) -> tuple[Step, ...]:
         """Two rounds of vectors, and one of numbers; "paper" has two of these, all from all."""
-        numbers = LookupRound(self.scalar, np.zeros(self.diagonal.shape, np.float32))
+        numbers = LookupRound(self.scalar, np.zeros(self.vectors.num_bins, np.float32))
         if self.variant == "paper":
             return Step(self.vectors, work, 2.0), Step(numbers, work, 2.0)
         steps = zip((self.vectors, self.vectors, numbers), self.shares, strict=True)
@@ -537,17 +492,18 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
         """All rounds.
 
         Returns:
-          Broadcasts "center" float32[l], D mu; "mean" float32[l], y; and the numbers asked, each
+          Broadcasts "center" float32[l], D mu; "mean" float32[l], y; of several averages "averages"
+          and "slopes" float32[m], where the statistic is linearised; and the numbers asked, each
           with "values", "middle", "tau": "numbers" and, in "paper", "alone", those of mu only.
-          Tallies of the same names.
+          Tallies "center", "mean", "numbers" and "alone".
         """
         groups = (users,) * 3
         if self.variant == "tuned":
             groups = users.split(key, self.shares)
         first = collect(self.vectors, groups[0], 0)
-        center = self._center(first)
+        sent = self._center(first, users.size)
         second = collect(self.vectors, groups[1], 1)
-        sent = {"center": center} | self._numbers(center, second, users.size)
+        sent |= self._numbers(sent, second, users.size)
         tallies = {"center": first, "mean": second}
         tallies["numbers"] = collect(
             LookupRound(self.scalar, sent["numbers"]["values"]), groups[2], 2
@@ -557,27 +513,29 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
         return RoundsOutcome(sent, tallies)
 
     @compiled_in_float64
-    def _center(self, tally: dict[str, Count]) -> jax.Array:
-        columns, signs = as_float64(self.vectors.embedding, self.signs)
+    def _center(self, tally: dict[str, Count], num_users: Count) -> dict[str, jax.Array]:
+        columns, scales, shifts = as_float64(self.vectors.embedding, self.scales, self.shifts)
         project = symmetric_polytope if self.variant == "paper" else hull
         point = project(self.vectors.estimate(tally), columns.T, tol=_TOL).point
-        return (signs * point).astype(jnp.float32)
+        plane = tangent(self.link, dot(scales, point**2) + shifts, num_users.f64())
+        return plane | {"center": (combined(plane, scales) * point).astype(jnp.float32)}
 
     @compiled_in_float64
     def _numbers(
-        self, center: Float[Array, " l"], tally: dict[str, Count], num_users: Count
+        self, sent: dict[str, jax.Array], tally: dict[str, Count], num_users: Count
     ) -> dict[str, Any]:
         n, mean = num_users.f64(), self.vectors.estimate(tally)
-        center, columns, signs, diagonal = as_float64(
-            center, self.vectors.embedding, self.signs, self.diagonal
+        center, columns, scales, diagonals = as_float64(
+            sent["center"], self.vectors.embedding, self.scales, self.diagonals
         )
+        signs, diagonal = combined(sent, scales), combined(sent, diagonals)
         # <L_v, mu> and <y, R_v>, and <y, mu>, which is the same for all
         alone, along = dot(columns, center), dot(columns, signs * mean)
         constant = jnp.sum(mean * center)
-        sent = {"mean": mean.astype(jnp.float32)}
+        told = {"mean": mean.astype(jnp.float32)}
         if self.variant == "paper":
             numbers = broadcast(along - constant, self.tau)
-            return sent | {"alone": broadcast(alone, self.norm), "numbers": numbers}
+            return told | {"alone": broadcast(alone, self.norm), "numbers": numbers}
         if self.form == "u":
             step, extra = jnp.ones_like(n), jnp.zeros_like(n)
         else:
@@ -587,7 +545,7 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
             margin, tau = as_float64(self.margin, tau)
             tau = tau + margin / jnp.sqrt(jnp.maximum(tally["users"].f64(), 1.0))
         numbers = broadcast(step * (alone + along) + extra * diagonal, tau)
-        return sent | {"constant": (step * constant).astype(jnp.float32), "numbers": numbers}
+        return told | {"constant": (step * constant).astype(jnp.float32), "numbers": numbers}
 
     @compiled_in_float64
     def estimate(self, outcome: RoundsOutcome, /) -> Float[Array, ""]:
@@ -596,5 +554,6 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
         mean = answered(self.scalar, sent["numbers"], tallies["numbers"])
         if self.variant == "paper":
             return mean + answered(self.scalar, sent["alone"], tallies["alone"])
-        constant, shift = as_float64(sent["constant"], self.shift)
-        return mean - constant + shift
+        constant, shifts = as_float64(sent["constant"], self.shifts)
+        value = mean - constant + combined(sent, shifts)
+        return linked(self.link, sent, value, users_in(tallies))

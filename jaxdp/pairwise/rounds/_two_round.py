@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -23,14 +24,15 @@ from ..._contract import (
     spec,
     static,
 )
-from ..._x64 import as_float64, compiled_in_float64
+from ..._x64 import as_float64, compiled_in_float64, dot
 from ...linear import FactorizedQueries, LinearProtocol
 from ...population import Population
+from ...projections import hull
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRound, Tail
 from .._protocol import is_one_round
 from ..kernels._exact import FORM, Form
-from ..kernels._kernel import Kernel
+from ..kernels._kernel import Kernel, Link
 from ..kernels._pair_kernel import KERNEL, NUM_VALUES
 from ..vectors._quadratic_form import Reports
 from . import _group_errors as errors
@@ -43,8 +45,13 @@ from ._rounds import (
     RoundsProtocol,
     answered,
     broadcast,
+    combined,
+    linked,
     scalar_randomizer,
+    tangent,
 )
+
+_TOL = 1e-9  # of projections
 
 _QUERIES = Instance(LinearProtocol, "one that makes a LinearProtocol")
 
@@ -69,22 +76,30 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
     With the default queries, `FactorizedQueries`, it is the protocol of Ghazi et al.: z_v is `<y,
     R_v>` with y the mean of randomized columns of L, `W = R^T L`. ("White-box": they broadcast y.)
 
+    Where the statistic is a function of several averages (AUC by plug-in, tau_b, collision
+    entropy), the first round answers the queries of all of their matrices, and f is that of the
+    combination of the matrices by the derivatives of the statistic, at the averages of the
+    histogram whose answers are nearest to those of the first round. The estimate is the statistic
+    of these averages, moved as little as gives the combination its estimate.
+
     Formal guarantees:
       * Privacy: users who answer once have the full epsilon; those who answer twice the sum of the
         two that are realised.
       * Bias: none if the queries' answers have none, but for clipping where `tau` is given, the
         rounding of numbers to 24 bits and, with "users", for groups of fewer than two users, whose
-        probability is at most 1e-9.
+        probability is at most 1e-9. Statistics by plug-in are consistent.
       * Variance, for `tau` given, "bit", unbiased queries on vectors with a covariance
         `a I + b x x^T`, and but for what clipping takes: exact. With "budget" and `PrivUnitG` it is
         `s**2 C**2 |R h|**2 / n + v tau**2 / n` at most, s**2 C**2 the variance of an entry of a
         report, and v the worst variance of a number. With `tau=None` it is that of normal answers:
         the mean square of the range is averaged over fixed draws of them, for groups of the
-        expected sizes. For other queries, and in `worst_case_variance`, it is a proven bound.
+        expected sizes; of a statistic by plug-in that of the linear combination at the true
+        averages (delta method). For other queries, and in `worst_case_variance`, it is a proven
+        bound, for statistics by plug-in inf.
 
     Edge cases:
       ==================================  ====================================================
-      kernel of several averages          ValueError
+      several averages and `tau`          ValueError: their slopes set the scale of the numbers
       fewer users than groups need        ValueError with the number ("users")
       `tau` below the answers             clipped, biased; `variance` bounds the effect
       ==================================  ====================================================
@@ -94,7 +109,8 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
       epsilon: privacy parameter.
       num_values: as in `PairwiseProtocol`.
       form: "u" or "v".
-      queries: makes the `LinearProtocol` of the first round from W and its epsilon.
+      queries: makes the `LinearProtocol` of the first round from W, float[k, k], or the matrices
+        of all averages one below the other, and its epsilon.
       sharing: "users" or "budget", what the rounds share.
       share: the share of the first round, between 0 and 1.
       scalar: "bit" or "laplace", how numbers are randomized.
@@ -130,15 +146,16 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
     tau: float | None = field(TAU, default=None)
 
     def validate(self) -> None:
-        """Raises unless the kernel is linear, and `queries` makes a protocol for its rows."""
+        """Raises unless `queries` makes a protocol for the rows of the matrices."""
         RoundsProtocol.validate(self)
         scalar_randomizer(self.scalar, self.epsilon)
         maker = "a callable of (workload, epsilon)"
         protocol = _QUERIES("queries", made_by("queries", self.queries, maker, *self._queries_of))
-        if protocol.num_queries != self.num_bins:
+        asked = len(self._queries_of[0])
+        if protocol.num_queries != asked:
             raise TypeError(
-                f"queries must make a LinearProtocol with a query for each of the {self.num_bins} "
-                f"values, got one with {protocol.num_queries} queries."
+                f"queries must make a LinearProtocol with a query for each of {asked} rows, got "
+                f"one with {protocol.num_queries} queries."
             )
 
     @property
@@ -163,7 +180,8 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
 
     @property
     def _queries_of(self) -> tuple[Float[np.ndarray, "k k"], float]:
-        return self.matrices()[0], self.epsilon * (self.share if self.sharing == "budget" else 1.0)
+        share = self.share if self.sharing == "budget" else 1.0
+        return np.concatenate(self.matrices()), self.epsilon * share
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
@@ -179,8 +197,9 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         return TwoRoundParams(
             queries,
             self.scalar_randomizer.build(word_bits),
-            np.diagonal(self.matrices()[0]).copy(),
+            self.matrices(),
             None if self.tau is None else np.asarray(self.tau, np.float32),
+            self.kernel.link,
             self.share if self.sharing == "users" else None,
             self.form,
         )
@@ -202,7 +221,11 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         self.protocol.check_population(population)
 
     def _error(
-        self, users: Float[np.ndarray, " k"] | None, num_users: int, drawn: bool
+        self,
+        users: Float[np.ndarray, " k"] | None,
+        num_users: int,
+        drawn: bool,
+        slopes: Float[np.ndarray, " m"],
     ) -> Float[np.ndarray, ""]:
         n = float(num_users)
         if num_users < 4:
@@ -211,7 +234,7 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         if self.sharing == "users":
             errors.check_groups(num_users, self.shares)
             sizes, weights = errors.group_sizes(num_users, self.shares)
-        model = Model(self, users, n, drawn)
+        model = Model(self, users, n, drawn, slopes)
         split, noise = weights @ model.split(sizes), weights @ model.noise(sizes)
         total = split + noise
         if model.biased:  # the error of an answer may depend on the split
@@ -222,7 +245,7 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
             total = (np.sqrt(total + weights @ (excess / sizes[1])) + np.sqrt(second)) ** 2
         if model.biased and users is not None and not drawn:
             # The bound over all users holds for these too.
-            total = min(total, self._error(None, num_users, drawn=False))
+            total = min(total, self._error(None, num_users, False, slopes))
         return np.asarray(total)
 
 
@@ -232,8 +255,8 @@ class _Answers:
 
     Attributes:
       embedding: L, float64[k, l], a row for each value.
-      decoder: R, float64[k, l], a row for each query.
-      decoded: `R L`, float64[k, k], a column for each value, without any offset.
+      decoder: R, float64[m, l], a row for each query.
+      decoded: `R L`, float64[m, k], a column for each value, without any offset.
       isotropic: a, and
       along: b of the covariance `a I + b x x^T` of a report.
       tail: of a report.
@@ -245,6 +268,15 @@ class _Answers:
     isotropic: float
     along: float
     tail: Tail
+
+    def combined(self, slopes: Float[np.ndarray, " m"]) -> "_Answers":
+        """The answers of combinations: queries of several matrices follow one another."""
+        m = len(slopes)
+        decoder, decoded = (
+            np.tensordot(slopes, rows.reshape(m, -1, rows.shape[1]), axes=1)
+            for rows in (self.decoder, self.decoded)
+        )
+        return dataclasses.replace(self, decoder=decoder, decoded=decoded)
 
 
 @functools.lru_cache(maxsize=32)
@@ -267,19 +299,29 @@ def _answers(protocol: LinearProtocol[Any]) -> _Answers | None:
 
 
 class Model:
-    """The parts of the error of `TwoRound`, for given sizes of the groups, float64[2, m]."""
+    """The parts of the error of `TwoRound`, for given sizes of the groups, float64[2, m].
+
+    Of the combination of the averages by `slopes`.
+    """
 
     def __init__(
-        self, spec: TwoRound, users: Float[np.ndarray, " k"] | None, n: float, drawn: bool
+        self,
+        spec: TwoRound,
+        users: Float[np.ndarray, " k"] | None,
+        n: float,
+        drawn: bool,
+        slopes: Float[np.ndarray, " m"],
     ):
         self.spec, self.users, self.n, self.drawn = spec, users, n, drawn
-        self.matrix = spec.matrices()[0]
+        self.matrix = np.tensordot(slopes, spec.matrices(), axes=1)
+        self.weight = float(np.abs(slopes).sum())
         self.diagonal = np.diagonal(self.matrix)
         self.raw = (
             None if users is None else errors.averages(self.matrix, self.diagonal, users, drawn)
         )
         self.protocol = spec.protocol
-        self.answers = _answers(self.protocol)
+        known = _answers(self.protocol)
+        self.answers = known and known.combined(slopes)
         self.biased = self.answers is None
         self.split_users = spec.sharing == "users"
         if self.split_users:  # the factors of z and of the diagonal in f
@@ -360,8 +402,8 @@ class Model:
         return np.array(bounds).T
 
     def _worst(self, a: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-        """The largest mean squared error of an answer."""
-        return np.array([self.protocol.worst_case_variance(int(x)) for x in a])
+        """The largest mean squared error of an answer, or of a combination of answers."""
+        return self.weight**2 * np.array([self.protocol.worst_case_variance(int(x)) for x in a])
 
     def _ranges(self, a: float) -> tuple[np.ndarray, np.ndarray, list[Tail]]:
         """Bounds on the means of f, and the tails of the noise, by value."""
@@ -441,22 +483,24 @@ class TwoRoundParams(Interactive[RoundsOutcome]):
     Attributes:
       queries: the first round.
       scalar: the params of the randomizer of numbers in [-1, 1].
-      diagonal: float64[k], of W.
+      matrices: float64[m, k, k], W of each average.
       tau: float32[], the clipping bound; or None for the range.
+      link: the statistic as a function of the averages, static.
       share: of the users in the first round; None if everyone is in both; static.
       form: "u" or "v", static.
     """
 
     queries: Round[Any]
     scalar: MeanRound
-    diagonal: Float[Array | np.ndarray, " k"]
+    matrices: Float[Array | np.ndarray, "m k k"]
     tau: Float[Array | np.ndarray, ""] | None
+    link: Link = static()
     share: float | None = static()
     form: Form = static()
 
     def rounds(self, work: Work) -> tuple[Step, Step]:
         """Queries to some users, and numbers from the others; or both from all."""
-        numbers = LookupRound(self.scalar, np.zeros(self.diagonal.shape, np.float32))
+        numbers = LookupRound(self.scalar, np.zeros(self.matrices.shape[-1], np.float32))
         shares = (1.0, 1.0) if self.share is None else (self.share, 1 - self.share)
         return Step(self.queries, work.of(shares[0])), Step(numbers, work.of(shares[1]))
 
@@ -464,7 +508,8 @@ class TwoRoundParams(Interactive[RoundsOutcome]):
         """Both rounds.
 
         Returns:
-          Broadcast "values", "middle", "tau": what f is. Tallies "queries" and "numbers".
+          Broadcast "values", "middle", "tau": what f is; of several averages "averages" and
+          "slopes" float32[m], where the statistic is linearised. Tallies "queries" and "numbers".
         """
         first = second = users
         if self.share is not None:
@@ -476,15 +521,26 @@ class TwoRoundParams(Interactive[RoundsOutcome]):
 
     @compiled_in_float64
     def _question(self, tally: Tree, num_users: Count) -> dict[str, jax.Array]:
-        answers, n = self.queries.estimate(tally), num_users.f64()
-        (diagonal,) = as_float64(self.diagonal)
+        (matrices,) = as_float64(self.matrices)
+        n, (m, k, _) = num_users.f64(), matrices.shape
+        estimates = self.queries.estimate(tally)
+        answers, point = estimates.reshape(m, k), {}
+        if m > 1:
+            # The averages of the histogram whose answers are nearest to the estimated ones
+            found = hull(estimates, matrices.reshape(m * k, k), tol=_TOL).weights
+            point = tangent(self.link, dot(dot(matrices, found), found), n)
+        answers = combined(point, answers)
+        diagonal = combined(point, jnp.diagonal(matrices, axis1=1, axis2=2))
         # Of the users in z_v the user who holds v is one, or with disjoint groups none.
         if self.share is None and self.form == "u":
             answers = (n * answers - diagonal) / (n - 1)
         elif self.share is not None and self.form == "v":
             answers = ((n - 1) * answers + diagonal) / n
-        return broadcast(answers, self.tau)
+        return broadcast(answers, self.tau) | point
 
+    @compiled_in_float64
     def estimate(self, outcome: RoundsOutcome, /) -> Float[Array, ""]:
         """The estimated statistic."""
-        return answered(self.scalar, outcome.broadcasts, outcome.tallies["numbers"])
+        question, numbers = outcome.broadcasts, outcome.tallies["numbers"]
+        n = numbers["users"].f64() / (1.0 if self.share is None else 1 - self.share)
+        return linked(self.link, question, answered(self.scalar, question, numbers), n)

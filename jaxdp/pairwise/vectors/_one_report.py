@@ -34,6 +34,8 @@ from ._quadratic_form import (
     Statistic,
     VectorMaker,
     check_randomizer,
+    randomizer_of,
+    shared_norms,
 )
 
 
@@ -359,11 +361,7 @@ def _embedding(protocol: OneReport) -> Embedding:
     """The factors of the averages, side by side in one report."""
     factors = _factors(protocol)
     weights = np.ones(len(factors)) if protocol.weights is None else np.array(protocol.weights)
-    norms = np.array([factor.norm for factor in factors])
-    # Vectors of squared norm s_j give average j the error norm_j**2 sum(s) / s_j, of which the
-    # weighted sum is smallest where s_j is in proportion to norm_j sqrt(weight_j).
-    sizes = np.sqrt(norms * np.sqrt(weights))
-    sizes = np.where(norms > 0, sizes / (sizes.max() or 1.0), 0.0)
+    sizes = shared_norms(np.array([factor.norm for factor in factors]), weights)
     vectors = np.concatenate(
         [size * f.columns for size, f in zip(sizes, factors, strict=True)], axis=1
     ).astype(np.float32)
@@ -376,8 +374,7 @@ def _embedding(protocol: OneReport) -> Embedding:
             scales[part], linear[part] = factor.scales / size**2, factor.linear / size
         forms.append(QuadraticForm(scales, linear, factor.constant))
         start = part.stop
-    radius = EmbeddedRound.radius_of(vectors)
-    randomizer = protocol.randomizer(dim=dim, epsilon=protocol.epsilon, radius=radius)
+    randomizer = randomizer_of(protocol.randomizer, vectors, protocol.epsilon)
     return Embedding(vectors, tuple(forms), randomizer)
 
 
@@ -393,7 +390,8 @@ def _factors(protocol: OneReport) -> list[QuadraticFactor]:
         def predicted(factor: QuadraticFactor, matrix: np.ndarray = matrix) -> float:
             return _predicted(protocol, factor, matrix, len(matrices))
 
-        best.append(min(candidates(matrix, protocol.shift, protocol.rank, several), key=predicted))
+        offered = candidates(matrix, protocol.shift, protocol.rank, several)
+        best.append(min(offered, key=predicted) if len(offered) > 1 else offered[0])
     return best
 
 

@@ -20,10 +20,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
 from ..._checks import Instance, Maker, made_by
 from ..._prediction import Prediction
+from ...linear import EmbeddedRound
 from ...randomizers import MeanRandomizer, SelfMoments
 from ..kernels._exact import Form
 from ..kernels._kernel import Kernel, linearised_error
@@ -348,6 +349,36 @@ class Statistic:
         largest = worst_case_variance(quadratic, reports, num_users, moments)
         exact = moments is None and reports.along == 0 and bias**2 <= _ROUNDING * largest
         return Prediction(largest + bias**2, "exact" if exact else "bound")
+
+
+def shared_norms(
+    norms: Float[np.ndarray, " m"], weights: Float[np.ndarray, " m"]
+) -> Float[np.ndarray, " m"]:
+    """The norms, at most 1, of the vectors of several averages in one report.
+
+    Vectors of squared norm s_j give average j the error `norm_j**2 sum(s) / s_j`, of which the
+    weighted sum is smallest where s_j is in proportion to `norm_j sqrt(weight_j)`.
+
+    Args:
+      norms: of each average where it has a report of its own; 0 for one that needs none.
+      weights: of their squared errors, > 0.
+    """
+    shares = np.sqrt(norms * np.sqrt(weights))
+    return np.where(norms > 0, shares / (shares.max() or 1.0), 0.0)
+
+
+def randomizer_of(
+    make: VectorMaker, vectors: Float32[np.ndarray, "k l"], epsilon: float
+) -> MeanRandomizer:
+    """The randomizer of the smallest ball that holds some vectors.
+
+    Raises:
+      ValueError: it does not take these vectors: `PrivUnit(padded=False)` asks for equal norms.
+    """
+    radius = EmbeddedRound.radius_of(vectors)
+    made = make(dim=vectors.shape[1], epsilon=epsilon, radius=radius)
+    made.check_values("the vectors of the values", vectors)
+    return made
 
 
 def check_randomizer(

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +27,12 @@ from ...factorization import (
     signed,
     zeta,
 )
-from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count, part_of, sum_squares
 from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG, SelfMoments
 from .._protocol import PairwiseProtocol
 from ..kernels._exact import FORM, Form, num_pairs
+from ..kernels._kernel import Link
 from ..kernels._pair_kernel import NUM_VALUES, as_kernel
 from ._quadratic_factor import semidefinite
 from ._quadratic_form import (
@@ -42,6 +42,8 @@ from ._quadratic_form import (
     Statistic,
     VectorMaker,
     check_randomizer,
+    randomizer_of,
+    shared_norms,
 )
 
 _TOL = 1e-3  # of approximate factorizations: errors are of second order in it
@@ -66,6 +68,11 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
     l the number of coordinates. `OneReport` needs about half of the first term and an eighth of the
     second, at epsilon <= 1.
 
+    Where the statistic is a function of several averages (AUC by plug-in, tau_b, collision
+    entropy), each has vectors of its own, one below the other in both reports, whose squared norms
+    are in proportion to `gamma_2(W_j - c_j)`; the estimate is that function of the averages,
+    `params.averages(tally)`.
+
     For few users it may pay to answer a matrix that is off by up to alpha, or of lower rank l. With
     `num_users` the one of the smallest predicted worst case is used, among the exact factors, those
     of `factorization.zeta` (Lemma 10), and reductions of their rank.
@@ -75,42 +82,41 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
         `CandidateResponse`.
       * Bias: at most `bias` on every data set; none, up to rounding vectors to float32 (about 1e-7
         of W), unless `alpha`, `rank` or `num_users` is given.
-      * `variance` and `population_variance`: the exact mean squared error.
+        Statistics by plug-in are consistent, and their averages unbiased.
+      * `variance` and `population_variance`: the exact mean squared error for linear kernels; for
+        others the delta method, exact up to terms of higher order in 1/n.
       * `worst_case_variance`: proven. For `form="u"`, an isotropic randomizer and no bias it is
-        attained where all users hold one value.
+        attained where all users hold one value. inf by plug-in.
 
     Simulation: per user for any randomizer. At once: with `form="v"` for any randomizer that knows
     the law of its sums, with `form="u"` for those that know it jointly with the products of a
     user's two reports (`products_law`): `PrivUnitG` and `CandidateResponse`, in O(l) for each
-    value, and with many users at a cost that does not depend on their number.
+    value, and with many users at a cost that does not depend on their number; not for several
+    averages.
 
     Edge cases:
       ==================================  ====================================================
-      W is constant                       answers the constant, whatever the reports
-      kernel is a matrix, not symmetric   warns, and averages W and W^T: the statistic stays;
+      W is constant                       answers the constant
+      matrix that is not symmetric        warns, averages W and W^T: the statistic stays;
                                           ValueError with a given factorization
-      kernel is not linear                ValueError: for `OneReport` it need not be
       alpha >= the largest `|W - c|`      ValueError: 0 reports would do
       one user, `form="u"`                ValueError
-      more than about 2**35 / l users,    ValueError: sums of products are kept in 63 bits
-      `form="u"`
+      over 2**35 / l users, `form="u"`    ValueError: sums of products are kept in 63 bits
       ==================================  ====================================================
 
-    The factors are computed when they are first needed and kept for equal specs.
-
     Args:
-      kernel: the statistic: a linear kernel, or float[k, k].
+      kernel: the statistic: a kernel, or float[k, k].
       epsilon: privacy parameter of both reports together.
       num_values: how many bins there are, or the shape of the table whose cells they are (row by
         row); left out for a matrix.
       form: "u" for pairs of different users, "v" to average over all pairs.
       num_users: n that alpha and the rank are chosen for; the population may have another size.
-      alpha: the largest error of an entry of W to allow, > 0, instead of num_users.
-      rank: the number of coordinates, 1 to k; None for as many as it takes.
+      alpha: the largest error of an entry of a W to allow, > 0, instead of num_users.
+      rank: the number of coordinates of an average's vectors, 1 to k; None for as many as it takes.
       reduction: how the rank is reduced: "spectral", leading directions improved by
         `factorization.gamma2_rank`, or "jl", a random projection as in the paper.
-      factorization: instead of computing one: a `Factorization` of W - c, or (left, right) or
-        (left, right, c) with `W = left^T right + c`, up to `alpha`.
+      factorization: instead of computing one, for a linear kernel: a `Factorization` of W - c, or
+        (left, right) or (left, right, c) with `W = left^T right + c`, up to `alpha`.
       randomizer: makes the spec of a randomizer of vectors in a ball from the keywords dim, epsilon
         and radius: `PrivUnitG`, `PrivUnit`, `L2Ball`, `CandidateResponse`, or one of your own.
       shift: whether to subtract a constant c.
@@ -149,18 +155,13 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
         by_hand = self.factorization is not None
         self.settle(kernel=as_kernel(self.kernel, by_hand, depth=5))
         PairwiseProtocol.validate(self)
-        if not self.kernel.is_linear:
-            raise ValueError(
-                f"kernel must be linear, got {self.kernel!r}, which is a function of several "
-                "averages; use OneReport."
-            )
         if self.rank is not None:
             check_int("rank", self.rank, low=1, high=self.num_bins)
         if self.alpha is not None:
             self._check_alpha(self.alpha)
         if self.num_users is not None and (self.alpha is not None or self.factorization):
             raise ValueError(
-                f"num_users must be None where alpha or factorization is given, got "
+                "num_users must be None where alpha or factorization is given, got "
                 f"{self.num_users!r}: it is what alpha is chosen for."
             )
         check_randomizer(self.randomizer, self.num_bins, self.epsilon / 2)
@@ -168,8 +169,7 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
             self._accept(self.factorization)
 
     def _check_alpha(self, alpha: float) -> None:
-        matrix = self.matrices()[0]
-        largest = np.ptp(matrix) / 2 if self.shift else np.abs(matrix).max()
+        largest = min(np.ptp(w) / 2 if self.shift else np.abs(w).max() for w in self.matrices())
         if not alpha < max(largest, 1e-300):
             raise ValueError(
                 f"alpha must be below {largest:g}, the largest error of answering a constant "
@@ -182,7 +182,9 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
             raise ValueError(
                 f"rank must be None where a factorization is given, got {self.rank!r}."
             )
-        matrix = self.matrices()[0]
+        if len(self.matrices()) > 1:
+            raise ValueError("factorization must be None for several averages, which have several.")
+        (matrix,) = self.matrices()
         left, right, constant, alpha = given_factors(given)
         alpha = alpha if self.alpha is None else self.alpha
         if left.ndim != 2 or left.shape != right.shape or left.shape[1] != len(matrix):
@@ -210,8 +212,10 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
             embedding.randomizer.build(word_bits),
             embedding.left,
             embedding.right,
-            np.asarray(embedding.scale),
-            np.asarray(embedding.constant),
+            embedding.scale,
+            embedding.constant,
+            embedding.sizes,
+            self.kernel.link,
             self.form,
         )
 
@@ -225,11 +229,13 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
 
     @property
     def bias(self) -> float:
-        """The largest bias over all data sets, from the entries of W."""
-        return float(np.abs(_statistic(self).matrices()[0] - self.matrices()[0]).max())
+        """The largest bias of an average over all data sets, from the entries of its W."""
+        return float(np.abs(_statistic(self).matrices() - self.matrices()).max())
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
-        """The exact mean squared error for given users, float64[].
+        """The mean squared error for given users, float64[].
+
+        Exact for linear kernels; for others that of the linearised statistic (delta method).
 
         Args:
           counts: int[k], the number of users with each value.
@@ -251,7 +257,9 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
     ) -> np.ndarray:
-        """The exact mean squared error about `population_truth` for independent users, float64[].
+        """The mean squared error about `population_truth` for independent users, float64[].
+
+        Exact for linear kernels; for others the delta method.
 
         Args:
           probabilities: float[k], of each value.
@@ -263,12 +271,14 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
         return _statistic(self).population_error(p, n, float(self.population_truth(p, n)))
 
     def worst_case_variance(self, num_users: int) -> Prediction:
-        """The largest mean squared error over all data sets of a size, or a proven bound on it.
+        """The largest mean squared error over all data sets, or a proven bound; inf by plug-in.
 
         Args:
           num_users: n.
         """
         n = check_int("num_users", num_users, low=2 if self.form == "u" else 1)
+        if not self.kernel.is_linear:
+            return Prediction(math.inf, "bound")
         return _statistic(self).worst_error(self.matrices()[0], n)
 
     def check_population(self, population: Population) -> None:
@@ -279,29 +289,35 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
 
 @dataclasses.dataclass(frozen=True)
 class PairEmbedding:
-    """How values become two vectors, and the inner product of their means a statistic.
+    """How values become two vectors, and inner products of parts of their means the averages.
 
     Attributes:
-      left: float32[k, l], the first vector of each value, of norm at most about 1.
+      left: float32[k, l], the first vector of each value.
       right: float32[k, l], the second.
-      scale: of the inner product.
-      constant: what is added to it.
+      sizes: how many coordinates each average has; they follow one another.
+      scale: of each inner product, float64[m].
+      constant: what is added to it, float64[m].
       randomizer: of the vectors, with half of the budget.
     """
 
     left: np.ndarray
     right: np.ndarray
-    scale: float
-    constant: float
+    sizes: tuple[int, ...]
+    scale: np.ndarray
+    constant: np.ndarray
     randomizer: MeanRandomizer
 
     def statistic(self, protocol: TwoReport, form: Form) -> Statistic:
         """The statistic as a quadratic form of the two vectors, one below the other."""
         left, right = (side.astype(np.float64) for side in (self.left, self.right))
         none, dim = np.zeros(left.shape), left.shape[1]
-        # <y, y'> is a form of (y, y') with the blocks I / 2 off the diagonal.
-        swap = np.kron(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(dim))
-        quadratic = QuadraticForm(self.scale / 2 * swap, np.zeros(2 * dim), self.constant)
+        # <y, y'> over some coordinates is a form of (y, y') with halves off the diagonal.
+        swap = np.array([[0.0, 0.5], [0.5, 0.0]])
+        parts = np.repeat(np.eye(len(self.sizes)), self.sizes, axis=1)
+        forms = tuple(
+            QuadraticForm(scale * np.kron(swap, np.diag(part)), np.zeros(2 * dim), float(constant))
+            for scale, constant, part in zip(self.scale, self.constant, parts, strict=True)
+        )
         covariance = self.randomizer.covariance_form()
         assert covariance is not None, "checked by `check_randomizer`"
         # The two reports are independent, so their covariance has two blocks.
@@ -314,7 +330,7 @@ class PairEmbedding:
             return SelfMoments(np.zeros_like(reports.means), 2 * reports.squares(quadratic.weights))
 
         kernel = protocol.kernel
-        return Statistic(kernel, (quadratic,), reports, moments if form == "v" else None)
+        return Statistic(kernel, forms, reports, moments if form == "v" else None)
 
 
 @functools.lru_cache(maxsize=64)
@@ -325,48 +341,82 @@ def _statistic(protocol: TwoReport) -> Statistic:
 
 @functools.lru_cache(maxsize=64)
 def _embedding(protocol: TwoReport) -> PairEmbedding:
-    """The factors of the smallest predicted error."""
+    """The factors of the averages, side by side in both reports."""
     if protocol.factorization is not None:
         left, right, constant = (x.values for x in protocol.factorization)
-        return _embedded(protocol, left, right, float(constant))
-    matrix = protocol.matrices()[0]
+        return _embedded(protocol, [_Factors.of(left, right, float(constant))])
+    return _embedded(protocol, [_chosen(protocol, matrix) for matrix in protocol.matrices()])
+
+
+class _Factors(NamedTuple):
+    """`W = scale L^T R + c` with columns of norm at most 1, attained unless all are 0.
+
+    Attributes:
+      left: L^T, float64[k, l].
+      right: R^T, float64[k, l].
+      scale: of the product.
+      constant: c.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    scale: float
+    constant: float
+
+    @classmethod
+    def of(
+        cls, left: Float[np.ndarray, "l k"], right: Float[np.ndarray, "l k"], constant: float
+    ) -> "_Factors":
+        """The factors with the coordinates that are used."""
+        # A coordinate that is 0 on one side adds nothing to the product but noise.
+        used = (np.abs(left).max(axis=1) > 0) & (np.abs(right).max(axis=1) > 0)
+        if not np.any(used):
+            # The product is 0: one coordinate is left for users to report.
+            used = np.arange(len(left)) == 0
+        left, right = left[used], right[used]
+        first, second = (float(np.linalg.norm(side, axis=0).max()) or 1.0 for side in (left, right))
+        # A product that is 0 has no use for the reports' noise.
+        scale = first * second if np.any(left) and np.any(right) else 0.0
+        return cls((left / first).T, (right / second).T, scale, constant)
+
+
+def _chosen(protocol: TwoReport, matrix: Float[np.ndarray, "k k"]) -> _Factors:
+    """The factors of an average with the smallest predicted error."""
     known, constant = semidefinite(matrix, protocol.shift), 0.0
     if protocol.shift:
         constant = float(np.asarray((known or signed(matrix, shift=True)).shift))
         known = known and dataclasses.replace(known, shift=None)  # of W - c
     offered = [
-        _embedded(protocol, factors.left, factors.right, constant)
+        _Factors.of(factors.left, factors.right, constant)
         for factors in _offered(protocol, matrix - constant, known)
     ]
     n = protocol.num_users or 2**40  # so many that the leading term decides
-    return min(offered, key=lambda e: e.statistic(protocol, "u").worst_error(matrix, n))
+
+    def predicted(factors: _Factors) -> float:
+        return _embedded(protocol, [factors]).statistic(protocol, "u").worst_error(matrix, n)
+
+    return min(offered, key=predicted) if len(offered) > 1 else offered[0]
 
 
-def _embedded(
-    protocol: TwoReport,
-    left: Float[np.ndarray, "l k"],
-    right: Float[np.ndarray, "l k"],
-    constant: float,
-) -> PairEmbedding:
-    """Factors as two vectors of norm at most 1 for each value."""
-    # A coordinate that is 0 on one side adds nothing to the product but noise.
-    used = (np.abs(left).max(axis=1) > 0) & (np.abs(right).max(axis=1) > 0)
-    if not np.any(used):
-        # The product is 0: one coordinate is left for users to report.
-        used = np.arange(len(left)) == 0
-    left, right = left[used], right[used]
-    sizes = [float(np.linalg.norm(side, axis=0).max()) or 1.0 for side in (left, right)]
-    # A product that is 0 has no use for the reports' noise.
-    scale = sizes[0] * sizes[1] if np.any(left) and np.any(right) else 0.0
+def _embedded(protocol: TwoReport, factors: list[_Factors]) -> PairEmbedding:
+    """The factors of some averages as two vectors for each value."""
+    scales = np.array([each.scale for each in factors])
+    norms = shared_norms(scales, np.ones(len(factors)))
     left, right = (
-        (side / size).T.astype(np.float32) for side, size in zip((left, right), sizes, strict=True)
+        np.concatenate([norm * side for norm, side in zip(norms, sides, strict=True)], axis=1)
+        for sides in ([each.left for each in factors], [each.right for each in factors])
     )
-    randomizer = protocol.randomizer(
-        dim=left.shape[1],
-        epsilon=protocol.epsilon / 2,
-        radius=max(EmbeddedRound.radius_of(left), EmbeddedRound.radius_of(right)),
+    left, right = left.astype(np.float32), right.astype(np.float32)
+    both = np.concatenate([left, right])
+    return PairEmbedding(
+        left,
+        right,
+        tuple(each.left.shape[1] for each in factors),
+        # Vectors s times as long have products s**2 times as large.
+        np.divide(scales, norms**2, out=np.zeros_like(scales), where=norms > 0),
+        np.array([each.constant for each in factors]),
+        randomizer_of(protocol.randomizer, both, protocol.epsilon / 2),
     )
-    return PairEmbedding(left, right, scale, constant, randomizer)
 
 
 def _offered(
@@ -422,16 +472,20 @@ class TwoReportParams(Round[dict[str, Any]]):
       inner: the params of the randomizer of vectors, for half of the budget.
       left: float32[k, l], the first vector of each value.
       right: float32[k, l], the second.
-      scale: float64[], of the inner product of the means.
-      constant: float64[], what is added to it.
+      scale: float64[m], of the inner product of the means over the coordinates of each average.
+      constant: float64[m], what is added to it.
+      sizes: how many coordinates each average has, static.
+      link: the statistic as a function of the averages, static.
       form: "u" or "v", static.
     """
 
     inner: MeanRound
     left: Float32[Array | np.ndarray, "k l"]
     right: Float32[Array | np.ndarray, "k l"]
-    scale: Float[Array | np.ndarray, ""]
-    constant: Float[Array | np.ndarray, ""]
+    scale: Float[Array | np.ndarray, " m"]
+    constant: Float[Array | np.ndarray, " m"]
+    sizes: tuple[int, ...] = static()
+    link: Link = static()
     form: Form = static()
 
     @property
@@ -480,7 +534,10 @@ class TwoReportParams(Round[dict[str, Any]]):
     def tally(
         self, reports: Int32[Array, "n 2 ..."], mask: Bool[Array, " n"] | None = None, /
     ) -> dict[str, Any]:
-        """{"left", "right"}: the randomizer's tallies; for the U-form "products", Count[], too."""
+        """{"left", "right"}: the randomizer's tallies; for the U-form "products" too.
+
+        They are those of a user's two reports, Count[], or Count[m] for m averages, if several.
+        """
         sides = reports[:, 0], reports[:, 1]
         tally: dict[str, Any] = {
             name: self.inner.tally(side, mask)
@@ -491,20 +548,29 @@ class TwoReportParams(Round[dict[str, Any]]):
             bound = 2 * self.inner.largest_report
             # x y = ((x + y)**2 - (x - y)**2) / 4, exact in 64 bits where x y does not fit 32
             four = sum_squares(x + y, bound, mask) - sum_squares(x - y, bound, mask)
-            tally["products"] = (four >> 2).sum()
+            products, m = four >> 2, len(self.sizes)
+            average = jnp.asarray(np.repeat(np.arange(m, dtype=np.int32), self.sizes))
+            tally["products"] = products.sum() if m == 1 else products.segment_sum(average, m)
         return tally
+
+    @compiled_in_float64
+    def averages(self, tally: dict[str, Any]) -> Float[Array, " m"]:
+        """Estimates of the averages that the statistic is a function of."""
+        scale, constant, unit = as_float64(self.scale, self.constant, self.inner.unit)
+        n = tally["left"]["users"].f64()
+        products = self.inner.estimate(tally["left"]) * self.inner.estimate(tally["right"])
+        ends = np.cumsum(self.sizes)[:-1]
+        product = jnp.stack([jnp.sum(part) for part in jnp.split(products, ends)])
+        if self.form == "u":
+            # the mean of <y, y'>
+            single = tally["products"].f64().reshape(product.shape) * (unit**2 / n)
+            product = (n * product - single) / (n - 1)
+        return scale * product + constant
 
     @compiled_in_float64
     def estimate(self, outcome: dict[str, Any], /) -> Float[Array, ""]:
         """The estimated statistic."""
-        scale, constant, unit = as_float64(self.scale, self.constant, self.inner.unit)
-        n = outcome["left"]["users"].f64()
-        means = self.inner.estimate(outcome["left"]), self.inner.estimate(outcome["right"])
-        product = jnp.sum(means[0] * means[1])
-        if self.form == "u":
-            single = outcome["products"].f64() * (unit**2 / n)  # the mean of <y, y'>
-            product = (n * product - single) / (n - 1)
-        return scale * product + constant
+        return self.link(self.averages(outcome), outcome["left"]["users"].f64())
 
     @property
     def law(self) -> TallyLaw[dict[str, Any]] | None:
@@ -512,7 +578,7 @@ class TwoReportParams(Round[dict[str, Any]]):
         vectors = self.left, self.right
         if self.form == "u":
             joint = self.inner.products_law
-            if joint is None:
+            if joint is None or len(self.sizes) > 1:  # it is that of products of whole reports
                 return None
 
             def draw_jointly(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:

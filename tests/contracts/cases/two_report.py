@@ -24,7 +24,7 @@ CASES = (
         floats=True,
         bad=(
             (lambda: TwoReport(GINI, 1.0), "num_values"),
-            (lambda: TwoReport(AUC(), 1.0, (2, 3)), "kernel must be linear"),
+            (lambda: TwoReport(AUC(), 1.0, (2, 3), factorization=(LEFT, LEFT)), "factorization"),
             (lambda: given(rank=6), "rank"),
             (lambda: given(alpha=2.0), "alpha must be below 2"),
             (lambda: given(alpha=4.0, shift=False), "alpha must be below 4"),
@@ -44,6 +44,15 @@ CASES = (
         counts=COUNTS,
         floats=True,
         variant=True,
+    ),
+    Case(
+        "two-report-plug-in",
+        lambda e: TwoReport(AUC(), e, (2, 3)),
+        counts=(30_000, 20_000, 0, 10_000, 20_000, 20_000),
+        epsilons=(1.0, 4.0),
+        floats=True,
+        variant=True,
+        unbiased=False,
     ),
     Case(
         "two-report-pairs",
