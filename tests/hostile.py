@@ -307,6 +307,14 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "linear.candidates": {"norm": "max"},
     "pairwise.PairKernel": {"f": lambda x, y: abs(x - y)},
     "pairwise.MatrixKernel": {"weights": _SYMMETRIC},
+    "pairwise.GridKernel": {
+        "kernel": pairwise.GiniMeanDifference(),
+        "grid": pairwise.Grid.uniform(3),
+    },
+    "pairwise.OnGrid": {
+        "protocol": pairwise.OneReport(_SYMMETRIC, 1.0),
+        "grid": pairwise.Grid.uniform(len(_SYMMETRIC)),
+    },
     "pairwise.balanced_num_bins": {"lipschitz": 1.0},
     "factorization.gamma2_approx": {"max_steps": 50},
     "factorization.gamma2_rank": {"num_steps": 20},

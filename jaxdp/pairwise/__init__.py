@@ -6,6 +6,7 @@ from ._best import RankedStatistic as RankedStatistic
 from ._best import StatisticRanking as StatisticRanking
 from ._best import best as best
 from ._candidates import candidates as candidates
+from ._on_grid import OnGrid as OnGrid
 from ._protocol import PairwiseProtocol as PairwiseProtocol
 from .auc._bilinear_auc import BilinearAUC as BilinearAUC
 from .auc._hierarchical_auc import HierarchicalAUC as HierarchicalAUC
@@ -17,6 +18,7 @@ from .kernels._gini import GiniMeanDifference as GiniMeanDifference
 from .kernels._grid import Grid as Grid
 from .kernels._grid import ProductGrid as ProductGrid
 from .kernels._grid import balanced_num_bins as balanced_num_bins
+from .kernels._grid_kernel import GridKernel as GridKernel
 from .kernels._kendall import KendallTau as KendallTau
 from .kernels._kernel import Kernel as Kernel
 from .kernels._pair_kernel import MatrixKernel as MatrixKernel

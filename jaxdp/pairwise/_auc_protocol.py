@@ -51,6 +51,11 @@ class AUCProtocol(Spec[P_co]):
         """The shape of the table whose cells are the values, (2, d)."""
         return 2, self.num_scores
 
+    @property
+    def bias(self) -> float:
+        """The bias for given users but for that of ratios: 0."""
+        return 0.0
+
     @abc.abstractmethod
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users.

@@ -19,13 +19,15 @@ from ..population import Population
 from ..randomizers import FrequencyOracle
 from ..reports import ReportCost, report_bytes, report_cost
 from ._auc_protocol import AUCProtocol
-from ._candidates import StatisticProtocol
+from ._candidates import StatisticProtocol, for_values
 from ._candidates import candidates as candidates_for
 from ._protocol import PairwiseProtocol
 from .auc._bilinear_auc import BilinearAUC
 from .kernels._auc import AUC
 from .kernels._exact import FORM, Form
-from .kernels._kernel import Kernel
+from .kernels._grid import AnyGrid
+from .kernels._grid_kernel import on_bins
+from .kernels._kernel import Domain, Kernel
 from .kernels._pair_kernel import as_kernel
 from .oracles._oracle_statistic import OracleStatistic
 from .oracles._quantized_rr import QuantizedRR
@@ -118,7 +120,7 @@ def best(
     kernel: Kernel | ArrayLike,
     num_users: int,
     epsilon: float,
-    num_values: int | tuple[int, ...] | None = None,
+    num_values: Domain | None = None,
     rounds: int = 1,
     histogram: ArrayLike | str | None = None,
     *,
@@ -138,7 +140,9 @@ def best(
       * What `jaxdp.trusted` has, in which users trust a shuffler or each other.
       * AUC with public labels, which does not protect labels. With `ties="zero"`, and with the
         V-form for given `class_sizes`, `BilinearAUC` estimates something else.
-      * Grids: values are bins, so `QuantizedRR` has nothing to round.
+      * Rounding at random to the points of a grid, which `QuantizedRR` has: with a grid values are
+        rounded to their bins, and errors are about the statistic of the bins. The squared
+        quantisation error, the same for all, comes on top: `QuantizedRR.quantization_error`.
       * Options: `TwoRound`, `OneStep` and `ThreeRound` have their default shares, scalars and tau,
         so not `ThreeRound(variant="paper")`; vectors are those of `PrivUnit` and `PrivUnitG`.
       * Whatever is in `refused`, with the reason: `PrivUnit` without padding for vectors of
@@ -154,12 +158,13 @@ def best(
         warning, if it is not symmetric.
       num_users: n.
       epsilon: privacy parameter, > 0.
-      num_values: how many bins there are, or the shape of the table whose cells they are; None for
-        a matrix.
+      num_values: how many bins there are, or the shape of the table whose cells they are; a `Grid`
+        or `ProductGrid` for real values; None for a matrix.
       rounds: 1, 2 or 3, the most that the users may be asked.
-      histogram: float[k] >= 0, how many users have each value, times any constant: rounded to n
-        users. "uniform", or "zipf" for shares in proportion to one over the number of the value,
-        where it is not known. None for the worst case; needed for kernels that are not linear.
+      histogram: float[k] >= 0, how many users have each value, or are in each bin of a grid, times
+        any constant: rounded to n users. "uniform", or "zipf" for shares in proportion to one over
+        the number of the value, where it is not known. None for the worst case; needed for kernels
+        that are not linear.
       form: "u" for pairs of different users, "v" to average over all pairs.
       candidates: protocols for this statistic, and frequency oracles, whose counts are then plugged
         in: the specs of this package or of another one, in a sequence or by name. By name also
@@ -192,6 +197,16 @@ def best(
     epsilon = check_epsilon(epsilon)
     check_choice("rounds", rounds, (1, 2, 3))
     FORM("form", form)
+    if isinstance(num_values, AnyGrid):
+        bins, shape = on_bins(kernel, num_values)
+        options: dict[str, Any] = {"form": form, "candidates": candidates, "defaults": defaults}
+        options |= {"histogram": histogram, "num_trials": num_trials}
+        ranking = best(bins, num_users, epsilon, shape, rounds, **options)
+        entries = tuple(
+            dataclasses.replace(entry, protocol=for_values(entry.protocol, kernel, num_values))
+            for entry in ranking.entries
+        )
+        return dataclasses.replace(ranking, entries=entries)
     defaults = check_bool("defaults", defaults)
     if num_trials is not None:
         num_trials = check_int("num_trials", num_trials, low=2)

@@ -10,12 +10,15 @@ from numpy.typing import ArrayLike
 from .._spec import check_choice
 from ..randomizers import FREQUENCY_ORACLES, PrivUnit, PrivUnitG
 from ._auc_protocol import AUCProtocol
+from ._on_grid import OnGrid
 from ._protocol import PairwiseProtocol
 from .auc._bilinear_auc import BilinearAUC
 from .auc._hierarchical_auc import HierarchicalAUC
 from .kernels._auc import AUC
 from .kernels._exact import FORM, Form
-from .kernels._kernel import Kernel
+from .kernels._grid import AnyGrid
+from .kernels._grid_kernel import on_bins
+from .kernels._kernel import Domain, Kernel
 from .kernels._pair_kernel import as_kernel
 from .oracles._oracle_statistic import OracleStatistic
 from .oracles._quantized_rr import QuantizedRR
@@ -35,12 +38,12 @@ VECTORS: dict[str, VectorMaker] = {
 }
 """The randomizers of vectors by name: `PrivUnit` is less noisy, and by more without padding."""
 
-StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any]
+StatisticProtocol = PairwiseProtocol[Any] | QuantizedRR | AUCProtocol[Any] | OnGrid
 
 
 def candidates(
     kernel: Kernel | ArrayLike,
-    num_values: int | tuple[int, ...] | None = None,
+    num_values: Domain | None = None,
     rounds: int = 1,
     *,
     form: Form = "u",
@@ -57,8 +60,8 @@ def candidates(
 
     Args:
       kernel: the statistic: a kernel, or W as float[k, k].
-      num_values: how many bins there are, or the shape of the table whose cells they are; None for
-        a matrix.
+      num_values: how many bins there are, or the shape of the table whose cells they are; a `Grid`
+        or `ProductGrid` for real values; None for a matrix.
       rounds: 1, 2 or 3, the most that the users may be asked.
       form: "u" for pairs of different users, "v" to average over all pairs.
 
@@ -78,6 +81,13 @@ def candidates(
     kernel = as_kernel(kernel, depth=3)
     check_choice("rounds", rounds, (1, 2, 3))
     FORM("form", form)
+    if isinstance(num_values, AnyGrid):
+        of_values, grid = kernel, num_values
+        bins, shape = on_bins(kernel, grid)
+        return {
+            name: lambda e, n, make=make: for_values(make(e, n), of_values, grid)
+            for name, make in candidates(bins, shape, rounds, form=form).items()
+        }
     plain = QuantizedRR(kernel, 1.0, num_values, form=form)  # checks the statistic
     size = plain.randomizer.num_values
     given = functools.partial(dict, num_values=plain.num_values, form=form)
@@ -130,3 +140,16 @@ def candidates(
                 )
             )
     return makers
+
+
+def for_values(protocol: StatisticProtocol, kernel: Kernel, grid: AnyGrid) -> StatisticProtocol:
+    """The protocol of users who hold real values, from that of the bins of a grid.
+
+    Args:
+      protocol: on the bins, for the kernel on them.
+      kernel: of the values.
+      grid: the bins.
+    """
+    if isinstance(protocol, QuantizedRR):
+        return QuantizedRR(kernel, protocol.epsilon, grid=grid, form=protocol.form)
+    return OnGrid(protocol, grid)

@@ -91,6 +91,11 @@ class PairwiseProtocol(Spec[P_co]):
         """Exact for averages over pairs, the delta method for functions of them."""
         return "exact" if all(kernel.is_linear for kernel in self.kernels) else "delta"
 
+    @property
+    def bias(self) -> float:
+        """The largest bias of an average over all data sets; 0 unless the class says otherwise."""
+        return 0.0
+
     @abc.abstractmethod
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, "*statistics"]:
         """The mean squared error for given users.

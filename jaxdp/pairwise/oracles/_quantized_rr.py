@@ -40,8 +40,9 @@ from ..kernels._exact import FORM, Form, num_pairs
 from ..kernels._grid import FRACTION_BITS, Grid, ProductGrid
 from ..kernels._kernel import Kernel, Link, domain_shape, identity, linearised_error
 from ..kernels._pair_kernel import NUM_VALUES, MatrixKernel
+from . import _symbols
 from ._moments import expectation, iid_variance, variance
-from ._symbols import Symbols, bin_of, check_limits, flushed, lower_point, traced_search
+from ._symbols import Symbols, bin_of, check_limits, lower_point, traced_search
 
 
 def _kernel(name: str, value: object) -> Kernel:
@@ -503,7 +504,7 @@ class QuantizedRRParams(Through[Count]):
         """
         if not self.points:
             return value
-        coordinates = self._coordinates(value)
+        coordinates = _symbols.coordinates_of(value, len(self.points))
         points = [jnp.asarray(p) for p in self.points]
         if not self.randomized:
             return bin_of(points, coordinates, traced_search)
@@ -515,11 +516,6 @@ class QuantizedRRParams(Through[Count]):
             up = word < fraction.astype(jnp.uint32)
             index = index * np.int32(axis.shape[0]) + below + up.astype(jnp.int32)
         return index
-
-    def _coordinates(self, value: Float[Array, "..."]) -> list[Float32[Array, "..."]]:
-        value = flushed(value.astype(jnp.float32), jnp.where)
-        dim = len(self.points)
-        return [value] if dim == 1 else [value[..., axis] for axis in range(dim)]
 
     def from_bits(
         self, words: Words, value: Float[Array, "*dim"] | Int32[Array, ""], /
@@ -567,7 +563,7 @@ class QuantizedRRParams(Through[Count]):
         self, key: jax.Array, counts: Count, inputs: Float[Array, "bins *dim"]
     ) -> Count:
         """The number of users that become each symbol, Count[k]; inside an x64 block."""
-        coordinates = self._coordinates(inputs)
+        coordinates = _symbols.coordinates_of(inputs, len(self.points))
         points = [jnp.asarray(p) for p in self.points]
         if not self.randomized:
             groups = [(bin_of(points, coordinates, traced_search), counts)]

@@ -146,6 +146,12 @@ def flushed(x: A, where: Callable[..., A]) -> A:
     return where(abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
 
 
+def coordinates_of(value: Float[Array, "..."], dim: int) -> list[Float32[Array, "..."]]:
+    """The coordinates of a value, traced: on the last axis where there are two."""
+    value = flushed(value.astype(jnp.float32), jnp.where)
+    return [value] if dim == 1 else [value[..., axis] for axis in range(dim)]
+
+
 def bin_of(edges: Sequence[A], coordinates: Sequence[A], search: Search[A]) -> A:
     """The bin that holds a value."""
     index = search(edges[0], coordinates[0])
