@@ -1,12 +1,15 @@
 """Vectors of values and quadratic forms of them, for the matrix of a statistic of pairs."""
 
 import dataclasses
+import functools
 import math
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from ..._given_factors import as_factorization, check_product, given_factors
+from ..._spec import FrozenArray
 from ...factorization import Factorization, explicit, gamma2, kendall, signed
 from ...linear import EmbeddedRound
 from ...workloads import kendall as kendall_matrix
@@ -162,7 +165,7 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
     if known is not None:
         return _of_signs(known).normalised()
     if shift:
-        factor = fitted(gamma2(matrix, shift=True).right.T, matrix)
+        factor = fitted(_found(FrozenArray(matrix), "gamma2", True).right.T, matrix)
         if np.abs(factor.matrix - matrix).max() <= _CLOSE * max(np.abs(matrix).max(), 1e-300):
             return factor
     # A rough solution leaves a rough fit; the signed factor needs none.
@@ -171,7 +174,23 @@ def best_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFacto
 
 def signed_factor(matrix: Float[np.ndarray, "k k"], shift: bool) -> QuadraticFactor:
     """The factor with d = +-1, g = 0 and the smallest column norm, of W or W minus a constant."""
-    return _of_signs(signed(matrix, shift=shift).settled("the kernel")).turned()
+    return _of_signs(solved(matrix, "signed", shift)).turned()
+
+
+def solved(
+    matrix: Float[np.ndarray, "k k"], kind: Literal["signed", "gamma2"], shift: bool = False
+) -> Factorization:
+    """The factors that `factorization.signed` or `gamma2` finds for a kernel's matrix, kept.
+
+    Warns where a solver did not converge.
+    """
+    return _found(FrozenArray(matrix), kind, shift).settled("the kernel")
+
+
+# Protocols of one statistic, as in a ranking, have the same factors; large matrices are few.
+@functools.lru_cache(maxsize=8)
+def _found(matrix: FrozenArray, kind: Literal["signed", "gamma2"], shift: bool) -> Factorization:
+    return (signed if kind == "signed" else gamma2)(matrix.values, shift=shift)
 
 
 def semidefinite(matrix: Float[np.ndarray, "k k"], shift: bool) -> Factorization | None:

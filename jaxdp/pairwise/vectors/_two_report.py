@@ -20,11 +20,9 @@ from ..._spec import FrozenArray, check_counts, check_int, check_probabilities
 from ..._x64 import as_float64, compiled_in_float64
 from ...factorization import (
     Factorization,
-    gamma2,
     gamma2_approx,
     gamma2_rank,
     johnson_lindenstrauss,
-    signed,
     zeta,
 )
 from ...population import Population
@@ -34,7 +32,7 @@ from .._protocol import PairwiseProtocol
 from ..kernels._exact import FORM, Form, num_pairs
 from ..kernels._kernel import Link
 from ..kernels._pair_kernel import NUM_VALUES, as_kernel
-from ._quadratic_factor import semidefinite
+from ._quadratic_factor import semidefinite, solved
 from ._quadratic_form import (
     RANDOMIZER,
     QuadraticForm,
@@ -384,7 +382,7 @@ def _chosen(protocol: TwoReport, matrix: Float[np.ndarray, "k k"]) -> _Factors:
     """The factors of an average with the smallest predicted error."""
     known, constant = semidefinite(matrix, protocol.shift), 0.0
     if protocol.shift:
-        constant = float(np.asarray((known or signed(matrix, shift=True)).shift))
+        constant = float(np.asarray((known or solved(matrix, "signed", shift=True)).shift))
         known = known and dataclasses.replace(known, shift=None)  # of W - c
     offered = [
         _Factors.of(factors.left, factors.right, constant)
@@ -425,10 +423,10 @@ def _offered(
     """The factorizations of W - c to choose from, where the best exact one may be known."""
     alpha, rank, n = protocol.alpha, protocol.rank, protocol.num_users
     if n is None:
-        base = gamma2_approx(centred, alpha, tol=_TOL) if alpha else known or gamma2(centred)
-        base = base.settled("the kernel")
+        base = gamma2_approx(centred, alpha, tol=_TOL) if alpha else known
+        base = (base or solved(centred, "gamma2")).settled("the kernel")
         return [base if rank is None else _reduced(protocol, centred, base, rank, alpha or 0.0)]
-    exact = known or gamma2(centred).settled("the kernel")
+    exact = known or solved(centred, "gamma2")
     unit = protocol.randomizer(dim=len(centred), epsilon=protocol.epsilon / 2, radius=1.0)
     noise = unit.worst_case_variance(n)
     # The root of the leading term, gamma sqrt(2 s / n), plus the bias alpha: up to a factor
