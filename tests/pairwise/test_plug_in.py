@@ -39,11 +39,13 @@ PROTOCOLS = {
 @pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize("case", [AREA, slow(TAU_B), slow(ENTROPY)], ids=["area", "tau", "entropy"])
 def test_errors_are_those_of_the_linearised_statistic(name, case, key):
-    """500 trials of many users: detects a doubled error with power 0.999."""
+    """2,000 trials of many users: detects 1.6 times the error with power 0.999."""
     kernel, shape, counts = case
-    protocol, counts = PROTOCOLS[name](kernel, 4.0, shape), 5000 * counts
+    # Products of two reports are not drawn at once for several averages.
+    form = "v" if name == "two reports" else "u"
+    protocol, counts = PROTOCOLS[name](kernel, 4.0, shape, form=form), 5000 * counts
     found = jaxdp.simulate(
-        protocol, jaxdp.Population.from_histogram(counts), key, num_trials=500
+        protocol, jaxdp.Population.from_histogram(counts), key, num_trials=2000
     ).estimates
     truth, predicted = float(protocol.truth(counts)), float(protocol.variance(counts))
     assert protocol.variance_kind == "delta"
@@ -51,7 +53,7 @@ def test_errors_are_those_of_the_linearised_statistic(name, case, key):
     law = {"variance": predicted, "mean": truth, "kurtosis": 3.5}
     stats.check_variance(np.asarray(found, np.float64), **law)
     stats.must_fail(
-        stats.check_variance, np.asarray(found, np.float64), **law | {"variance": 2 * predicted}
+        stats.check_variance, np.asarray(found, np.float64), **law | {"variance": 0.6 * predicted}
     )
 
 

@@ -95,7 +95,7 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         the mean square of the range is averaged over fixed draws of them, for groups of the
         expected sizes; of a statistic by plug-in that of the linear combination at the true
         averages (delta method). For other queries, and in `worst_case_variance`, it is a proven
-        bound, for statistics by plug-in inf.
+        bound; of statistics by plug-in one to first order, and in the worst case inf.
 
     Edge cases:
       ==================================  ====================================================
