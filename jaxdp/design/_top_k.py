@@ -30,7 +30,8 @@ class TopK(OfBins):
 
     Example:
       >>> from jaxdp.design import TopK, plan
-      >>> found = plan(TopK(8, 2), users=20_000, error=0.05, data=[40, 25, 15, 8, 6, 3, 2, 1])
+      >>> data = [40, 25, 15, 8, 6, 3, 2, 1]
+      >>> found = plan(TopK(8, 2), users=20_000, error=0.05, data=data, num_trials=500)
       >>> print(f"epsilon {found.best.epsilon:.1f}")
       epsilon 0.3
     """
@@ -98,6 +99,11 @@ class TopK(OfBins):
         gap = np.abs(shares - shares[beyond]) / np.sqrt(spread + spread[beyond])
         wrong = np.array([math.erfc(g / math.sqrt(2)) / 2 for g in gap])
         return Errors.of(wrong, "delta")
+
+    def postprocessed(self, protocol: Any) -> dict[str, Any]:
+        """Nothing: a projection keeps the order of the estimates."""
+        del protocol
+        return {}
 
     def trials(self, protocol: Any, users: Users, key: jax.Array, num_trials: int) -> Trials:
         """Simulated sets, as 0 and 1 for each value."""

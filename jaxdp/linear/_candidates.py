@@ -22,6 +22,8 @@ from ._rejection_queries import RejectionQueries
 
 Linear = LinearProtocol[Params[Any]]
 
+_PADDING_MATTERS = 32  # values: of more, a coordinate less is worth less than 0.2 % of the variance
+
 
 def candidates(
     workload: ArrayLike | Operator | FrozenArray, delta: float | None = None, *, norm: str = "max"
@@ -30,8 +32,8 @@ def candidates(
 
     Every oracle of `jaxdp.randomizers.FREQUENCY_ORACLES` followed by the queries; a hierarchy of
     intervals, unless single values are asked for; Laplace noise; rejection sampling; factorizations
-    with two randomizers of vectors, and an approximate one; with `delta` Gaussian noise and a
-    factorization with it.
+    with two randomizers of vectors, one of them with and without a coordinate that pads the
+    vectors, and an approximate one; with `delta` Gaussian noise and a factorization with it.
 
     Args:
       workload: W, float[q, k], a row for each query; or an `Operator`.
@@ -67,6 +69,7 @@ def candidates(
         makers[f"FactorizedQueries, {randomizer.__name__}"] = lambda e, _, randomizer=randomizer: (
             FactorizedQueries(workload, e, randomizer=randomizer, norm=norm)
         )
+    makers["FactorizedQueries, PrivUnit unpadded"] = lambda e, _: _unpadded(workload, e, norm)
     makers["FactorizedQueries, approximate"] = lambda e, n: _approximate(workload, n, e)
     if delta is not None:
         gaussian = functools.partial(Gaussian, delta=delta)
@@ -84,6 +87,14 @@ def answered(workload: FrozenArray, oracle: FrequencyOracle) -> Linear:
 
 def _is_identity(workload: FrozenArray) -> bool:
     return np.array_equal(workload.values, np.eye(workload.values.shape[1]))
+
+
+def _unpadded(workload: FrozenArray, epsilon: float, norm: str) -> FactorizedQueries:
+    """A factorization whose columns all have one norm, and need no coordinate to fill them up."""
+    if workload.values.shape[1] > _PADDING_MATTERS:
+        raise ValueError("so many values that a coordinate more makes no difference.")
+    unpadded = functools.partial(PrivUnit, padded=False)
+    return FactorizedQueries(workload, epsilon, randomizer=unpadded, norm=norm)
 
 
 def _approximate(workload: FrozenArray, num_users: int, epsilon: float) -> FactorizedQueries:

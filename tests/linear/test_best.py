@@ -37,6 +37,7 @@ def test_the_best_comes_first_and_all_are_there(ranking):
         "LaplaceQueries",
         "RejectionQueries",
         "FactorizedQueries, PrivUnit",
+        "FactorizedQueries, PrivUnit unpadded",
         "GaussianQueries",
     }
     refused = [name for name, _ in ranking.refused]
