@@ -1,11 +1,8 @@
 """A plan as one HTML page, which needs nothing else."""
 
-import importlib.resources
 import inspect
-import json
 import math
 import re
-import string
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -15,12 +12,10 @@ import numpy as np
 
 from .. import pairwise
 from .._checked import Checked
-from .._spec import spec_to_json
-from .._version import __version__
-from ..reports import Collection
 from ._curves import Curves, curves_of
 from ._example import Example, example_of
-from ._option import HEADER, Option, estimator
+from ._frame import filled, framed, key_numbers, specification
+from ._option import HEADER
 from ._plan_numbers import PlanNumbers
 from ._question import as_title
 from ._reveal import channel_of, posterior, randomizer_of, support_of
@@ -59,16 +54,9 @@ def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str
     data["axes"] |= {"prior": prior.to_json(), "posterior": sure.to_json()}
     data["exact_epsilon"] = realised
     example = example_of(plan, labels, jax.random.key(0))
-    spec, spec_title, spec_intro = deployed(best)
-    # Templates are not looked into again: what is filled in may hold any text.
-    return string.Template(file_text("page.html")).substitute(
-        errors,
-        title=escape(as_title(plan.question.describe())),
-        css=file_text("page.css"),
-        js=file_text("page.js"),
-        version=__version__,
-        key=_key_numbers(plan),
-        words=paragraphs(plan.summary()),
+    sections = filled(
+        "page.html",
+        **errors,
         epsilon=f"{best.epsilon:.3g}",
         users=f"{best.num_users:,}",
         **_option_parts(plan),
@@ -86,25 +74,17 @@ def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str
         example_chart=example_chart(example, example.answer.labels or ()),
         example_caption=caption_of(plan, example),
         example_legend=legend_of(example),
-        statement=escape("\n\n".join(unwrapped(plan.statement()))),
-        code=escape(_code(plan)),
-        spec=escape(spec),
-        spec_title=spec_title,
-        spec_intro=spec_intro,
-        data=json.dumps(data).replace("<", "\\u003c"),
     )
-
-
-def file_text(name: str) -> str:
-    return importlib.resources.files("jaxdp.design").joinpath(name).read_text("utf-8")
-
-
-def paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part)}</p>\n" for part in unwrapped(text))
-
-
-def unwrapped(text: str) -> list[str]:
-    return [" ".join(part.split()) for part in text.split("\n\n")]
+    return framed(
+        title=as_title(plan.question.describe()),
+        key=_key_numbers(plan),
+        words=plan.summary(),
+        sections=sections,
+        statement=plan.statement(),
+        code=_code(plan),
+        specs=specification("spec", best),
+        data=data,
+    )
 
 
 def _key_numbers(plan: PlanNumbers) -> str:
@@ -123,20 +103,6 @@ def _key_numbers(plan: PlanNumbers) -> str:
     if best.trust == "central":
         numbers.pop()
     return key_numbers(numbers, plan.solved)
-
-
-def key_numbers(numbers: Iterable[tuple[str, str, str, str]], solved: str) -> str:
-    """The numbers at the head of a page.
-
-    Args:
-      numbers: of each its name, a term, its text, and what it is.
-      solved: the name of the one that was asked for.
-    """
-    return "".join(
-        f"<div{' class=asked' if name == solved else ''}><dt>{term}</dt>"
-        f"<dd>{escape(value)}<small>{escape(note)}</small></dd></div>\n"
-        for name, term, value, note in numbers
-    )
 
 
 def _error_parts(plan: PlanNumbers, curves: Curves) -> tuple[dict[str, str], dict[str, Any]]:
@@ -353,6 +319,7 @@ def channel_of_plan(plan: PlanNumbers) -> str:
 
 
 def caption_of(plan: PlanNumbers, example: Example) -> str:
+    """What an example shows, in HTML."""
     best, answer = plan.best, example.answer
     if example.data is None:
         whose = "the data given, whose truth is on this page: treat it as you treat them"
@@ -373,6 +340,7 @@ def caption_of(plan: PlanNumbers, example: Example) -> str:
 
 
 def legend_of(example: Example) -> str:
+    """What the marks of an example stand for, as items of a list in HTML."""
     items = [
         ('<path class="interval" d="M2 9H32"/><circle class="estimate" cx="17" cy="9" r="3"/>',
          f"estimate and {example.answer.confidence:.0%} interval"),
@@ -386,25 +354,6 @@ def legend_of(example: Example) -> str:
         f'<li><svg viewBox="0 0 34 18" aria-hidden="true">{mark}</svg><span>{text}</span></li>\n'
         for mark, text in items
     )
-
-
-def deployed(best: Option) -> tuple[str, str, str]:
-    """The JSON to deploy, what it is called, and what it is for."""
-    try:
-        text = Collection(estimator(best.protocol, best.trust)).to_json()
-        intro = (
-            "Clients and servers hold the same document: <code>jaxdp.reports.Client(text)</code> "
-            "makes reports, <code>Aggregate(Collection.from_json(text))</code> reads them. Give a "
-            "purpose and labels first."
-        )
-        return text, "The collection to deploy, as JSON", intro
-    except ValueError as reason:
-        text = json.dumps(spec_to_json(best.protocol))
-        return (
-            text,
-            "The protocol, as JSON",
-            f"It cannot be collected from real people: {escape(str(reason))}",
-        )
 
 
 def _code(plan: PlanNumbers) -> str:

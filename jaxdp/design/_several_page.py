@@ -1,8 +1,6 @@
 """A plan for several questions as one HTML page."""
 
-import json
 import math
-import string
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -10,21 +8,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._version import __version__
 from ._curves import Curves, curves_of
 from ._example import example_of
+from ._frame import filled, framed, key_numbers, specification
 from ._page import (
     PRIOR,
     axis_of_errors,
     caption_of,
     channel_of_plan,
     code_imports,
-    deployed,
-    file_text,
-    key_numbers,
     legend_of,
-    paragraphs,
-    unwrapped,
     worked,
     written,
 )
@@ -64,11 +57,8 @@ def several_page(
     if several.refused:
         items = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in several.refused)
         refused = f"<details open><summary>Left out</summary><ul>{items}</ul></details>"
-    return string.Template(file_text("several.html")).substitute(
-        title=escape(as_title(f"{len(plans)} questions on one budget")),
-        css=file_text("page.css"),
-        js=file_text("page.js"),
-        version=__version__,
+    return framed(
+        title=as_title(f"{len(plans)} questions on one budget"),
         key=key_numbers(
             [
                 ("epsilon", "epsilon", f"{best.epsilon:.3g}", "of all that a person sends"),
@@ -77,19 +67,26 @@ def several_page(
             ],
             several.solved,
         ),
-        words=paragraphs(several.summary()),
-        **_ways(several),
-        refused=refused,
-        questions="".join(sections),
-        seen="that person’s report" if best.name != "split" else "all of that person’s reports",
-        worked=worked(realised),
-        factor=f"{math.exp(realised):.4g}",
-        exact_epsilon=f"{realised:.5g}",
-        posterior_chart=revealed,
-        statement=escape("\n\n".join(unwrapped(several.statement()))),
-        code=escape(_code(several)),
-        specs="".join(_spec(place, *each) for place, each in enumerate(plans.items())),
-        data=json.dumps(data).replace("<", "\\u003c"),
+        words=several.summary(),
+        sections=filled(
+            "several.html",
+            **_ways(several),
+            refused=refused,
+            questions="".join(sections),
+            seen="that person’s report" if best.name != "split" else "all of that person’s reports",
+            worked=worked(realised),
+            factor=f"{math.exp(realised):.4g}",
+            exact_epsilon=f"{realised:.5g}",
+            posterior_chart=revealed,
+        ),
+        statement=several.statement(),
+        code=_code(several),
+        specs="".join(
+            specification(f"spec{place}", plan.best, as_title(name))
+            for place, (name, plan) in enumerate(plans.items())
+        ),
+        data=data,
+        still=True,
     )
 
 
@@ -174,17 +171,6 @@ def _charts(place: int, plan: PlanNumbers, curves: Curves) -> str:
         for name, against, span, line, number in drawn
     ]
     return "".join(f"<figure>{chart}</figure>" for chart in charts)
-
-
-def _spec(place: int, name: str, plan: PlanNumbers) -> str:
-    """What is deployed for a question."""
-    text, title, intro = deployed(plan.best)
-    return (
-        f"<h3>{escape(as_title(name))}: {title[0].lower()}{title[1:]}</h3>\n"
-        f'<p class="intro">{intro}</p>\n<div class="text"><button type="button" class="copy" '
-        f'data-copy="spec{place}">Copy</button>\n<pre id="spec{place}" class="long" tabindex="0">'
-        f"{escape(text)}</pre></div>\n"
-    )
 
 
 def _code(several: SeveralNumbers) -> str:

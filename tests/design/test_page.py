@@ -364,15 +364,20 @@ def browser():
     pytest.skip(f"there is no browser on PATH: none of {', '.join(BROWSERS)}")
 
 
-def test_a_browser_moves_the_sliders(found, page, browser, tmp_path):
+def driven(page, driver, browser, tmp_path):
+    """What a driver has seen of a page in a browser, which has not complained."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "plan.html").write_text(page, encoding="utf-8")
-    (folder / "driver.html").write_text(DRIVER, encoding="utf-8")
+    (folder / "driver.html").write_text(driver, encoding="utf-8")
     shown, complaints = browsed(folder, browser, tmp_path / "profile")
     assert complaints == []
     (result,) = re.findall(r'<pre id="result">(.*?)</pre>', shown, re.DOTALL)
-    seen = json.loads(html.unescape(result))
+    return json.loads(html.unescape(result))
+
+
+def test_a_browser_moves_the_sliders(found, page, browser, tmp_path):
+    seen = driven(page, DRIVER, browser, tmp_path)
     best = found.best
     axes = json.loads(element(page, "plan"))["axes"]
     assert seen["scripted"] == "js"
@@ -484,14 +489,7 @@ frame.src = "plan.html";
 
 
 def test_a_browser_shows_several_questions(ways, page_of_ways, browser, tmp_path):
-    folder = tmp_path / "site"
-    folder.mkdir()
-    (folder / "plan.html").write_text(page_of_ways, encoding="utf-8")
-    (folder / "driver.html").write_text(SEVERAL_DRIVER, encoding="utf-8")
-    shown, complaints = browsed(folder, browser, tmp_path / "profile")
-    assert complaints == []
-    (result,) = re.findall(r'<pre id="result">(.*?)</pre>', shown, re.DOTALL)
-    seen = json.loads(html.unescape(result))
+    seen = driven(page_of_ways, SEVERAL_DRIVER, browser, tmp_path)
     assert seen["scripted"] == "js"
     assert seen["sure"] == f"{1 / (1 + math.exp(-ways.privacy[0])):.1%}"
     assert seen["cursors"] == 0
