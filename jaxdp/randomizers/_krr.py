@@ -233,7 +233,7 @@ class PaddedKRRParams(KRRParams):
         return jnp.asarray(self.size)
 
     def report_weights(self) -> jax.Array:
-        """Those of k reports."""
+        """1 for each of the k reports, 0 for what fills them up."""
         report = jnp.arange(self.num_values, dtype=jnp.int32).astype(jnp.float64)
         return (report < self._size).astype(jnp.float64)
 

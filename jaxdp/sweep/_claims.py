@@ -134,10 +134,12 @@ class Claims:
         state = state_of(self._workers / worker) if worker else None
         if state is None or is_gone(state):
             return True
-        count, now = state["count"], time.monotonic()
-        if self._seen.get(worker, (None, now))[0] != count:
-            self._seen[worker] = count, now
-        return now - self._seen.setdefault(worker, (count, now))[1] > SILENCE
+        now = time.monotonic()
+        known, since = self._seen.get(worker, (None, now))
+        if state["count"] != known:
+            self._seen[worker] = state["count"], now
+            return False
+        return now - since > SILENCE
 
     def _count(self) -> None:
         number = 0

@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ._cell import Label
 
 
@@ -70,9 +72,9 @@ def _pairs(name: str, axis: Iterable[Label] | Mapping[Label, Any]) -> list[tuple
     """The labels of an axis with its values."""
     if isinstance(axis, str) or not isinstance(axis, Iterable):
         raise TypeError(f"{name} must be several values, or a mapping of labels, got {axis!r}.")
+    if isinstance(axis, np.ndarray):
+        axis = axis.tolist()  # whose numbers have a JSON form
     found = list(axis.items()) if isinstance(axis, Mapping) else [(x, x) for x in axis]
-    if hasattr(axis, "tolist"):  # numbers of NumPy have no JSON form
-        found = [(x, x) for x in axis.tolist()]  # pyright: ignore[reportAttributeAccessIssue]
     if wrong := [label for label, _ in found if not isinstance(label, Label)]:
         raise TypeError(
             f"{name} must have texts or numbers for labels, got {wrong[0]!r}; give a mapping of "

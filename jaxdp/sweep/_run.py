@@ -148,11 +148,11 @@ def run(
             work = _Work(store, claims, by_name, mine, others, force)
             for name, rows_of in work.attempts(executor, at_once):
                 if rows_of is not None:
-                    computed += _keep(store, claims, name, by_name[name], rows_of, force)
+                    computed += work.keep(name, rows_of)
                 advance(describe(by_name[name]))
         failed = store.failures()
         # What was killed between the last steps of a cell, by when the cell was stored.
-        _end_dead(store, claims, list(claims.taken()))
+        work.end_dead(claims.taken())
         claims.forget_dead()
     why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
     return Outcome(computed, len(cells) - computed - len(why), why)
@@ -165,36 +165,6 @@ def _shared(names: list[str], shard: Shard) -> tuple[list[str], list[str]]:
         start = math.floor(len(names) * math.fmod(index * (math.sqrt(5) - 1) / 2, 1))
         return names[start:] + names[:start], []
     return names[index::number], [n for i, n in enumerate(names) if i % number != index]
-
-
-def _keep(
-    store: Store,
-    claims: Claims,
-    name: str,
-    cell: Cell,
-    rows_of: Callable[[], list[Row]],
-    force: bool,
-) -> bool:
-    """Stores a cell's rows, or why there are none; whether there are."""
-    try:
-        try:
-            # Rows that make no table are a failure of the cell, too.
-            content = store.encode(cell, [dict(cell.labels) | row for row in rows_of()])
-        except Exception as error:
-            trace = "".join(traceback.format_exception(error))
-            store.save_failure(name, describe(cell), trace, claims.worker)
-            return False
-        store.save(name, content, claims.worker, force)
-        return True
-    except OSError as error:  # ends the sweep: what cannot be stored need not be computed
-        raise OSError(
-            error.errno,
-            f"the sweep is stopped, because cell {describe(cell)} cannot be stored in {store.root} "
-            f"({error.strerror or error}); make room there and run it again, which keeps the cells "
-            "that are finished",
-        ) from error
-    finally:
-        claims.release(name)
 
 
 def _label_names(cells: Sequence[Cell]) -> list[str]:
@@ -266,6 +236,36 @@ class _Work:
             for future in self._flying.values():
                 getattr(future, "cancel", bool)()
 
+    def keep(self, name: str, rows_of: Callable[[], list[Row]]) -> bool:
+        """Stores a cell's rows, or why there are none; whether there are."""
+        store, cell = self._store, self._cells[name]
+        try:
+            try:
+                # Rows that make no table are a failure of the cell, too.
+                content = store.encode(cell, [dict(cell.labels) | row for row in rows_of()])
+            except Exception as error:
+                trace = "".join(traceback.format_exception(error))
+                store.save_failure(name, describe(cell), trace, self._claims.worker)
+                return False
+            store.save(name, content, self._claims.worker, self._force)
+            return True
+        except OSError as error:  # ends the sweep: what cannot be stored need not be computed
+            raise OSError(
+                error.errno,
+                f"the sweep is stopped, because cell {describe(cell)} cannot be stored in "
+                f"{store.root} ({error.strerror or error}); make room there and run it again, "
+                "which keeps the cells that are finished",
+            ) from error
+        finally:
+            self._claims.release(name)
+
+    def end_dead(self, names: set[str]) -> set[str]:
+        """Ends the claims of dead workers on some cells, and removes what they were writing."""
+        ended = self._claims.end(sorted(names))
+        for name, worker in ended.items():
+            temporary_of(self._store.path(name), worker).unlink(missing_ok=True)
+        return set(ended)
+
     def _end(self, name: str, future: Any) -> None:
         self._ended.put((name, future))
 
@@ -281,8 +281,7 @@ class _Work:
         done = self._store.failed() | self._store.finished()
         if self._force:  # who had a claim has replaced the file
             done = set(self._elsewhere) - taken
-        held = [n for n in self._elsewhere if n in taken and n not in done]
-        ended = _end_dead(self._store, self._claims, held)
+        ended = self.end_dead({n for n in self._elsewhere if n in taken and n not in done})
         free, left = [], []
         for name in self._elsewhere:
             if name in done:
@@ -294,14 +293,6 @@ class _Work:
         random.shuffle(free)  # for others see the same ones
         self._open.extend(free[:_FEW])
         self._elsewhere = left + free[_FEW:]
-
-
-def _end_dead(store: Store, claims: Claims, names: list[str]) -> set[str]:
-    """Ends the claims of dead workers on some cells, and removes what they were writing."""
-    ended = claims.end(names)
-    for name, worker in ended.items():
-        temporary_of(store.path(name), worker).unlink(missing_ok=True)
-    return set(ended)
 
 
 def _when_done(future: Any, call: Callable[[Any], None]) -> None:

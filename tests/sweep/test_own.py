@@ -1,6 +1,7 @@
 """Experiments of one's own: grids, files, and what `jaxdp new` writes."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_rows_have_the_labels_of_their_cell(tmp_path):
 
 def test_a_new_experiment_runs_as_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr(sys, "path", [*sys.path])
     assert cli.main(["new", "my-survey"]) == 0
     assert "jaxdp run my_survey.py" in capsys.readouterr().out
     assert cli.main(["new", "my-survey"]) == 2
@@ -82,7 +83,7 @@ def test_a_new_experiment_runs_as_it_is(tmp_path, monkeypatch, capsys):
 )
 def test_what_is_no_experiment(name, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "empty.py").write_text("")
     assert cli.main(["run", name]) == 2
     assert said in capsys.readouterr().err
