@@ -194,7 +194,7 @@ def best(
       >>> import jaxdp
       >>> ranking = jaxdp.linear.best(jaxdp.workloads.prefix(16), num_users=10_000, epsilon=1.0)
       >>> ranking.entries[0].name
-      'FactorizedQueries, PrivUnit'
+      'FactorizedQueries, PrivUnit unpadded'
       >>> ranking.protocol.worst_case_variance(10_000) == ranking.entries[0].max_error
       True
 
