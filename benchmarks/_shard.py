@@ -1,6 +1,5 @@
 """One of the processes of `benchmarks.shards`: `OUT INDEX PROCESSES CELLS SECONDS`."""
 
-import dataclasses
 import json
 import os
 import sys
@@ -11,29 +10,9 @@ import pyarrow.parquet  # noqa: F401  # a process loads it once
 
 from jaxdp import sweep
 
+from ._nap import BEGINS, Nap
+
 OPERATIONS = {"open", "os.listdir", "os.scandir", "os.link", "os.rename", "os.remove", "os.mkdir"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Nap:
-    """A cell that sleeps."""
-
-    number: int
-    seconds: float
-
-    @property
-    def labels(self) -> tuple[tuple[str, int], ...]:
-        """Its number."""
-        return (("number", self.number),)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Sleeps."""
-        BEGINS.append(time.time())
-        time.sleep(self.seconds)
-        return [{"number": self.number}]
-
-
-BEGINS: list[float] = []
 
 
 def main() -> None:
@@ -63,6 +42,7 @@ def main() -> None:
         "cpu": time.process_time() - busy,
         "operations": operations,
         "computed": found.computed,
+        "jax": "jax" in sys.modules,
     }
     print(json.dumps(row))
 

@@ -45,6 +45,7 @@ def shards(processes: int, cells_each: int, seconds: float):
         "processes": processes,
         "cells": cells,
         "computed": sum(row["computed"] for row in found),
+        "import jax": sum(row["jax"] for row in found),
         "seconds a cell": seconds,
         "busy after the first claim": f"{busy / held:.1%}",
         "CPU ms a cell": f"{1e3 * cpu / cells:.2g}",

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ._form import is_frozen
 from ._spec import (
     FrozenArray,
     as_array,
@@ -23,7 +24,6 @@ from ._spec import (
     check_int,
     check_real,
     frozen,
-    is_frozen,
 )
 
 T = TypeVar("T")

@@ -26,6 +26,7 @@ FLOORS = {
     "jaxdp._progress": 1,
     "jaxdp._features": 1,
     "jaxdp._hints": 0,
+    "jaxdp._form": -1,
     "jaxdp._spec": 0,
     "jaxdp._subsets": 0,
     "jaxdp._wide": 0,

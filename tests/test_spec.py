@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jaxdp import Population, _spec, factorization, projections
-from jaxdp._spec import FrozenArray, spec_from_json, spec_to_json
+from jaxdp._form import FrozenArray, spec_from_json, spec_to_json
 from jaxdp.linear import FactorizedQueries, OracleQueries
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, FiniteChannel, Gaussian

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from .._spec import spec_to_json
+from .._form import spec_to_json
 from .._version import __version__
 from ..reports import Collection
 from ._option import Option, estimator

@@ -7,9 +7,10 @@ from typing import Any
 
 import jax
 
+from .._form import spec_to_json
 from .._prediction import Prediction
 from .._ranking import table
-from .._spec import check_epsilon, check_int, check_key, spec_to_json
+from .._spec import check_epsilon, check_int, check_key
 from ._measure import Measure
 from ._option import HEADER, Goal, Option, estimator
 from ._panel import Panel

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .._contract import Round, Spec, params_of, round_of
-from .._spec import spec_from_json, spec_to_json
+from .._form import spec_from_json, spec_to_json
 from ._client import HEADER_BYTES, VERSION, fingerprint_of, parsed
 from ._lowering import lower
 from ._wire import Layout

@@ -1,11 +1,11 @@
 """The names of jaxdp.sweep: the one list, which type checkers and `__init__.py` both read."""
 
 from ._catalog import experiments as experiments
-from ._cell import Cell as Cell
 from ._cell import HistogramData as HistogramData
 from ._cell import Simulation as Simulation
 from ._experiment import Experiment as Experiment
 from ._experiment import Settings as Settings
+from ._fingerprint import Cell as Cell
 from ._grid import Point as Point
 from ._grid import grid as grid
 from ._run import Executor as Executor

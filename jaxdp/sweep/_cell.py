@@ -1,71 +1,22 @@
-"""What a sweep is made of: cells, each a pure function of its own description."""
+"""Cells that simulate a protocol."""
 
 import dataclasses
-import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from .._checked import Checked
-from .._spec import FrozenArray, check_choice, check_int, spec_to_json
+from .._form import FrozenArray, spec_to_json
+from .._spec import check_choice, check_int
 from ..engine import simulate
 from ..population import Population, labels_and_counts
-from ._sources import versions
-
-FORMAT = 1
-"""The version of what a result file holds; raise it when rows of the same cell change."""
+from ._fingerprint import Label, Row
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-Label = str | int | float
-Row = dict[str, Any]
-
-
-@runtime_checkable
-class Cell(Protocol):
-    """One point of a grid: a frozen dataclass with a JSON form, and a pure function of its fields.
-
-    Equal cells give equal rows, in any process and on any day: a sweep stores rows under a hash of
-    the cell, of the sources of jaxdp and of the packages whose classes and functions the cell
-    holds, and of jax's version. It computes none of them twice.
-    """
-
-    @property
-    def labels(self) -> tuple[tuple[str, Label], ...]:
-        """The coordinates of this cell in the grid, by name."""
-        ...
-
-    def rows(self) -> list[Row]:
-        """The results: rows of numbers, strings, lists of numbers and None; labels are added."""
-        ...
-
-
-def cell_json(cell: Cell) -> str:
-    """The canonical JSON of a cell and of the versions and the code that its rows depend on."""
-    plain = spec_to_json(cell)
-    # Equal cells have one text: sorted keys, no spaces, and no NaN, which JSON does not know.
-    form = {"format": FORMAT, "cell": plain, "versions": versions(plain)}
-    return json.dumps(form, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def fingerprint(cell: Cell) -> str:
-    """The name under which a cell's rows are stored: 24 hex digits of a hash of `cell_json`."""
-    return fingerprint_of_json(cell_json(cell).encode())
-
-
-def fingerprint_of_json(content: bytes) -> str:
-    """The fingerprint of the cell with this JSON."""
-    # 96 bits: two of 2**30 cells have the same name with a chance of 2**-37.
-    return hashlib.sha256(content).hexdigest()[:24]
-
-
-def describe(cell: Cell) -> str:
-    """The cell's labels in one line, such as "grid=2×2, epsilon=0.5"."""
-    return ", ".join(f"{name}={value}" for name, value in cell.labels)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,26 +1,26 @@
 """Who computes which cell, among any number of processes that share a folder and nothing else.
 
-    OUT/claims/HASH      made by whoever computes the cell: the name of that worker, and the labels
+    OUT/claims/NAME.0    made by whoever computes the cell: that worker, and the labels
+    OUT/claims/NAME.1    made by whoever takes the cell over
     OUT/workers/WORKER   made by every process, and counts up while it lives
 
 There is no coordinator, no lock, and no clock that two machines would have to agree on. A claim is
-a file that only one process can make. The claim of a dead worker is taken over: its process is gone
-from this machine, or its file has not counted up for `SILENCE` seconds of the observer's own time.
-A worker that only stood still may lose its claims so. Then a cell is computed twice, to the same
-bytes, and published once.
+a file that only one process can make. The claim of a dead worker is taken over by making the next
+one: the worker's process is gone from this machine, or its file has not counted up for `SILENCE`
+seconds of the observer's own time. A worker that only stood still may lose its claims so. Then a
+cell is computed twice, to the same bytes, and published once.
 """
 
 import contextlib
 import json
 import os
-import pathlib
 import socket
 import threading
 import time
 import uuid
 from typing import Any, Self
 
-from .._files import write_atomically
+from ._folder import Folder
 
 BEAT = 10.0
 """Seconds after which a worker counts up."""
@@ -33,20 +33,20 @@ class Claims:
     """The claims of this process on the cells in a folder; a context manager.
 
     Args:
-      root: the folder, which exists.
+      folder: that exists.
     """
 
-    def __init__(self, root: pathlib.Path):
-        self._claims, self._workers = root / "claims", root / "workers"
+    def __init__(self, folder: Folder):
+        self._folder = folder
         self.worker = uuid.uuid4().hex[:16]
-        self._mine: set[str] = set()
-        self._holders: dict[str, str] = {}  # of others' claims that were read
+        self._mine: dict[str, int] = {}
+        self._latest: dict[str, int] = {}  # the number of the last claim on a cell, by `look`
+        self._holders: dict[tuple[str, int], str] = {}  # of others' claims that were read
         self._seen: dict[str, tuple[Any, float]] = {}  # of others: a count, and since when
         self._stop = threading.Event()
-        self._since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # for people to read
+        self._since = time.strftime("%Y-%m-%d %H:%M:%S%z")  # for people to read
 
     def __enter__(self) -> Self:
-        self._claims.mkdir(exist_ok=True)
         self._beat(0)
         threading.Thread(target=self._count, daemon=True).start()
         return self
@@ -55,83 +55,76 @@ class Claims:
         self._stop.set()
         for name in list(self._mine):
             self.release(name)
-        (self._workers / self.worker).unlink(missing_ok=True)
-        for folder in (self._claims, self._workers):  # the last one leaves nothing behind
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        self._folder.remove(f"workers/{self.worker}")
+        for under in ("claims", "workers"):  # the last one leaves nothing behind
+            self._folder.prune(under)
 
     def take(self, name: str, label: str = "") -> bool:
-        """Claims a cell, which people know by its label; False if somebody else has."""
-        try:
-            with open(self._claims / name, "x", encoding="utf-8") as file:
-                file.write(f"{self.worker}\n{label}")
-        except FileExistsError:
+        """Claims a cell, which people know by its label; False if somebody else has.
+
+        Of a cell that `abandoned` has named, it makes the next claim.
+        """
+        number = self._latest.get(name, -1) + 1
+        if not self._folder.mark(_path(name, number), f"{self.worker}\n{label}".encode()):
             return False
-        except FileNotFoundError:  # whoever left last has removed the folder
-            self._claims.mkdir(exist_ok=True)
-            return self.take(name, label)
-        self._mine.add(name)
+        self._mine[name] = number
         return True
 
     def release(self, name: str) -> None:
-        """Gives a claim of this process up, unless it was taken over."""
-        self._mine.discard(name)
-        if _read(self._claims / name)[0] == self.worker:
-            (self._claims / name).unlink(missing_ok=True)
+        """Gives a claim of this process up, with those that it was taken over from."""
+        # From the first one on: while one of them is left, others know what comes next.
+        for number in range(self._mine.pop(name) + 1):
+            self._folder.remove(_path(name, number))
+        self._latest.pop(name, None)
 
-    def taken(self) -> set[str]:
+    def look(self) -> set[str]:
         """The cells that somebody claims."""
-        with contextlib.suppress(FileNotFoundError):
-            return {path.name for path in self._claims.iterdir()}
-        return set()
+        self._latest = _latest(self._folder)
+        return set(self._latest)
 
-    def end(self, names: list[str]) -> dict[str, str]:
-        """Ends those of others' claims whose worker is dead.
-
-        Args:
-          names: claimed cells.
-
-        Returns:
-          The workers of the claims that have ended, by cell.
-        """
-        ended, dead = {}, dict[str, bool]()
-        for name in names:
-            path = self._claims / name
-            worker = self._holders[name] if name in self._holders else _read(path)[0]
-            if worker is None or worker == self.worker:
-                continue
-            self._holders[name] = worker  # nobody else gets a claim but through its end
+    def abandoned(self, names: set[str]) -> set[str]:
+        """Those of some cells, claimed when last looked at, whose worker is dead."""
+        found, dead = set(), dict[str, bool]()
+        for name in sorted(names):
+            claim = name, self._latest[name]
+            if claim not in self._holders:
+                worker, _ = _read(self._folder, *claim)
+                if worker is None:  # it was given up
+                    continue
+                self._holders[claim] = worker
+            worker = self._holders[claim]
             if worker not in dead:
-                dead[worker] = self.is_dead(worker)
+                dead[worker] = worker != self.worker and self.is_dead(worker)
             if dead[worker]:
-                del self._holders[name]
-                # Of several that see the worker dead one moves its claim away.
-                away = path.with_name(f"{name}.{worker}.{self.worker}")
-                with contextlib.suppress(FileNotFoundError):
-                    os.replace(path, away)
-                    ended[name] = worker
-                away.unlink(missing_ok=True)
-        self._holders = {n: w for n, w in self._holders.items() if n in set(names)}
-        return ended
+                found.add(name)
+        self._holders = {c: w for c, w in self._holders.items() if c in self._latest.items()}
+        return found
 
     def forget_dead(self) -> None:
-        """Removes what dead workers have said of themselves."""
-        with contextlib.suppress(FileNotFoundError):
-            for path in self._workers.iterdir():
-                worker = path.name.removeprefix(".").removesuffix(".tmp")
+        """Removes the claims of dead workers, and what they have said of themselves.
+
+        Only when all cells are done: until then others must see whom they take a cell over from.
+        """
+        claimed = self.look()
+        for name in self.abandoned(claimed):
+            for number in range(self._latest[name] + 1):
+                self._folder.remove(_path(name, number))
+        for worker in self._folder.entries("workers"):
+            if worker != self.worker and self.is_dead(worker):
+                self._folder.remove(f"workers/{worker}")
+        for under in ("", "cells", "failed", "workers"):
+            for name, worker in self._folder.leftovers(under).items():
                 if worker != self.worker and self.is_dead(worker):
-                    path.unlink(missing_ok=True)
+                    self._folder.remove(name)
 
     def others(self) -> list[str]:
         """Other workers on this folder that may live."""
-        with contextlib.suppress(FileNotFoundError):
-            names = [path.name for path in self._workers.iterdir() if path.suffix != ".tmp"]
-            return [n for n in sorted(names) if n != self.worker and not self.is_dead(n)]
-        return []
+        names = sorted(self._folder.entries("workers"))
+        return [n for n in names if n != self.worker and not self.is_dead(n)]
 
     def is_dead(self, worker: str) -> bool:
         """Whether a worker is known not to run any more."""
-        state = state_of(self._workers / worker) if worker else None
+        state = state_of(self._folder, worker) if worker else None
         if state is None or is_gone(state):
             return True
         now = time.monotonic()
@@ -155,23 +148,36 @@ class Claims:
             "since": self._since,
             "count": number,
         }
-        self._workers.mkdir(exist_ok=True)  # whoever left last may have removed it
-        write_atomically(self._workers / self.worker, json.dumps(state).encode())
+        self._folder.replace(f"workers/{self.worker}", json.dumps(state).encode(), self.worker)
 
 
-def _read(claim: pathlib.Path) -> tuple[str | None, str]:
+def _path(name: str, number: int) -> str:
+    return f"claims/{name}.{number}"
+
+
+def _latest(folder: Folder) -> dict[str, int]:
+    """The number of the last claim on each cell that is claimed."""
+    found: dict[str, int] = {}
+    for path in folder.entries("claims"):
+        name, _, number = path.rpartition(".")
+        if number.isdecimal():
+            found[name] = max(int(number), found.get(name, 0))
+    return found
+
+
+def _read(folder: Folder, name: str, number: int) -> tuple[str | None, str]:
     """The worker that has a claim, "" if it was killed in making it, and the label; or None."""
     try:
-        worker, _, label = claim.read_text(encoding="utf-8").partition("\n")
+        worker, _, label = folder.read(_path(name, number)).decode().partition("\n")
         return worker, label
     except FileNotFoundError:
         return None, ""
 
 
-def state_of(worker: pathlib.Path) -> dict[str, Any] | None:
+def state_of(folder: Folder, worker: str) -> dict[str, Any] | None:
     """What a worker says of itself; None if it has left."""
     try:
-        return json.loads(worker.read_bytes())
+        return json.loads(folder.read(f"workers/{worker}"))
     except (FileNotFoundError, ValueError):
         return None
 
@@ -189,13 +195,12 @@ def is_gone(state: dict[str, Any]) -> bool:
     return False
 
 
-def running(root: pathlib.Path) -> list[tuple[str, dict[str, Any]]]:
+def running(folder: Folder) -> list[tuple[str, dict[str, Any]]]:
     """The labels of claimed cells in a folder, with the state of their worker; of live ones."""
     found = []
-    with contextlib.suppress(FileNotFoundError):
-        for claim in sorted((root / "claims").iterdir()):
-            worker, label = _read(claim)
-            state = state_of(root / "workers" / worker) if worker else None
-            if state and not is_gone(state):
-                found.append((label, state))
+    for name, number in sorted(_latest(folder).items()):
+        worker, label = _read(folder, name, number)
+        state = state_of(folder, worker) if worker else None
+        if state and not is_gone(state):
+            found.append((label, state))
     return found

@@ -189,7 +189,7 @@ class Run:
         from ._executors import opened
         from ._figure import save_figure
         from ._run import run
-        from ._store import Store, collect_counting
+        from ._store import Store, collect_counting, figures
 
         # A program that cannot be loaded is compiled, one that cannot be stored is not kept.
         warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
@@ -202,7 +202,7 @@ class Run:
             workers = check_int("workers", workers, low=1)
             shard = shard_of(os.environ) if self.shard is None else self.shard
             store = Store(self.out or RESULTS / experiment.name)
-            store.make()  # so that it is known to be possible
+            store.folder.make()  # so that it is known to be possible
         except ValueError as error:
             raise Mistake(str(error)) from None
         except OSError as error:
@@ -213,13 +213,14 @@ class Run:
         # Most of the time goes into compiling, which threads do side by side; processes would each
         # have to start jax, and to compile what another one has compiled already.
         try:
-            with opened(self.executor, workers, self._job(), store.root / "jobs") as (
+            logs = RESULTS if "://" in self.out else pathlib.Path(str(store.folder))
+            with opened(self.executor, workers, self._job(), logs / "jobs") as (
                 pool,
                 at_once,
             ):
                 outcome = run(
                     cells,
-                    store.root,
+                    str(store.folder),
                     pool,
                     name=experiment.name,
                     shard=shard,
@@ -231,9 +232,9 @@ class Run:
             raise Mistake(str(error)) from None
         if outcome.computed + outcome.reused:
             results, missing = collect_counting(store)
-            drawn = all(path.exists() for path in store.figures(experiment.name))
+            drawn = all(store.folder.exists(file) for file in figures(experiment.name))
             if experiment.figure and not missing and (self.force or not drawn):
-                with Claims(store.root) as claims:
+                with Claims(store.folder) as claims:
                     if claims.take("figure"):  # else another process draws it
                         save_figure(experiment.figure(results), store, experiment.name)
             _show(store, results, missing)
@@ -271,12 +272,12 @@ class Show:
         """Prints the table, and where the files are."""
         from ._store import Store, collect_counting
 
-        root = _results(self.name)
         try:
-            results, missing = collect_counting(Store(root))
+            store = Store(_results(self.name))
+            results, missing = collect_counting(store)
         except ValueError as error:
             raise Mistake(str(error)) from None
-        _show(Store(root), results, missing)
+        _show(store, results, missing)
         return 0
 
 
@@ -315,28 +316,28 @@ class Status:
         return 0
 
 
-def _results(name: str) -> pathlib.Path:
-    """The directory of an experiment, or the one that is named."""
+def _results(name: str) -> str:
+    """The directory of an experiment, or the one that is named, or a URL."""
     from ._catalog import find_experiment
-    from ._store import MANIFEST
 
-    root = pathlib.Path(name)
-    if (root / MANIFEST).exists() or root.is_dir():
-        return root
+    if "://" in name or pathlib.Path(name).is_dir():
+        return name
     try:
-        return RESULTS / find_experiment(name).name
+        return str(RESULTS / find_experiment(name).name)
     except ValueError as error:
         raise Mistake(str(error)) from None
 
 
 def _show(store: "Store", results: "pa.Table", missing: int) -> None:
     from ._report import print_results
+    from ._store import figures
 
     manifest = store.manifest()
     print_results(results, manifest.labels)
     if missing:
         print(f"{missing} of {len(manifest.cells)} cells are missing; run it again to go on")
-    figures = [path for path in store.figures(manifest.experiment) if path.exists()]
-    if figures:
-        print(f"figure   {', '.join(map(str, figures))}")
-    print(f"results  {store.root / 'cells'}/*.parquet, jaxdp.sweep.collect({str(store.root)!r})")
+    drawn = [file for file in figures(manifest.experiment) if store.folder.exists(file)]
+    if drawn:
+        print(f"figure   {', '.join(map(store.folder.at, drawn))}")
+    out = str(store.folder)
+    print(f"results  {store.folder.at('cells')}/*.parquet, jaxdp.sweep.collect({out!r})")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._checked import Checked
 from .._spec import check_epsilon, check_int
-from ._cell import Cell
+from ._fingerprint import Cell
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,8 +3,7 @@
 import io
 from typing import TYPE_CHECKING
 
-from .._files import write_atomically
-from ._store import Store
+from ._store import Store, figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,9 +16,10 @@ def save_figure(figure: "Figure", store: Store, experiment: str) -> None:
     # One layout serves all formats: to arrange a figure takes as long as to draw it.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    for path in store.figures(experiment):
+    for file in figures(experiment):
         content = io.BytesIO()
         with matplotlib.rc_context({"svg.hashsalt": experiment}):
-            metadata = {"Software": None} if path.suffix == ".png" else {"Date": None}
-            figure.savefig(content, format=path.suffix[1:], dpi=200, metadata=metadata)
-        write_atomically(path, content.getvalue())
+            kind = file.rpartition(".")[2]
+            metadata = {"Software": None} if kind == "png" else {"Date": None}
+            figure.savefig(content, format=kind, dpi=200, metadata=metadata)
+        store.folder.replace(file, content.getvalue())

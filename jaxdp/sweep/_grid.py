@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._cell import Label
+from ._fingerprint import Label
 
 
 class Point:

@@ -2,18 +2,25 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+from ._stale import Stale
 
 
 @contextlib.contextmanager
-def show_progress(enabled: bool, total: int, reused: int) -> Iterator[Callable[[str], None]]:
+def show_progress(
+    enabled: bool, total: int, reused: int, stale: Sequence[Stale] = ()
+) -> Iterator[Callable[[str], None]]:
     """Gives a function to be called with a cell's label whenever one is done.
 
     Args:
       enabled: whether to show anything at all.
       total: the number of cells.
       reused: how many of them need not be computed.
+      stale: cells that are computed anew.
     """
+    for each in stale if enabled else ():
+        print(f"{each}: computed anew", file=sys.stderr, flush=True)
     if not enabled or reused == total:
         yield lambda label: None
     elif sys.stderr.isatty():

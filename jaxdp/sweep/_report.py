@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._cell import Row
+from ._fingerprint import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa

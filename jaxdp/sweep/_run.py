@@ -7,18 +7,18 @@ import math
 import os
 import queue
 import random
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from .. import _program_cache
-from .._files import temporary_of
-from ._cell import Cell, Row, describe, fingerprint
 from ._claims import Claims
+from ._fingerprint import Cell, Row, describe, fingerprint, labels_of
 from ._progress import show_progress
 from ._shard import Shard
+from ._stale import Stale, reconcile
 from ._store import Manifest, Store
 
 _LOOK = 1.0  # seconds between looks at what other processes have finished
@@ -41,11 +41,13 @@ class Outcome:
       computed: how many cells were computed.
       reused: how many were there already.
       failures: (label, traceback) of every cell that raised.
+      stale: cells that were there, but of other code, and were not accepted.
     """
 
     computed: int
     reused: int
     failures: tuple[tuple[str, str], ...] = ()
+    stale: tuple[Stale, ...] = ()
 
 
 def run(
@@ -57,6 +59,7 @@ def run(
     shard: Shard = (0, 1),
     at_once: int = 64,
     force: bool = False,
+    accept_code: Sequence[str] = (),
     progress: bool = False,
 ) -> Outcome:
     """Computes the cells that are not in the directory yet.
@@ -71,7 +74,8 @@ def run(
 
     Args:
       cells: the cells, no two of them equal.
-      out: the directory, made if necessary.
+      out: the directory, made if necessary; or a prefix in an object store, as a URL for fsspec,
+        such as "s3://bucket/sweep".
       executor: where cells are computed: whatever has `submit` and returns something with
         `result()`, such as a process pool (start its workers by "spawn": jax does not survive a
         fork), a `Client` of dask, or an executor of submitit; None for one cell after another in
@@ -83,6 +87,9 @@ def run(
         with its own cells takes others'.
       at_once: how many cells an executor has at a time; others are left to other processes.
       force: whether to compute the cells that are there as well.
+      accept_code: hashes of other code, as `Outcome.stale` names them, whose cells are kept: where
+        you know that an edit or an upgrade has changed no rows. Later runs of the same code keep
+        them, too. Of no use with `force`.
       progress: whether to show a progress bar on stderr, or a line a cell if it is no terminal.
 
     Returns:
@@ -90,7 +97,8 @@ def run(
       tried again when all processes have ended and one begins.
 
     Raises:
-      ValueError: two cells are equal, or other cells are being computed into the directory.
+      ValueError: two cells are equal, other cells are being computed into the directory, or no
+        cell there is of a code to accept.
       TypeError: a cell has no JSON form.
       OSError: a cell cannot be stored, such as on a full disk.
 
@@ -115,20 +123,23 @@ def run(
       (2, 0, 2)
     """
     store = Store(out)
-    by_name = {fingerprint(cell): cell for cell in cells}
-    if len(by_name) < len(cells):
+    wanted = {fingerprint(cell): cell for cell in cells}
+    if len(wanted) < len(cells):
         names = [fingerprint(cell) for cell in cells]
         twice = next(cell for cell, n in zip(cells, names, strict=True) if names.count(n) > 1)
         raise ValueError(f"cells must differ, but two are equal: {describe(twice)}.")
-    manifest = Manifest(name, _label_names(cells), list(by_name))
-    store.make()
-    with Claims(store.root) as claims:
+    labels = _label_names(cells)
+    store.folder.make()
+    kept, pairs, stale = ({}, [], ()) if force else reconcile(store, wanted, accept_code)
+    by_name = {kept.get(name, name): cell for name, cell in wanted.items()}
+    manifest = Manifest(name, labels, list(by_name), pairs)
+    with Claims(store.folder) as claims:
         others_here = claims.others()
         if others_here and store.differs(manifest):
             raise ValueError(
                 f"out must be a directory that no other experiment is running into, got "
-                f"{store.root}; wait for it, or choose another directory, or remove "
-                f"{store.root / 'workers' / others_here[0]} if its machine has stopped."
+                f"{store.folder}; wait for it, or choose another directory, or remove "
+                f"{store.folder.at(f'workers/{others_here[0]}')} if its machine has stopped."
             )
         for failed, record in store.failures().items():
             if claims.is_dead(record["worker"]):
@@ -137,25 +148,23 @@ def run(
         done = set() if force else store.finished() & set(by_name)
         if not others_here:  # else it would be read by each of them, and could be in use
             for damaged in [name for name in done if store.load(name) is None]:
-                store.path(damaged).unlink()
+                store.remove(damaged)
                 done.remove(damaged)
         mine, others = _shared(list(by_name), shard)
         if force:  # what others replace is not to be replaced again
             done |= set(others)
         mine, others = ([n for n in names if n not in done] for names in (mine, others))
         computed = 0
-        with show_progress(progress, len(cells), len(done)) as advance:
+        with show_progress(progress, len(cells), len(done), stale) as advance:
             work = _Work(store, claims, by_name, mine, others, force)
             for name, rows_of in work.attempts(executor, at_once):
                 if rows_of is not None:
                     computed += work.keep(name, rows_of)
                 advance(describe(by_name[name]))
         failed = store.failures()
-        # What was killed between the last steps of a cell, by when the cell was stored.
-        work.end_dead(claims.taken())
         claims.forget_dead()
     why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
-    return Outcome(computed, len(cells) - computed - len(why), why)
+    return Outcome(computed, len(cells) - computed - len(why), why, stale)
 
 
 def _shared(names: list[str], shard: Shard) -> tuple[list[str], list[str]]:
@@ -168,7 +177,7 @@ def _shared(names: list[str], shard: Shard) -> tuple[list[str], list[str]]:
 
 
 def _label_names(cells: Sequence[Cell]) -> list[str]:
-    names = {tuple(name for name, _ in cell.labels) for cell in cells}
+    names = {tuple(labels_of(cell)) for cell in cells}
     if len(names) != 1:
         raise ValueError(
             f"cells must be one or more, with labels of the same names, got {len(cells)} cells "
@@ -178,8 +187,19 @@ def _label_names(cells: Sequence[Cell]) -> list[str]:
 
 
 def _rows(cache: dict[str, str | float], cell: Cell) -> list[Row]:
-    _program_cache.adopt(cache)  # a worker process shares compiled programs with this one
+    if cache:  # a worker process shares compiled programs with this one
+        from .. import _program_cache
+
+        _program_cache.adopt(cache)
     return cell.rows()
+
+
+def _cache_settings() -> dict[str, str | float]:
+    if "jax" not in sys.modules:  # nothing is compiled here
+        return {}
+    from .. import _program_cache
+
+    return _program_cache.settings()
 
 
 class _Work:
@@ -206,7 +226,7 @@ class _Work:
 
         None in place of the function for what another process has done.
         """
-        rows = functools.partial(_rows, _program_cache.settings())
+        rows = functools.partial(_rows, _cache_settings())
         at_once = 1 if executor is None else at_once
         try:
             while self._open or self._flying or self._elsewhere:
@@ -242,7 +262,7 @@ class _Work:
         try:
             try:
                 # Rows that make no table are a failure of the cell, too.
-                content = store.encode(cell, [dict(cell.labels) | row for row in rows_of()])
+                content = store.encode(cell, [labels_of(cell) | row for row in rows_of()])
             except Exception as error:
                 trace = "".join(traceback.format_exception(error))
                 store.save_failure(name, describe(cell), trace, self._claims.worker)
@@ -253,40 +273,33 @@ class _Work:
             raise OSError(
                 error.errno,
                 f"the sweep is stopped, because cell {describe(cell)} cannot be stored in "
-                f"{store.root} ({error.strerror or error}); make room there and run it again, "
+                f"{store.folder} ({error.strerror or error}); make room there and run it again, "
                 "which keeps the cells that are finished",
             ) from error
         finally:
             self._claims.release(name)
 
-    def end_dead(self, names: set[str]) -> set[str]:
-        """Ends the claims of dead workers on some cells, and removes what they were writing."""
-        ended = self._claims.end(sorted(names))
-        for name, worker in ended.items():
-            temporary_of(self._store.path(name), worker).unlink(missing_ok=True)
-        return set(ended)
-
     def _end(self, name: str, future: Any) -> None:
         self._ended.put((name, future))
 
     def _is_done(self, name: str) -> bool:
-        if self._store.failure_path(name).exists():
+        if self._store.has_failed(name):
             return True
-        return not self._force and self._store.path(name).exists()
+        return not self._force and self._store.is_finished(name)
 
     def _look_elsewhere(self) -> Iterator[tuple[str, None]]:
         """What others have done meanwhile; some of what nobody does becomes ours to do."""
-        taken = self._claims.taken()
+        taken = self._claims.look()
         # Read after the claims: a cell without a claim has been stored before it lost it.
         done = self._store.failed() | self._store.finished()
         if self._force:  # who had a claim has replaced the file
             done = set(self._elsewhere) - taken
-        ended = self.end_dead({n for n in self._elsewhere if n in taken and n not in done})
+        abandoned = self._claims.abandoned((taken & set(self._elsewhere)) - done)
         free, left = [], []
         for name in self._elsewhere:
             if name in done:
                 yield name, None
-            elif name not in taken or name in ended:
+            elif name not in taken or name in abandoned:
                 free.append(name)
             else:
                 left.append(name)

@@ -1,8 +1,7 @@
 """How far a sweep is, whoever runs it."""
 
 import dataclasses
-import pathlib
-import time
+import os
 from typing import Any
 
 from ._claims import running
@@ -35,7 +34,7 @@ class Status:
         return max(self.cells - self.done - len(self.failed) - len(self.running), 0)
 
 
-def status(out: str | pathlib.Path) -> Status:
+def status(out: str | os.PathLike) -> Status:
     """How far the sweep into a directory is; any number of processes may be at it.
 
     Args:
@@ -49,21 +48,15 @@ def status(out: str | pathlib.Path) -> Status:
     """
     store = Store(out)
     cells = set(store.manifest().cells)
-    done = store.finished() & cells
+    written = {name: at for name, at in store.finished_at().items() if name in cells}
+    done = set(written)
     failed = tuple(record["cell"] for n, record in store.failures().items() if n in cells - done)
-    at_work = tuple(running(store.root))
+    at_work = tuple(running(store.folder))
     left = len(cells) - len(done) - len(failed)
-    times = sorted(_finished_at(store.path(name)) for name in done)[-_RECENT:]
+    times = sorted(written.values())[-_RECENT:]
     pace = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 2 else None
     seconds = left * pace if at_work and pace is not None else None
     return Status(len(cells), len(done), failed, at_work, seconds)
-
-
-def _finished_at(path: pathlib.Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
 
 
 def table(state: Status) -> Any:

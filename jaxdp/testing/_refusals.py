@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .._checked import field_checks
-from .._spec import spec_from_json, spec_to_json
+from .._form import spec_from_json, spec_to_json
 from ._subject import Subject, check, given
 
 

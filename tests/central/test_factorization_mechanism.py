@@ -216,7 +216,7 @@ def test_a_workload_that_tells_nothing_is_answered_exactly(key):
 def test_specs_with_factors_are_values():
     import json
 
-    from jaxdp._spec import spec_from_json, spec_to_json
+    from jaxdp._form import spec_from_json, spec_to_json
 
     for mechanism in MECHANISMS.values():
         copy = spec_from_json(json.loads(json.dumps(spec_to_json(mechanism))))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jaxdp._spec import spec_from_json
+from jaxdp._form import spec_from_json
 from jaxdp.design import Change, Comparison, Histogram, Marginals, Mean, plan
 from jaxdp.sweep.cli import main
 

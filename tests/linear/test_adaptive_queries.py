@@ -17,7 +17,7 @@ from jaxdp.linear import AdaptiveQueries, QueryError
 from jaxdp.linear._adaptive_queries import mean_inverse
 from jaxdp.population import RoundSource
 from jaxdp.random import Count
-from jaxdp.sweep._cell import fingerprint
+from jaxdp.sweep._fingerprint import fingerprint
 from jaxdp_experiments.adaptive import ATTACKS, EXPERIMENT, FIXED, Contest, Overfitter
 from tests import stats
 from tests.marks import slow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp._spec import spec_from_json, spec_to_json
+from jaxdp._form import spec_from_json, spec_to_json
 from jaxdp.linear import OptimizedStrategy
 from jaxdp.linear._strategy_descent import _project, _variances, optimize, worst_prior
 from jaxdp.randomizers import KRR

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from jaxdp._spec import FrozenArray, spec_from_json, spec_to_json
+from jaxdp._form import FrozenArray, spec_from_json, spec_to_json
 from jaxdp.data import load_flights
 from jaxdp.pairwise import (
     AUC,

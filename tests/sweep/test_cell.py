@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp._spec import spec_from_json, spec_to_json
+from jaxdp._form import spec_from_json, spec_to_json
 from jaxdp.engine import _simulate
 from jaxdp.pairwise import KendallTau, QuantizedRR
 from jaxdp.sweep import HistogramData, Simulation
-from jaxdp.sweep._cell import describe, fingerprint
+from jaxdp.sweep._fingerprint import describe, fingerprint
 from jaxdp_experiments.kendall_flights import EXPERIMENT, bound_rmse
 
 KENDALL = Simulation(

@@ -125,7 +125,7 @@ def test_mistakes_are_one_line(line, said, workplace, capsys):
 def test_a_directory_in_use_is_a_mistake(workplace, capsys):
     assert cli.main("run toy --out used".split()) == 0
     capsys.readouterr()
-    with sweep._claims.Claims(pathlib.Path("used")):
+    with sweep._claims.Claims(sweep._folder.Directory(pathlib.Path("used"))):
         assert cli.main("run toy --out used --trials 7".split()) == 2
     assert "no other experiment is running into, got used" in capsys.readouterr().err
 

@@ -8,15 +8,15 @@ import json
 import multiprocessing
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 import jaxdp
 from jaxdp import sweep
-from jaxdp._spec import spec_to_json
 from jaxdp.pairwise import KendallTau, QuantizedRR
-from jaxdp.sweep import _sources
-from jaxdp.sweep._cell import fingerprint
+from jaxdp.sweep._fingerprint import fingerprint
 from jaxdp.sweep._store import Store
 
 from .files import contents
@@ -87,7 +87,7 @@ def test_collect_merges_columns_of_different_types(tmp_path):
 def test_damaged_files_are_computed_again(damage, tmp_path):
     sweep.run(NAPS, tmp_path)
     whole = contents(tmp_path)
-    path = Store(tmp_path).path(fingerprint(NAPS[1]))
+    path = tmp_path / "cells" / f"{fingerprint(NAPS[1])}.parquet"
     path.write_bytes(damage(path.read_bytes()))
     assert sweep.collect(tmp_path)["value"].to_pylist() == [0.0, 2.0]
     outcome = sweep.run(NAPS, tmp_path)
@@ -99,12 +99,13 @@ def test_no_changed_byte_changes_a_result(tmp_path):
     """Every third byte, one at a time: the file is refused, or still says the same."""
     sweep.run(NAPS[:1], tmp_path)
     store, name = Store(tmp_path), fingerprint(NAPS[0])
-    whole, table = store.path(name).read_bytes(), store.load(name)
+    path = tmp_path / "cells" / f"{name}.parquet"
+    whole, table = path.read_bytes(), store.load(name)
     refused = 0
     for place in range(0, len(whole), 3):
         changed = bytearray(whole)
         changed[place] ^= 0x15
-        store.path(name).write_bytes(bytes(changed))
+        path.write_bytes(bytes(changed))
         found = store.load(name)
         refused += found is None
         assert found is None or found.equals(table), place
@@ -214,36 +215,36 @@ def test_a_full_disk_ends_the_sweep_and_leaves_nothing_behind(tmp_path, monkeypa
     assert sweep.run(cells, tmp_path).reused == 2
 
 
-def test_changed_code_is_computed_anew(tmp_path, monkeypatch):
-    sweep.run(NAPS, tmp_path)
-    monkeypatch.setattr(_sources, "source_hash", lambda package: f"changed {package}")
-    assert sweep.run(NAPS, tmp_path).computed == 3
-    monkeypatch.undo()
-    monkeypatch.setattr(_sources, "_version", lambda name: "another")
-    assert sweep.run(NAPS, tmp_path).computed == 3
-    monkeypatch.undo()
-    assert sweep.run(NAPS, tmp_path).reused == 3
+def test_cells_without_jax_are_run_without_jax(tmp_path):
+    """So that as many processes as one likes can share a sweep of something else."""
+    script = f"""
+import sys
+from jaxdp import sweep
+from benchmarks._nap import Nap
+print(sweep.run([Nap(1, 0.0), Nap(2, 0.0)], {str(tmp_path)!r}).computed, "jax" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["2", "False"]
 
 
-def test_hash_of_sources(tmp_path, monkeypatch):
-    """Hashes every file of a package, or a single module: jaxdp's, and what a cell names."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "hashed" / "inner").mkdir(parents=True)
-    seen = set()
-    for name, text in [("__init__", ""), ("inner/one", "1"), ("inner/one", "2"), ("two", "2")]:
-        (tmp_path / "hashed" / f"{name}.py").write_text(text)
-        seen.add(_sources.source_hash.__wrapped__("hashed"))
-    assert len(seen) == 4
-    (tmp_path / "alone.py").write_text("")
-    assert _sources.source_hash("alone") not in seen
-    versions = _sources.versions(spec_to_json(NAPS[0]))
-    assert set(versions) == {"jax", "jaxlib", "numpy", "jaxdp", "jaxdp_kernels", "tests"}
+def test_labels_may_be_a_dict(tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Doubled(Nap):
+        @property
+        def labels(self):
+            return {"twice": 2 * self.value}
+
+    sweep.run([Doubled(1.0), Doubled(4.0)], tmp_path)
+    assert sweep.collect(tmp_path)["twice"].to_pylist() == [2.0, 8.0]
 
 
 def test_a_file_of_another_cell_is_refused(tmp_path):
     sweep.run(NAPS, tmp_path)
     store, names = Store(tmp_path), [fingerprint(cell) for cell in NAPS]
-    store.path(names[1]).write_bytes(store.path(names[0]).read_bytes())
+    first, second = (tmp_path / "cells" / f"{name}.parquet" for name in names[:2])
+    second.write_bytes(first.read_bytes())
     assert store.load(names[1]) is None
     assert sweep.run(NAPS, tmp_path).computed == 1
 

@@ -15,7 +15,8 @@ import pytest
 from jaxdp import sweep
 from jaxdp._files import write_atomically
 from jaxdp.sweep import _claims, _executors, _run
-from jaxdp.sweep._cell import fingerprint
+from jaxdp.sweep._fingerprint import fingerprint
+from jaxdp.sweep._folder import Directory
 from jaxdp.sweep._shard import read_shard, shard_of
 from tests.sweep.files import contents
 from tests.sweep.naps import Nap, many_naps
@@ -68,7 +69,7 @@ def left_behind(root, name, **state):
     """A claim on a cell by a worker that says this of itself, or nothing."""
     (root / "claims").mkdir(parents=True, exist_ok=True)
     (root / "workers").mkdir(exist_ok=True)
-    (root / "claims" / name).write_text("someone\nvalue=1.0")
+    (root / "claims" / f"{name}.0").write_text("someone\nvalue=1.0")
     if state:
         says(root, **state)
 
@@ -114,21 +115,22 @@ def test_claims_of_live_workers_are_not(tmp_path, monkeypatch):
 
 
 def test_a_claim_is_one_process_s(tmp_path):
-    with _claims.Claims(tmp_path) as first, _claims.Claims(tmp_path) as second:
+    folder = Directory(tmp_path)
+    with _claims.Claims(folder) as first, _claims.Claims(folder) as second:
         assert first.take("cell", "x=1")
         assert not second.take("cell", "x=1")
-        second.release("cell")
-        assert not second.take("cell", "x=1")
-        assert second.end(["cell"]) == {}
-        assert [label for label, _ in _claims.running(tmp_path)] == ["x=1"]
+        assert second.look() == {"cell"}
+        assert second.abandoned({"cell"}) == set()
+        assert [label for label, _ in _claims.running(Directory(tmp_path))] == ["x=1"]
         first.release("cell")
+        assert second.look() == set()
         assert second.take("cell", "x=1")
     assert contents(tmp_path) == {}
 
 
 def test_other_cells_wait_for_their_turn(tmp_path):
     sweep.run(NAPS[:2], tmp_path)
-    with _claims.Claims(tmp_path):
+    with _claims.Claims(Directory(tmp_path)):
         with pytest.raises(ValueError, match="no other experiment"):
             sweep.run(NAPS, tmp_path)
         sweep.run(NAPS[:2], tmp_path)
@@ -137,7 +139,7 @@ def test_other_cells_wait_for_their_turn(tmp_path):
 
 def test_a_failure_is_known_to_all_and_tried_again_later(tmp_path):
     cells = [Nap(-1.0), Nap(4.0)]
-    with _claims.Claims(tmp_path) as other:
+    with _claims.Claims(Directory(tmp_path)) as other:
         other.take(fingerprint(cells[0]))
         (tmp_path / "failed").mkdir()
         record = {"cell": "value=-1.0", "traceback": "of another process", "worker": other.worker}
@@ -156,7 +158,7 @@ def test_status(tmp_path):
     assert sweep.status(out) == sweep.Status(3, 3, (), (), None)
     for cell in NAPS[1:]:
         (out / "cells" / f"{fingerprint(cell)}.parquet").unlink()
-    with _claims.Claims(out) as claims:
+    with _claims.Claims(Directory(out)) as claims:
         claims.take(fingerprint(NAPS[1]), "value=4.0")
         found = sweep.status(out)
     ((label, worker),) = found.running
