@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ._claims import Claims
 from ._fingerprint import Cell, Row, describe, fingerprint, labels_of
-from ._progress import show_progress
+from ._progress import Progress, show_progress
 from ._shard import Shard
 from ._stale import Stale, reconcile
 from ._store import Manifest, Store
@@ -155,12 +155,12 @@ def run(
             done |= set(others)
         mine, others = ([n for n in names if n not in done] for names in (mine, others))
         computed = 0
-        with show_progress(progress, len(cells), len(done), stale) as advance:
+        with show_progress(progress, len(cells), len(done), stale) as shown:
             work = _Work(store, claims, by_name, mine, others, force)
-            for name, rows_of in work.attempts(executor, at_once):
+            for name, rows_of in work.attempts(executor, at_once, shown):
                 if rows_of is not None:
                     computed += work.keep(name, rows_of)
-                advance(describe(by_name[name]))
+                shown.end(describe(by_name[name]), name in work.failed)
         failed = store.failures()
         claims.forget_dead()
     why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
@@ -218,9 +218,10 @@ class _Work:
         self._open, self._elsewhere = collections.deque(mine), others
         self._ended = queue.SimpleQueue[tuple[str, Any]]()
         self._flying: dict[str, Any] = {}
+        self.failed = set[str]()
 
     def attempts(
-        self, executor: Executor | None, at_once: int
+        self, executor: Executor | None, at_once: int, shown: Progress
     ) -> Iterator[tuple[str, Callable[[], list[Row]] | None]]:
         """Each cell as it is done, with a function that returns its rows or raises its error.
 
@@ -240,8 +241,10 @@ class _Work:
                         self._claims.release(name)
                         yield name, None
                     elif executor is None:
+                        shown.begin(describe(self._cells[name]))
                         yield name, self._cells[name].rows
                     else:
+                        shown.begin(describe(self._cells[name]))
                         self._flying[name] = executor.submit(rows, self._cells[name])
                         _when_done(self._flying[name], functools.partial(self._end, name))
                 if self._elsewhere and len(self._flying) < at_once:
@@ -266,6 +269,7 @@ class _Work:
             except Exception as error:
                 trace = "".join(traceback.format_exception(error))
                 store.save_failure(name, describe(cell), trace, self._claims.worker)
+                self.failed.add(name)
                 return False
             store.save(name, content, self._claims.worker, self._force)
             return True
@@ -291,7 +295,8 @@ class _Work:
         """What others have done meanwhile; some of what nobody does becomes ours to do."""
         taken = self._claims.look()
         # Read after the claims: a cell without a claim has been stored before it lost it.
-        done = self._store.failed() | self._store.finished()
+        self.failed |= self._store.failed()
+        done = self.failed | self._store.finished()
         if self._force:  # who had a claim has replaced the file
             done = set(self._elsewhere) - taken
         abandoned = self._claims.abandoned((taken & set(self._elsewhere)) - done)
