@@ -11,56 +11,26 @@ import pathlib
 import sys
 import time
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from ._shard import read_shard, shard_of
+from ._words import Mistake, OptionalInteger, numbers, option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from ._experiment import Experiment, Settings
+    from ._fingerprint import Cell
     from ._store import Store
 
 RESULTS = pathlib.Path("jaxdp-results")
 
 
-class Mistake(Exception):
-    """What a user did wrong, in one line."""
-
-
-def numbers(kind: type, metavar: str, nargs: Literal[1, "*"] = 1) -> PrimitiveConstructorSpec:
-    """Reads one number or several, with a message that says no more than what is wrong."""
-
-    def read(words: list[str]) -> Any:
-        try:
-            values = [kind(word) for word in words]
-        except ValueError:
-            wanted = "an integer" if kind is int else "numbers"
-            raise ValueError(f"must be {wanted}, got {' '.join(words)!r}") from None
-        return values[0] if nargs == 1 else tuple(values)
-
-    return PrimitiveConstructorSpec(
-        nargs=nargs,
-        metavar=metavar,
-        instance_from_str=read,
-        is_instance=lambda value: value is None or isinstance(value, int | tuple),
-        str_from_instance=lambda value: [str(value)],
-    )
-
-
-def option(
-    help: str, hint: str, metavar: str | None = None, aliases: list[str] | None = None
-) -> Any:
-    """The help of an option, and a hint in brackets."""
-    return tyro.conf.arg(
-        help=help, help_behavior_hint=f"({hint})", metavar=metavar, aliases=aliases
-    )
-
-
-OptionalInteger = Annotated[int | None, numbers(int, "N")]
 OptionalShard = Annotated[
     tuple[int, int | None] | None,
     PrimitiveConstructorSpec(
@@ -127,22 +97,28 @@ class Run:
         ),
     ]
     out: Annotated[
-        str, option("Where to put results.", "default: jaxdp-results/NAME", metavar="DIR")
+        str,
+        option(
+            "Where to put results: a directory, or a URL such as s3://bucket/sweep.",
+            "default: jaxdp-results/NAME",
+            metavar="DIR",
+        ),
     ] = ""
     trials: Annotated[
         OptionalInteger,
         option("Trials a cell.", "default: the experiment's", aliases=["--num-trials"]),
     ] = None
-    seed: Annotated[OptionalInteger, option("Of the random keys.", "default: the experiment's")] = (
-        None
-    )
+    seed: Annotated[
+        OptionalInteger, option("What random keys are made from.", "default: the experiment's")
+    ] = None
     epsilons: Annotated[
         OptionalNumbers, option("Privacy parameters of the grid.", "default: the experiment's")
     ] = None
     workers: Annotated[
         OptionalInteger,
         option(
-            "Cells at a time.", "default: the number of processors; 64 jobs with --executor slurm"
+            "How many cells to compute at a time.",
+            "default: the number of processors; 64 jobs with --executor slurm",
         ),
     ] = None
     executor: Annotated[
@@ -156,7 +132,7 @@ class Run:
     job: Annotated[
         tuple[str, ...],
         option(
-            "Of each job, as submitit names it: timeout_min=60 cpus_per_task=2 ...",
+            "What each job asks for, as submitit names it: timeout_min=60 cpus_per_task=2 ...",
             "default: none",
             metavar="NAME=VALUE",
         ),
@@ -170,7 +146,23 @@ class Run:
     ] = None
     quick: Annotated[
         tyro.conf.FlagCreatePairsOff[bool],
-        option("Take a small part of it.", "default: the whole"),
+        option("Run a small part of it.", "default: the whole"),
+    ] = False
+    accept_code: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        option(
+            "Keep stored cells that this other code has computed, as a run names it.",
+            "default: compute them anew",
+            metavar="HASH",
+        ),
+    ] = ()
+    dry_run: Annotated[
+        tyro.conf.FlagCreatePairsOff[bool],
+        option("Say what would be computed, and compute nothing.", "default: run it"),
+    ] = False
+    quiet: Annotated[
+        tyro.conf.FlagCreatePairsOff[bool],
+        option("Print nothing but failures.", "default: progress and a table"),
     ] = False
     force: Annotated[
         tyro.conf.FlagCreatePairsOff[bool],
@@ -202,6 +194,8 @@ class Run:
             workers = check_int("workers", workers, low=1)
             shard = shard_of(os.environ) if self.shard is None else self.shard
             store = Store(self.out or RESULTS / experiment.name)
+            if self.dry_run:
+                return self._foretell(store, cells)
             store.folder.make()  # so that it is known to be possible
         except ValueError as error:
             raise Mistake(str(error)) from None
@@ -226,7 +220,8 @@ class Run:
                     shard=shard,
                     at_once=at_once,
                     force=self.force,
-                    progress=True,
+                    accept_code=self.accept_code,
+                    progress=not self.quiet,
                 )
         except (OSError, ValueError) as error:
             raise Mistake(str(error)) from None
@@ -237,9 +232,11 @@ class Run:
                 with Claims(store.folder) as claims:
                     if claims.take("figure"):  # else another process draws it
                         save_figure(experiment.figure(results), store, experiment.name)
-            _show(store, results, missing)
-        seconds = time.perf_counter() - began
-        print(f"cells    {outcome.computed} computed, {outcome.reused} reused, in {seconds:.1f} s")
+            if not self.quiet:
+                _show(store, results, missing)
+        if not self.quiet:
+            took = f"{time.perf_counter() - began:.1f} s"
+            print(f"cells    {outcome.computed} computed, {outcome.reused} reused, in {took}")
         # The table comes before the tracebacks where both go into one file.
         sys.stdout.flush()
         for label, trace in outcome.failures:
@@ -247,6 +244,24 @@ class Run:
         if outcome.failures:
             print(f"\n{len(outcome.failures)} of {len(cells)} cells failed", file=sys.stderr)
         return 1 if outcome.failures else 0
+
+    def _foretell(self, store: "Store", cells: "Sequence[Cell]") -> int:
+        """Says what a run would do."""
+        from ._fingerprint import describe, fingerprint
+        from ._stale import reconcile
+
+        wanted = {fingerprint(cell): cell for cell in cells}
+        kept, _, stale = ({}, [], ()) if self.force else reconcile(store, wanted, self.accept_code)
+        done = set() if self.force else (store.finished() & set(wanted)) | set(kept)
+        left = [cell for name, cell in wanted.items() if name not in done]
+        print(
+            f"{store.folder}: {len(cells)} cells, {len(done)} there already, {len(left)} to compute"
+        )
+        for each in stale:
+            print(f"{each}: --accept-code {each.code} would keep them")
+        for cell in left:
+            print(f"  {describe(cell)}")
+        return 0
 
     def _job(self) -> dict[str, str]:
         if wrong := [word for word in self.job if "=" not in word]:
@@ -273,7 +288,7 @@ class Show:
         from ._store import Store, collect_counting
 
         try:
-            store = Store(_results(self.name))
+            store = Store(results_of(self.name))
             results, missing = collect_counting(store)
         except ValueError as error:
             raise Mistake(str(error)) from None
@@ -300,7 +315,7 @@ class Status:
 
         from ._status import status, table
 
-        root = _results(self.name)
+        root = results_of(self.name)
         console = rich.console.Console(highlight=False, markup=False)
         try:
             state = status(root)
@@ -316,8 +331,8 @@ class Status:
         return 0
 
 
-def _results(name: str) -> str:
-    """The directory of an experiment, or the one that is named, or a URL."""
+def results_of(name: str) -> str:
+    """The directory of an experiment, the one that is named, or a URL, as commands take it."""
     from ._catalog import find_experiment
 
     if "://" in name or pathlib.Path(name).is_dir():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from ._commands import Mistake, OptionalInteger, numbers, option
+from ._words import Mistake, OptionalInteger, numbers, option
 
 if TYPE_CHECKING:
     from ..design import Question

@@ -113,7 +113,11 @@ def show_progress(
       stale: stored cells of other code, which are computed anew.
     """
     for each in stale if enabled else ():
-        print(f"{each}: computed anew", file=sys.stderr, flush=True)
+        print(
+            f"{each}: computed anew; --accept-code {each.code} would keep them",
+            file=sys.stderr,
+            flush=True,
+        )
     if not enabled or reused == total:
         yield _Silent(total, reused)
     elif sys.stderr.isatty():

@@ -1,6 +1,7 @@
 """Running the cells of a sweep: by any number of processes, on any executor."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import math
@@ -67,6 +68,8 @@ def run(
     Every finished cell is stored at once, atomically, by this process; workers of an executor write
     nothing. So a sweep that is killed at any moment loses only the cells it was working on, and
     running it again leads to the same bytes in every file as a run that was never stopped.
+
+    Ctrl-C does no harm, and ends a script with one line.
 
     Any number of processes may run the same cells into one directory, on one machine or on several
     that share it, and each returns when all cells are done. They claim cells one by one, by files
@@ -155,7 +158,10 @@ def run(
             done |= set(others)
         mine, others = ([n for n in names if n not in done] for names in (mine, others))
         computed = 0
-        with show_progress(progress, len(cells), len(done), stale) as shown:
+        with (
+            _one_line_of_interrupts(),
+            show_progress(progress, len(cells), len(done), stale) as shown,
+        ):
             work = _Work(store, claims, by_name, mine, others, force)
             for name, rows_of in work.attempts(executor, at_once, shown):
                 if rows_of is not None:
@@ -165,6 +171,25 @@ def run(
         claims.forget_dead()
     why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
     return Outcome(computed, len(cells) - computed - len(why), why, stale)
+
+
+@contextlib.contextmanager
+def _one_line_of_interrupts() -> Iterator[None]:
+    """Has Ctrl-C end a script with a line, in place of where in jax or a lock it has struck."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        struck, shown = interrupt, sys.excepthook
+
+        def say(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+            if error is struck:
+                text = "interrupted; finished cells are kept: run it again to go on"
+                print(f"\n{text}", file=sys.stderr)
+            else:
+                shown(kind, error, trace)
+
+        sys.excepthook = say
+        raise
 
 
 def _shared(names: list[str], shard: Shard) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .._version import __version__
 
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return print_catalog()
 
-    from ._commands import Mistake
+    from ._words import Mistake
 
     try:
-        return _parse(arguments or ["--help"])()
+        return parse(arguments or ["--help"])()
     except Mistake as mistake:
         return _refuse(str(mistake))
     except KeyboardInterrupt:
@@ -52,29 +52,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os._exit(130)  # not to wait for threads in the middle of a cell, of which nothing is kept
 
 
-def _parse(arguments: list[str]):
-    """The subcommand; of wrong arguments, tyro's message in one line."""
+def parse(arguments: list[str]):
+    """The subcommand; of wrong arguments, what is wrong in one line."""
     import contextlib
 
     import tyro
 
-    from ._commands import List, Mistake, New, Run, Show, Status
+    from ._about_commands import Completion, Describe, Version
+    from ._clean_command import Clean
+    from ._commands import List, New, Run, Show, Status
     from ._plan_command import Plan
+    from ._words import Mistake
+
+    def read(arguments: list[str]):
+        return tyro.cli(
+            Run | Status | Show | List | Describe | New | Clean | Plan | Completion | Version,
+            args=arguments,
+            prog="jaxdp",
+            description="Simulates local differential privacy: experiments by name, and plans.",
+        )
 
     shown = io.StringIO()
     try:
         with contextlib.redirect_stderr(shown):
-            return tyro.cli(
-                Run | Status | Show | List | New | Plan,
-                args=arguments,
-                prog="jaxdp",
-                description="Simulates local differential privacy: experiments by name, and plans. "
-                "`jaxdp --version` prints the version.",
-            )
+            return read(arguments)
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise Mistake(_one_line(shown.getvalue())) from None
+        raise Mistake(_meant(arguments, read) or _one_line(shown.getvalue())) from None
+
+
+def _meant(arguments: list[str], read: Callable[[list[str]], object]) -> str | None:
+    """What is said of a word that is not known but like one; None if there is none."""
+    import contextlib
+    import difflib
+    import re
+
+    def known(*words: str) -> str:
+        """The help of the command, or of a subcommand."""
+        shown = io.StringIO()
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
+            read([*words, "--help"])
+        return re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
+
+    command, *rest = arguments
+    usage = "".join(known().partition("\n\n")[0].split())
+    commands = re.findall(r"\{(.*)\}", usage)[0].split(",")
+    if command not in commands:
+        close = difflib.get_close_matches(command, commands, n=1)
+        if command.startswith("-") or not close:
+            return None
+        return f"there is no subcommand {command}; did you mean {close[0]}?"
+    options = sorted(set(re.findall(r"(?<!\S)--[a-z][\w-]*", known(command))))
+    for word in rest:
+        name = word.partition("=")[0]
+        if name.startswith("--") and options and name not in options:
+            close = difflib.get_close_matches(name, options, n=1)
+            return f"{command} has no option {name}; did you mean {close[0]}?" if close else None
+    return None
 
 
 def _one_line(boxed: str) -> str:

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 
+import jax
 import pytest
 
 import jaxdp
 from jaxdp import sweep
-from jaxdp.sweep import _catalog, cli
+from jaxdp.sweep import _catalog, _fingerprint, cli
 from tests.markdown import fenced
 
 from .files import contents
@@ -82,12 +83,21 @@ def workplace(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("rnu toy", "rnu"),
+        ("rnu toy", "there is no subcommand rnu; did you mean run?"),
+        ("zzz toy", "zzz"),
+        ("run toy --epsilon 1", "run has no option --epsilon; did you mean --epsilons?"),
+        ("plan histogram --value 9", "plan has no option --value; did you mean --values?"),
+        ("run toy --trials 1,2", "--num-trials/--trials must be one number, got '1,2'"),
+        ("run toy --trials 1e-3", "--num-trials/--trials must be an integer, got '1e-3'"),
+        ("describe toi", "did you mean toy?"),
+        ("clean toy", "experiment.json"),
+        ("clean .", "experiment.json"),
+        ("completion fish", "fish"),
         ("run", "NAME"),
         ("run toi", "toy, got 'toi'; did you mean toy?"),
         ("run nothing-like-it", "toy, got 'nothing-like-it'"),
         ("run toy more", "more"),
-        ("run toy --trails 3", "--trails"),
+        ("run toy --trails 3", "run has no option --trails; did you mean --trials?"),
         ("run toy --trials 0", "num_trials must be an integer >= 1, got 0"),
         ("run toy --trials -3", "num_trials must be an integer >= 1, got -3"),
         ("run toy --trials many", "--num-trials/--trials must be an integer, got 'many'"),
@@ -155,7 +165,7 @@ def test_help(line, capsys):
     assert not stop.value.code
     out = capsys.readouterr().out
     for name, options in {
-        "": ("run", "show", "list", "--version"),
+        "": ("run", "show", "list", "clean", "describe", "completion", "version"),
         "run --help": ("--out", "--trials", "--seed", "--workers", "--epsilons", "--quick", "NAME"),
         "show --help": ("NAME|DIR",),
     }.items():
@@ -198,7 +208,9 @@ def test_what_computes_nothing_waits_for_nothing(line, banned):
 def test_run_show_and_run_again(workplace, capsys):
     assert cli.main(["run", "toy"]) == 0
     first, progress = capsys.readouterr()
-    assert "[3/3] epsilon=" in progress
+    assert "3 cells; begins with epsilon=0.5\n[1/3] " in progress
+    assert re.search(r"\[2/3\] \d+ s, about \d+ s left  epsilon=", progress)
+    assert "[3/3]" in progress
     assert "3 computed, 0 reused" in first
     root = workplace / "jaxdp-results" / "toy"
     files = contents(root)
@@ -218,6 +230,106 @@ def test_run_show_and_run_again(workplace, capsys):
     assert cli.main(["run", "toy", "--force"]) == 0
     assert "3 computed, 0 reused" in capsys.readouterr().out
     assert contents(root) == files
+
+
+def test_a_dry_run_computes_nothing(workplace, capsys):
+    assert cli.main("run toy --dry-run".split()) == 0
+    out = capsys.readouterr().out
+    assert "3 cells, 0 there already, 3 to compute\n  epsilon=0.5\n" in out
+    assert list(workplace.iterdir()) == []
+    assert cli.main("run toy --epsilons 1".split()) == 0
+    capsys.readouterr()
+    before = contents(workplace)
+    assert cli.main("run toy --dry-run".split()) == 0
+    assert "1 there already, 2 to compute" in capsys.readouterr().out
+    assert contents(workplace) == before
+
+
+def test_quiet_says_nothing_but_failures(workplace, monkeypatch, capsys):
+    assert cli.main("run toy --quiet".split()) == 0
+    assert capsys.readouterr() == ("", "")
+    broken = dataclasses.replace(TOY, cells=lambda settings: [Nap(1.0), Nap(-4.0)], figure=None)
+    monkeypatch.setattr(_catalog, "catalog", lambda: known(broken))
+    assert cli.main("run toy --quiet --out broken".split()) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no root of -4.0" in err
+
+
+def test_numbers_as_people_write_them(workplace, capsys):
+    assert cli.main("run toy --trials 2e1 --epsilons 0.25,1 2".split()) == 0
+    results = sweep.collect("jaxdp-results/toy")
+    assert set(results["epsilon"].to_pylist()) == {0.25, 1.0, 2.0}
+    assert set(results["num_trials"].to_pylist()) == {20}
+
+
+def test_cells_of_other_code_are_said_and_kept(workplace, monkeypatch, capsys):
+    monkeypatch.setattr(_fingerprint, "_versions", lambda modules: {"mine": "a"})
+    assert cli.main("run toy".split()) == 0
+    monkeypatch.setattr(_fingerprint, "_versions", lambda modules: {"mine": "b"})
+    capsys.readouterr()
+    assert cli.main("run toy --dry-run".split()) == 0
+    (code,) = re.findall("--accept-code ([0-9a-f]{12}) would keep", capsys.readouterr().out)
+    assert cli.main("run toy --epsilons 1".split()) == 0
+    assert f"1 cell is of other code, {code} (mine a, now b)" in capsys.readouterr().err
+    assert cli.main("run toy --accept-code 0123456789ab".split()) == 2
+    assert f"accept_code must be one of {code}, got" in capsys.readouterr().err
+    assert cli.main(["run", "toy", "--accept-code", code]) == 0
+    assert "0 computed, 3 reused" in capsys.readouterr().out
+
+
+def test_clean(workplace, monkeypatch, capsys):
+    assert cli.main("run toy".split()) == 0
+    assert cli.main("run toy --epsilons 1".split()) == 0
+    whole = contents(workplace)
+    capsys.readouterr()
+    assert cli.main("clean toy --dry-run".split()) == 0
+    assert capsys.readouterr().out.count("of other settings") == 2
+    assert cli.main("clean toy".split()) == 2  # where nobody can be asked
+    assert "say --yes" in capsys.readouterr().err
+    assert contents(workplace) == whole
+    root = workplace / "jaxdp-results" / "toy"
+    (root / "workers").mkdir()
+    (root / "workers" / ("0" * 16)).write_text('{"host": "elsewhere", "process": 1, "count": 0}')
+    assert cli.main("clean toy --yes".split()) == 2
+    assert "in which nothing runs" in capsys.readouterr().err
+    (root / "workers" / ("0" * 16)).unlink()
+    (root / "claims").mkdir()
+    (root / "claims" / "left.0").touch()
+    (root / "cells" / f".left.parquet.{'0' * 16}.tmp").touch()
+    assert cli.main("clean toy --yes".split()) == 0
+    assert len(contents(root / "cells")) == 1
+    assert contents(root / "claims") == {}
+    assert cli.main("show toy".split()) == 0
+    capsys.readouterr()
+    assert cli.main("clean toy".split()) == 0
+    assert "nothing but its results" in capsys.readouterr().out
+
+
+def test_describe(capsys):
+    assert cli.main(["describe", "toy"]) == 0
+    out = capsys.readouterr().out
+    assert "toy: A toy experiment" in out
+    assert "3, of which --quick takes 1" in out
+    assert "epsilon: 0.5, 1.0, 2.0" in out
+    assert "20 a cell" in out
+
+
+def test_versions_and_devices(capsys):
+    assert cli.main(["version"]) == 0
+    assert capsys.readouterr().out == f"jaxdp {jaxdp.__version__}\n"
+    assert cli.main(["version", "--verbose"]) == 0
+    out = capsys.readouterr().out
+    assert f"jax {jax.__version__}\n" in out
+    assert "cpu" in out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(shell, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["completion", shell])
+    assert not stop.value.code
+    assert "accept-code" in capsys.readouterr().out
 
 
 def test_settings_reach_the_cells(workplace, capsys):
@@ -250,6 +362,7 @@ def test_failures_come_last_with_their_label(monkeypatch, capsys):
     assert "1.41421" in out
     assert "1 of 3 cells are missing" in out
     assert not pathlib.Path("jaxdp-results/toy/toy.png").exists()
+    assert re.search(r"\[\d/3\].*  FAILED value=-4.0\n", err)
     assert err.index("[3/3]") < err.index("cell value=-4.0 failed:") < err.index("no root of -4.0")
     assert err.endswith("1 of 3 cells failed\n")
     assert len(sweep.collect("jaxdp-results/toy")) == 2

@@ -148,6 +148,24 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
     assert sweep.run(NAPS[:2], tmp_path).reused == 1
 
 
+def test_an_interrupt_of_a_script_is_one_line(tmp_path):
+    script = f"""
+import signal
+import threading
+from jaxdp import sweep
+from benchmarks._nap import Nap
+signal.signal(signal.SIGINT, signal.default_int_handler)
+timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+sweep.run([Nap(0, 0.0)], {str(tmp_path)!r})
+timer.start()
+sweep.run([Nap(0, 0.0), Nap(1, 20.0)], {str(tmp_path)!r})
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert done.stderr == "\ninterrupted; finished cells are kept: run it again to go on\n"
+
+
 @pytest.mark.parametrize(
     ("cells", "named"), [([], "cells"), ([NAPS[0], NAPS[0]], "equal"), ([KeyError("x")], "JSON")]
 )

@@ -1,0 +1,54 @@
+"""What lies with the results of a sweep and is no part of them."""
+
+from typing import NamedTuple
+
+from ._claims import is_gone, state_of
+from ._store import Store
+
+
+class Orphan(NamedTuple):
+    """A file that no result needs: its name in the folder, its bytes, and why."""
+
+    file: str
+    size: int
+    why: str
+
+
+def orphans(store: Store) -> list[Orphan]:
+    """The files in a sweep's folder that its results do not need.
+
+    Raises:
+      ValueError: there are no results, or processes are at work there.
+    """
+    folder, manifest = store.folder, store.manifest()
+    wanted = set(manifest.cells)
+    for worker in folder.entries("workers"):
+        state = state_of(folder, worker)
+        if state and not is_gone(state):
+            raise ValueError(
+                f"out must be a directory in which nothing runs, but {folder} has a worker of "
+                f"{state['host']}; wait for it, or remove {folder.at(f'workers/{worker}')} if its "
+                "machine has stopped."
+            )
+    codes = {name.partition("-")[0]: name for name in wanted}
+    found = []
+    for file, entry in folder.entries("cells").items():
+        name = file.removesuffix(".parquet")
+        if name not in wanted:
+            same = name.partition("-")[0] in codes
+            why = "of other code" if same else "of other settings, or of other code"
+        elif store.load(name) is None:
+            why = "damaged"
+        else:
+            continue
+        found.append(Orphan(f"cells/{file}", entry.size, why))
+    for file, entry in folder.entries("failed").items():
+        if file.removesuffix(".json") not in wanted:
+            found.append(
+                Orphan(f"failed/{file}", entry.size, "a failure of what is no longer part")
+            )
+    for under, why in (("claims", "a claim of a killed process"), ("workers", "a killed process")):
+        found += [Orphan(f"{under}/{n}", e.size, why) for n, e in folder.entries(under).items()]
+    for under in ("", "cells", "failed", "workers"):
+        found += [Orphan(name, 0, "an unfinished file") for name in folder.leftovers(under)]
+    return found
