@@ -164,6 +164,7 @@ def simulate(
     key: jax.Array,
     *,
     num_trials: int,
+    first_trial: int = 0,
     method: Method = "auto",
     mesh: Mesh = None,
     block_size: int | None = None,
@@ -190,6 +191,9 @@ def simulate(
       population: the users; the same in every trial, but for `from_distribution`.
       key: a typed threefry key.
       num_trials: how many trials, at least 1.
+      first_trial: the number of the first one. Trials `first_trial` to `first_trial + num_trials -
+        1` are the same bits as in a call that runs more of them, where those of `mesh` are: so
+        machines can share the trials of one key.
       method: as in `run`.
       mesh: devices to split trials and users over, as above; "local" for trials over all devices of
         this process; None for one device. The results are the same bits for every mesh, and in
@@ -224,6 +228,7 @@ def simulate(
       ((100, 3), 'tally')
     """
     num_trials = check_int("num_trials", num_trials, low=1, high=2**32 - 1)
+    first_trial = check_int("first_trial", first_trial, low=0, high=2**32 - num_trials)
     if trial_batch is not None:
         trial_batch = check_int("trial_batch", trial_batch, low=1)
     params = prepare(protocol, population, key)
@@ -244,9 +249,8 @@ def simulate(
     if want == "given" and params.traceable:
         truth = check_given(truth, _estimate_shape(params, cast, key, config), num_trials)
     histogram = known_histogram(population, want) if params.has_target else None
-    estimates, targets, counts = _run_trials(
-        params, cast, key, num_trials, config, progress, histogram
-    )
+    span = range(first_trial, first_trial + num_trials)
+    estimates, targets, counts = _run_trials(params, cast, key, span, config, progress, histogram)
     if want == "given":
         truth = check_given(truth, estimates.shape[1:], num_trials)
     if targets is None:
@@ -527,9 +531,10 @@ def _host_trial(params, cast, key, trials, config, histogram):
         return jax.tree.map(lambda x: np.asarray(x)[None], found)
 
 
-def _run_trials(params, cast, key, num_trials, config, progress, histogram):
+def _run_trials(params, cast, key, span: range, config, progress, histogram):
     """The estimates, the targets and the true counts of all trials, as far as they exist."""
     params, cast, key = _host_arrays(config.mesh, (params, cast, key))
+    num_trials = len(span)
     if params.traceable:
         shape = _estimate_shape(params, cast, key, config)
         _check_room(shape, num_trials)
@@ -542,7 +547,8 @@ def _run_trials(params, cast, key, num_trials, config, progress, histogram):
     found: Any = None
     try:
         for begin in range(0, num_trials, chunk):
-            trials = np.arange(begin, begin + chunk, dtype=np.uint32)  # the excess is dropped
+            # The excess is dropped, and may wrap.
+            trials = (span.start + begin + np.arange(chunk)).astype(np.uint32)
             piece = step(params, cast, key, trials, config, histogram)
             number = min(chunk, num_trials - begin)
             if found is None:
@@ -571,8 +577,8 @@ def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
     if needed > available / 2:  # the estimates, and their errors
         raise ValueError(
             f"num_trials must be fewer than {num_trials}, whose estimates of shape {shape} take "
-            f"{needed:.3g} bytes, with {available:.3g} of memory; run them in parts, with keys "
-            "jax.random.fold_in(key, part)."
+            f"{needed:.3g} bytes, with {available:.3g} of memory; run some of them at a time, with "
+            "first_trial."
         )
 
 

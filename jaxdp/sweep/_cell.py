@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -12,9 +12,9 @@ import numpy as np
 from .._checked import Checked
 from .._form import FrozenArray, spec_to_json
 from .._spec import check_choice, check_int
-from ..engine import simulate
+from ..engine import Trials, simulate
 from ..population import Population, labels_and_counts
-from ._fingerprint import Label, Row
+from ._fingerprint import Cell, Label, Row
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -135,47 +135,70 @@ class Simulation(Checked):
           `protocol.variance`), `bound_rmse`, quantiles `q05` to `q95`, `num_trials`, `num_users`,
           `method`, and `estimates`, one of every trial.
         """
-        population = self.data.population()
-        trials = simulate(
-            self.protocol,
-            population,
-            self.key,
-            num_trials=self.num_trials,
-            method=self.method,
-            mesh="local",
-            rounds=self.rounds,
-        )
-        counts, inputs = self.data.counts.values, population.inputs
-        columns = {
-            "truth": trials.truth,
-            "mean": trials.mean,
-            "bias": trials.bias,
-            "bias_stderr": trials.bias_stderr,
-            "mse": trials.mse,
-            "mse_stderr": trials.mse_stderr,
-            "rmse": trials.rmse,
-            "predicted_rmse": np.sqrt(self.protocol.variance(counts, inputs)),
-        }
-        quantiles = zip(QUANTILES, trials.quantiles(QUANTILES), strict=True)
-        columns |= {f"q{100 * level:02.0f}": value for level, value in quantiles}
-        columns = {name: np.ravel(np.asarray(value)) for name, value in columns.items()}
-        estimates = trials.estimates.reshape(self.num_trials, -1)
-        same = {
-            "target": self.target,
-            "bound_rmse": self.bound and float(self.bound(self.protocol, trials.num_users)),
-            "num_trials": self.num_trials,
-            "num_users": trials.num_users,
-            "method": trials.method,
-        }
-        return [
-            dict(self.labels)
-            | {"entry": entry}
-            | ({} if trials.labels is None else {"entry_label": str(trials.labels[entry])})
-            | same
-            | {name: float(value[entry]) for name, value in columns.items()}
-            | {"estimates": estimates[:, entry].tolist()}
-            for entry in range(estimates.shape[1])
-        ]
+        rows = rows_of(self, trials_of(self, 0, self.num_trials))
+        return [row | {"estimates": row["estimates"].tolist()} for row in rows]
+
+    def parts(self, most: int) -> Sequence[Cell]:
+        """Cells of as many trials each, at most so many, that `joined` makes the rows of."""
+        from ._parts import parts_of
+
+        return parts_of(self, most)
+
+    def joined(self, parts: Sequence[list[Row]]) -> list[Row]:
+        """The rows, from those of all `parts`, in their order; the same as `rows`."""
+        from ._parts import joined
+
+        return rows_of(self, joined(parts))
+
+
+def trials_of(cell: Simulation, first: int, number: int) -> Trials:
+    """Some consecutive trials of a cell, over all devices of this process."""
+    return simulate(
+        cell.protocol,
+        cell.data.population(),
+        cell.key,
+        num_trials=number,
+        first_trial=first,
+        method=cell.method,
+        mesh="local",
+        rounds=cell.rounds,
+    )
+
+
+def rows_of(cell: Simulation, trials: Trials) -> list[Row]:
+    """The rows of a cell, from all its trials; `estimates` are arrays."""
+    columns = {
+        "truth": trials.truth,
+        "mean": trials.mean,
+        "bias": trials.bias,
+        "bias_stderr": trials.bias_stderr,
+        "mse": trials.mse,
+        "mse_stderr": trials.mse_stderr,
+        "rmse": trials.rmse,
+        "predicted_rmse": np.sqrt(
+            cell.protocol.variance(cell.data.counts.values, cell.data.population().inputs)
+        ),
+    }
+    quantiles = zip(QUANTILES, trials.quantiles(QUANTILES), strict=True)
+    columns |= {f"q{100 * level:02.0f}": value for level, value in quantiles}
+    columns = {name: np.ravel(np.asarray(value)) for name, value in columns.items()}
+    estimates = trials.estimates.reshape(trials.num_trials, -1)
+    same = {
+        "target": cell.target,
+        "bound_rmse": cell.bound and float(cell.bound(cell.protocol, trials.num_users)),
+        "num_trials": trials.num_trials,
+        "num_users": trials.num_users,
+        "method": trials.method,
+    }
+    return [
+        dict(cell.labels)
+        | {"entry": entry}
+        | ({} if trials.labels is None else {"entry_label": str(trials.labels[entry])})
+        | same
+        | {name: float(value[entry]) for name, value in columns.items()}
+        | {"estimates": estimates[:, entry]}
+        for entry in range(estimates.shape[1])
+    ]
 
 
 def _check_labels(labels: object) -> tuple[tuple[str, Label], ...]:

@@ -144,6 +144,13 @@ class Run:
             "default: that of a SLURM array, an indexed job, or MPI",
         ),
     ] = None
+    split: Annotated[
+        OptionalInteger,
+        option(
+            "Trials at a time: the processes and workers share a cell of more.",
+            "default: 16384",
+        ),
+    ] = None
     quick: Annotated[
         tyro.conf.FlagCreatePairsOff[bool],
         option("Run a small part of it.", "default: the whole"),
@@ -181,6 +188,7 @@ class Run:
         from ._executors import opened
         from ._figure import save_figure
         from ._run import run
+        from ._split import MOST_TRIALS
         from ._store import Store, collect_counting, figures
 
         # A program that cannot be loaded is compiled, one that cannot be stored is not kept.
@@ -219,6 +227,7 @@ class Run:
                     name=experiment.name,
                     shard=shard,
                     at_once=at_once,
+                    split=MOST_TRIALS if self.split is None else self.split,
                     force=self.force,
                     accept_code=self.accept_code,
                     progress=not self.quiet,

@@ -164,7 +164,7 @@ def _listen() -> None:
     _listens.set()
     import jax
 
-    def note(event: str, seconds: float, **_: object) -> None:
+    def note(event: str, duration_secs: float, **_: object) -> None:
         if event == _LOWERED:
             _threads.add(threading.get_ident())
         elif event == _COMPILED:

@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ._claims import Claims
 from ._fingerprint import Cell, Row, describe, fingerprint, labels_of
 from ._progress import Progress, show_progress
 from ._shard import Shard
+from ._split import MOST_TRIALS, Split
 from ._stale import Stale, reconcile
 from ._store import Manifest, Store
 
@@ -59,6 +60,7 @@ def run(
     name: str = "",
     shard: Shard = (0, 1),
     at_once: int = 64,
+    split: int | None = MOST_TRIALS,
     force: bool = False,
     accept_code: Sequence[str] = (),
     progress: bool = False,
@@ -89,6 +91,10 @@ def run(
         (i, None) where their number is not known. It says where to begin, no more: whoever is done
         with its own cells takes others'.
       at_once: how many cells an executor has at a time; others are left to other processes.
+      split: the most trials of a `Simulation` that are computed, claimed and stored at a time; None
+        for all of them. One of more trials is computed in parts, by any of the processes and of the
+        executor's workers, and put together when all parts are there. Its file has the same bytes
+        however it was split.
       force: whether to compute the cells that are there as well.
       accept_code: hashes of other code, as `Outcome.stale` names them, whose cells are kept: where
         you know that an edit or an upgrade has changed no rows. Later runs of the same code keep
@@ -100,8 +106,8 @@ def run(
       tried again when all processes have ended and one begins.
 
     Raises:
-      ValueError: two cells are equal, other cells are being computed into the directory, or no
-        cell there is of a code to accept.
+      ValueError: two cells are equal, other cells are being computed into the directory, `split`
+        is below 1, or no cell there is of a code to accept.
       TypeError: a cell has no JSON form.
       OSError: a cell cannot be stored, such as on a full disk.
 
@@ -125,6 +131,10 @@ def run(
       >>> (first.computed, second.computed, second.reused)
       (2, 0, 2)
     """
+    if split not in (None, MOST_TRIALS):
+        from .._spec import check_int  # with jax, which only cells that are split need
+
+        check_int("split", split, low=1)
     store = Store(out)
     wanted = {fingerprint(cell): cell for cell in cells}
     if len(wanted) < len(cells):
@@ -153,20 +163,31 @@ def run(
             for damaged in [name for name in done if store.load(name) is None]:
                 store.remove(damaged)
                 done.remove(damaged)
-        mine, others = _shared(list(by_name), shard)
+        pieces = Split(store, {n: c for n, c in by_name.items() if n not in done}, split)
+        if store.finished() - set(by_name):  # of whoever was killed before they were removed
+            Split(store, {n: by_name[n] for n in done}, split).forget(done)
         if force:  # what others replace is not to be replaced again
+            mine, others = _shared(list(by_name), shard)
             done |= set(others)
-        mine, others = ([n for n in names if n not in done] for names in (mine, others))
+            mine, others = [piece for n in mine for piece in pieces.of(n)], []
+        else:
+            mine, others = _shared([piece for n in by_name for piece in pieces.of(n)], shard)
+            done |= store.finished() & set(pieces.all)
+            mine, others = ([n for n in names if n not in done] for names in (mine, others))
         computed = 0
+        work = _Work(store, claims, pieces, mine, others, force)
+        for name in done:
+            work.go_on(name)
+        total = len(done.union(by_name, pieces.all))
         with (
             _one_line_of_interrupts(),
-            show_progress(progress, len(cells), len(done), stale) as shown,
+            show_progress(progress, total, len(done), stale) as shown,
         ):
-            work = _Work(store, claims, by_name, mine, others, force)
             for name, rows_of in work.attempts(executor, at_once, shown):
-                if rows_of is not None:
-                    computed += work.keep(name, rows_of)
-                shown.end(describe(by_name[name]), name in work.failed)
+                if rows_of is None or work.keep(name, rows_of):
+                    computed += rows_of is not None and name in by_name
+                    work.go_on(name)
+                shown.end(describe(pieces.all[name]), pieces.whole(name) in work.failed)
         failed = store.failures()
         claims.forget_dead()
     why = tuple((failed[n]["cell"], failed[n]["traceback"]) for n in by_name if n in failed)
@@ -234,7 +255,7 @@ class _Work:
         self,
         store: Store,
         claims: Claims,
-        cells: Mapping[str, Cell],
+        cells: Split,
         mine: list[str],
         others: list[str],
         force: bool,
@@ -258,19 +279,22 @@ class _Work:
             while self._open or self._flying or self._elsewhere:
                 while self._open and len(self._flying) < at_once:
                     name = self._open.popleft()
-                    if not self._claims.take(name, describe(self._cells[name])):
+                    cell = self._cells.all[name]
+                    if not self._claims.take(name, describe(cell)):
                         # Others are here: what they have done and are at is read at once.
                         self._elsewhere += [name, *self._open]
                         self._open.clear()
                     elif self._is_done(name):
                         self._claims.release(name)
                         yield name, None
+                    elif self._cells.is_split(name):  # its parts lie here
+                        yield name, functools.partial(self._cells.rows, name)
                     elif executor is None:
-                        shown.begin(describe(self._cells[name]))
-                        yield name, self._cells[name].rows
+                        shown.begin(describe(cell))
+                        yield name, cell.rows
                     else:
-                        shown.begin(describe(self._cells[name]))
-                        self._flying[name] = executor.submit(rows, self._cells[name])
+                        shown.begin(describe(cell))
+                        self._flying[name] = executor.submit(rows, cell)
                         _when_done(self._flying[name], functools.partial(self._end, name))
                 if self._elsewhere and len(self._flying) < at_once:
                     yield from self._look_elsewhere()
@@ -286,15 +310,16 @@ class _Work:
 
     def keep(self, name: str, rows_of: Callable[[], list[Row]]) -> bool:
         """Stores a cell's rows, or why there are none; whether there are."""
-        store, cell = self._store, self._cells[name]
+        store, cell = self._store, self._cells.all[name]
         try:
             try:
                 # Rows that make no table are a failure of the cell, too.
                 content = store.encode(cell, [labels_of(cell) | row for row in rows_of()])
             except Exception as error:
                 trace = "".join(traceback.format_exception(error))
-                store.save_failure(name, describe(cell), trace, self._claims.worker)
-                self.failed.add(name)
+                whole = self._cells.whole(name)
+                store.save_failure(whole, describe(cell), trace, self._claims.worker)
+                self.failed.add(whole)
                 return False
             store.save(name, content, self._claims.worker, self._force)
             return True
@@ -308,13 +333,22 @@ class _Work:
         finally:
             self._claims.release(name)
 
+    def go_on(self, name: str) -> None:
+        """Does what a cell or a part that is done leads to."""
+        self._cells.forget([name])
+        whole = self._cells.completed(name)
+        if whole is not None:
+            self._open.append(whole)
+
     def _end(self, name: str, future: Any) -> None:
         self._ended.put((name, future))
 
     def _is_done(self, name: str) -> bool:
-        if self._store.has_failed(name):
+        whole = self._cells.whole(name)
+        if self._store.has_failed(whole):
             return True
-        return not self._force and self._store.is_finished(name)
+        # A part is removed after its cell is stored.
+        return not self._force and any(self._store.is_finished(n) for n in {name, whole})
 
     def _look_elsewhere(self) -> Iterator[tuple[str, None]]:
         """What others have done meanwhile; some of what nobody does becomes ours to do."""
@@ -324,10 +358,11 @@ class _Work:
         done = self.failed | self._store.finished()
         if self._force:  # who had a claim has replaced the file
             done = set(self._elsewhere) - taken
-        abandoned = self._claims.abandoned((taken & set(self._elsewhere)) - done)
+        open_ones = {n for n in self._elsewhere if self._cells.whole(n) not in done}
+        abandoned = self._claims.abandoned((taken & open_ones) - done)
         free, left = [], []
         for name in self._elsewhere:
-            if name in done:
+            if name in done or self._cells.whole(name) in done:
                 yield name, None
             elif name not in taken or name in abandoned:
                 free.append(name)

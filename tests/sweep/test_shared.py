@@ -25,8 +25,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 NAPS = [Nap(1.0), Nap(4.0), Nap(9.0)]
 
 
-def start(out, shard=0, number=1):
-    script = "from tests.sweep.naps import main; main()"
+def start(out, shard=0, number=1, cells="naps"):
+    script = f"from tests.sweep.{cells} import main; main()"
     command = [sys.executable, "-c", script, str(out), str(shard), str(number)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
@@ -40,17 +40,17 @@ def test_processes_share_the_cells(tmp_path):
     assert contents(tmp_path / "shared") == contents(tmp_path / "whole")
 
 
-def kill_at_random(out, rng, kills, shards):
+def kill_at_random(out, rng, kills, shards, cells="naps", most=0.3):
     """Kills processes that share a folder, each time another begins; ends when one gets through."""
-    running = [start(out, shard, shards) for shard in range(shards)]
+    running = [start(out, shard, shards, cells) for shard in range(shards)]
     killed = 0
     while killed < kills:
-        time.sleep(rng.uniform(0.0, 0.3))
+        time.sleep(rng.uniform(0.0, most))
         place = int(rng.integers(shards))
         running[place].send_signal(signal.SIGKILL)
         killed += running[place].wait(timeout=60) == -signal.SIGKILL
         running[place].stdout.close()
-        running[place] = start(out, place, shards)
+        running[place] = start(out, place, shards, cells)
     for process in running:
         process.communicate(timeout=300)
         assert process.returncode == 0
