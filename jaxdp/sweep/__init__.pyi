@@ -3,6 +3,7 @@
 from ._catalog import experiments as experiments
 from ._cell import HistogramData as HistogramData
 from ._cell import Simulation as Simulation
+from ._executors import RayExecutor as RayExecutor
 from ._experiment import Experiment as Experiment
 from ._experiment import Settings as Settings
 from ._fingerprint import Cell as Cell

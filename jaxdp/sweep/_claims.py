@@ -14,6 +14,7 @@ cell is computed twice, to the same bytes, and published once.
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -38,11 +39,15 @@ class Claims:
 
     def __init__(self, folder: Folder):
         self._folder = folder
-        self.worker = uuid.uuid4().hex[:16]
+        # Whoever lists the workers knows of this machine's without reading a file.
+        self.worker = f"{uuid.uuid4().hex[:16]}-{os.getpid()}-{_host()}"
         self._mine: dict[str, int] = {}
         self._latest: dict[str, int] = {}  # the number of the last claim on a cell, by `look`
+        self._next: dict[str, int] = {}  # the number of the next claim on a cell, by `abandoned`
+        self._before: set[tuple[str, int]] = set()  # those of the look before
         self._holders: dict[tuple[str, int], str] = {}  # of others' claims that were read
-        self._seen: dict[str, tuple[Any, float]] = {}  # of others: a count, and since when
+        # Of others who have not left: when they last counted up, by their file, and by our clock.
+        self._heard: dict[str, tuple[float, float]] = {}
         self._stop = threading.Event()
         self._since = time.strftime("%Y-%m-%d %H:%M:%S%z")  # for people to read
 
@@ -64,7 +69,7 @@ class Claims:
 
         Of a cell that `abandoned` has named, it makes the next claim.
         """
-        number = self._latest.get(name, -1) + 1
+        number = self._next.get(name, 0)
         if not self._folder.mark(_path(name, number), f"{self.worker}\n{label}".encode()):
             return False
         self._mine[name] = number
@@ -75,64 +80,76 @@ class Claims:
         # From the first one on: while one of them is left, others know what comes next.
         for number in range(self._mine.pop(name) + 1):
             self._folder.remove(_path(name, number))
-        self._latest.pop(name, None)
 
     def look(self) -> set[str]:
         """The cells that somebody claims."""
+        self._before = set(self._latest.items())
         self._latest = _latest(self._folder)
         return set(self._latest)
 
     def abandoned(self, names: set[str]) -> set[str]:
-        """Those of some cells, claimed when last looked at, whose worker is dead."""
-        found, dead = set(), dict[str, bool]()
-        for name in sorted(names):
-            claim = name, self._latest[name]
-            if claim not in self._holders:
-                worker, _ = _read(self._folder, *claim)
-                if worker is None:  # it was given up
-                    continue
+        """Those of some cells, claimed in the last two looks, whose worker is dead."""
+        claims = {(name, self._latest[name]) for name in names} & self._before
+        self._holders = {c: w for c, w in self._holders.items() if c in claims}
+        for claim in claims - set(self._holders):  # nobody else gets it: it is read once
+            worker, _ = _read(self._folder, *claim)
+            if worker is not None:  # else it was given up
                 self._holders[claim] = worker
-            worker = self._holders[claim]
-            if worker not in dead:
-                dead[worker] = worker != self.worker and self.is_dead(worker)
-            if dead[worker]:
-                found.add(name)
-        self._holders = {c: w for c, w in self._holders.items() if c in self._latest.items()}
-        return found
+        if self._holders:
+            self._listen()
+        holders = self._holders.items()
+        self._next = {name: i + 1 for (name, i), worker in holders if self._is_dead(worker)}
+        return set(self._next)
 
     def forget_dead(self) -> None:
-        """Removes the claims of dead workers, and what they have said of themselves.
+        """Removes the claims of dead workers, and what they have said and were writing.
 
         Only when all cells are done: until then others must see whom they take a cell over from.
         """
-        claimed = self.look()
-        for name in self.abandoned(claimed):
-            for number in range(self._latest[name] + 1):
-                self._folder.remove(_path(name, number))
-        for worker in self._folder.entries("workers"):
-            if worker != self.worker and self.is_dead(worker):
+        self._listen()
+        for name, number in _latest(self._folder).items():
+            worker, _ = _read(self._folder, name, number)
+            if worker is not None and self._is_dead(worker):
+                for each in range(number + 1):
+                    self._folder.remove(_path(name, each))
+        for worker in list(self._heard):
+            if self._is_dead(worker):
                 self._folder.remove(f"workers/{worker}")
         for under in ("", "cells", "failed", "workers"):
             for name, worker in self._folder.leftovers(under).items():
-                if worker != self.worker and self.is_dead(worker):
+                if self._is_dead(worker):
                     self._folder.remove(name)
 
     def others(self) -> list[str]:
         """Other workers on this folder that may live."""
-        names = sorted(self._folder.entries("workers"))
-        return [n for n in names if n != self.worker and not self.is_dead(n)]
+        self._listen()
+        return [worker for worker in sorted(self._heard) if not self._is_dead(worker)]
 
-    def is_dead(self, worker: str) -> bool:
-        """Whether a worker is known not to run any more."""
-        state = state_of(self._folder, worker) if worker else None
-        if state is None or is_gone(state):
-            return True
-        now = time.monotonic()
-        known, since = self._seen.get(worker, (None, now))
-        if state["count"] != known:
-            self._seen[worker] = state["count"], now
+    def dead(self, workers: set[str]) -> set[str]:
+        """Those of some workers that are known not to run any more."""
+        if workers:
+            self._listen()
+        return {worker for worker in workers if self._is_dead(worker)}
+
+    def _listen(self) -> None:
+        """Notes which of the others have counted up."""
+        now, found = time.monotonic(), self._folder.entries("workers")
+        found.pop(self.worker, None)
+        known = self._heard
+        self._heard = {
+            worker: known[worker]
+            if worker in known and known[worker][0] == entry.written
+            else (entry.written, now)
+            for worker, entry in found.items()
+        }
+
+    def _is_dead(self, worker: str) -> bool:
+        """Whether a worker is known not to run any more, as of when it was last listened to."""
+        if worker == self.worker:
             return False
-        return now - since > SILENCE
+        if worker not in self._heard or is_gone(worker):
+            return True
+        return time.monotonic() - self._heard[worker][1] > SILENCE
 
     def _count(self) -> None:
         number = 0
@@ -174,20 +191,17 @@ def _read(folder: Folder, name: str, number: int) -> tuple[str | None, str]:
         return None, ""
 
 
-def state_of(folder: Folder, worker: str) -> dict[str, Any] | None:
-    """What a worker says of itself; None if it has left."""
-    try:
-        return json.loads(folder.read(f"workers/{worker}"))
-    except (FileNotFoundError, ValueError):
-        return None
+def _host() -> str:
+    return re.sub(r"\W", "_", socket.gethostname())
 
 
-def is_gone(state: dict[str, Any]) -> bool:
+def is_gone(worker: str) -> bool:
     """Whether the process of a worker has ended, as far as this machine can tell."""
-    if os.name != "posix" or state["host"] != socket.gethostname():
+    _, process, host = worker.split("-") if worker.count("-") == 2 else ("", "", "")
+    if os.name != "posix" or host != _host():
         return False
     try:
-        os.kill(state["process"], 0)  # sends nothing
+        os.kill(int(process), 0)  # sends nothing
     except ProcessLookupError:
         return True
     except PermissionError:  # another user's
@@ -196,11 +210,11 @@ def is_gone(state: dict[str, Any]) -> bool:
 
 
 def running(folder: Folder) -> list[tuple[str, dict[str, Any]]]:
-    """The labels of claimed cells in a folder, with the state of their worker; of live ones."""
+    """The labels of claimed cells in a folder, with what their worker says; of live ones."""
     found = []
     for name, number in sorted(_latest(folder).items()):
         worker, label = _read(folder, name, number)
-        state = state_of(folder, worker) if worker else None
-        if state and not is_gone(state):
-            found.append((label, state))
+        if worker and not is_gone(worker):
+            with contextlib.suppress(FileNotFoundError, ValueError):  # it has left
+                found.append((label, json.loads(folder.read(f"workers/{worker}"))))
     return found

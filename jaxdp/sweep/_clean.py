@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ._claims import is_gone, state_of
+from ._claims import is_gone
 from ._store import Store
 
 
@@ -23,12 +23,10 @@ def orphans(store: Store) -> list[Orphan]:
     folder, manifest = store.folder, store.manifest()
     wanted = set(manifest.cells)
     for worker in folder.entries("workers"):
-        state = state_of(folder, worker)
-        if state and not is_gone(state):
+        if not is_gone(worker):
             raise ValueError(
-                f"out must be a directory in which nothing runs, but {folder} has a worker of "
-                f"{state['host']}; wait for it, or remove {folder.at(f'workers/{worker}')} if its "
-                "machine has stopped."
+                f"out must be a directory in which nothing runs, but {folder} has a worker; wait "
+                f"for it, or remove {folder.at(f'workers/{worker}')} if its machine has stopped."
             )
     codes = {name.partition("-")[0]: name for name in wanted}
     found = []

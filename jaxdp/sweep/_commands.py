@@ -124,7 +124,8 @@ class Run:
     executor: Annotated[
         str,
         option(
-            "What computes cells: threads, processes, dask://HOST:PORT, or slurm, a job a cell.",
+            "What computes cells: threads, processes, dask://HOST:PORT, ray, ray://HOST:PORT, or "
+            "slurm, a job a cell.",
             "default: threads",
             metavar="KIND",
         ),

@@ -1,14 +1,15 @@
-"""Where `jaxdp run` computes cells: threads, processes, dask, or jobs of SLURM."""
+"""Where `jaxdp run` computes cells: threads, processes, dask, Ray, or jobs of SLURM."""
 
 import contextlib
 import importlib
 import pathlib
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ._run import Executor
 
-KINDS = ("threads", "processes", "dask://HOST:PORT", "slurm")
+KINDS = ("threads", "processes", "dask://HOST:PORT", "ray", "ray://HOST:PORT", "slurm")
 
 
 @contextlib.contextmanager
@@ -19,7 +20,7 @@ def opened(
 
     Args:
       kind: one of `KINDS`.
-      workers: how many threads, processes or jobs; dask has as many as its cluster.
+      workers: how many threads, processes or jobs; dask and Ray have as many as their cluster.
       options: of jobs, as submitit's `update_parameters` takes them.
       folder: where jobs keep their logs.
 
@@ -53,8 +54,31 @@ def opened(
         with distributed.Client(f"tcp://{kind.removeprefix('dask://')}") as client:
             # A few for each core, so that none waits for this process.
             yield client, 4 * max(sum(client.ncores().values()), 1)
+    elif kind == "ray" or kind.startswith("ray://"):
+        ray = _package("ray", "ray")
+        with warnings.catch_warnings():  # what Ray forks becomes another program at once
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            context = ray.init(address=None if kind == "ray" else kind, log_to_driver=False)
+        with context:
+            yield RayExecutor(), 4 * max(int(ray.cluster_resources().get("CPU", 1)), 1)
     else:
         raise ValueError(f"executor must be one of {', '.join(KINDS)}, got {kind!r}.")
+
+
+class RayExecutor:
+    """Has Ray compute: `submit` returns futures, as those of other executors do.
+
+    Ray is initialised by whoever makes it, or by itself, on this machine.
+    """
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Has a function called by a worker of Ray."""
+        ray = _package("ray", "ray")
+        return ray.remote(_call).remote(function, *arguments).future()
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)  # Ray takes no partial function
 
 
 def _package(name: str, extra: str) -> Any:

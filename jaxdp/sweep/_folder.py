@@ -131,7 +131,7 @@ class Directory(Folder):
     def leftovers(self, under: str) -> dict[str, str]:
         found = {}
         for path in sorted((self.root / under).glob(".*.tmp")):
-            if match := re.fullmatch(r"\.(.+)\.([0-9a-f]{16})\.tmp", path.name):
+            if match := re.fullmatch(r"\.(.+)\.([0-9a-f]{16}-\d+-\w+)\.tmp", path.name):
                 name, worker = match.groups()
                 assert temporary_of(path.with_name(name), worker) == path
                 found[str(path.relative_to(self.root))] = worker

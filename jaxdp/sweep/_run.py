@@ -147,19 +147,20 @@ def run(
     by_name = {kept.get(name, name): cell for name, cell in wanted.items()}
     manifest = Manifest(name, labels, list(by_name), pairs)
     with Claims(store.folder) as claims:
-        others_here = claims.others()
-        if others_here and store.differs(manifest):
+        if store.differs(manifest) and (others := claims.others()):
             raise ValueError(
                 f"out must be a directory that no other experiment is running into, got "
                 f"{store.folder}; wait for it, or choose another directory, or remove "
-                f"{store.folder.at(f'workers/{others_here[0]}')} if its machine has stopped."
+                f"{store.folder.at(f'workers/{others[0]}')} if its machine has stopped."
             )
-        for failed, record in store.failures().items():
-            if claims.is_dead(record["worker"]):
+        failures = store.failures()
+        dead = claims.dead({record["worker"] for record in failures.values()})
+        for failed, record in failures.items():
+            if record["worker"] in dead:
                 store.forget_failure(failed)
         store.write_manifest(manifest, claims.worker)
         done = set() if force else store.finished() & set(by_name)
-        if not others_here:  # else it would be read by each of them, and could be in use
+        if done and not claims.others():  # else each of them would read it, and may use it
             for damaged in [name for name in done if store.load(name) is None]:
                 store.remove(damaged)
                 done.remove(damaged)

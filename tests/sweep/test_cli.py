@@ -290,13 +290,14 @@ def test_clean(workplace, monkeypatch, capsys):
     assert contents(workplace) == whole
     root = workplace / "jaxdp-results" / "toy"
     (root / "workers").mkdir()
-    (root / "workers" / ("0" * 16)).write_text('{"host": "elsewhere", "process": 1, "count": 0}')
+    worker = "0123456789abcdef-1-elsewhere"
+    (root / "workers" / worker).touch()
     assert cli.main("clean toy --yes".split()) == 2
     assert "in which nothing runs" in capsys.readouterr().err
-    (root / "workers" / ("0" * 16)).unlink()
+    (root / "workers" / worker).unlink()
     (root / "claims").mkdir()
     (root / "claims" / "left.0").touch()
-    (root / "cells" / f".left.parquet.{'0' * 16}.tmp").touch()
+    (root / "cells" / f".left.parquet.{worker}.tmp").touch()
     assert cli.main("clean toy --yes".split()) == 0
     assert len(contents(root / "cells")) == 1
     assert contents(root / "claims") == {}

@@ -136,8 +136,9 @@ def test_claims_are_taken_over_anywhere(out, monkeypatch):
     monkeypatch.setattr(_run, "_LOOK", 0.05)
     folder, name = folder_at(out), fingerprint(NAPS[0])
     folder.make()
-    folder.mark(f"claims/{name}.0", b"0123456789abcdef\nvalue=1.0")
-    folder.replace("workers/0123456789abcdef", b'{"host": "x", "process": 1, "count": 3}', "0" * 16)
+    worker = "0123456789abcdef-1-elsewhere"
+    folder.mark(f"claims/{name}.0", f"{worker}\nvalue=1.0".encode())
+    folder.replace(f"workers/{worker}", b"{}", worker)
     seen = []
     rows = Nap.rows
 

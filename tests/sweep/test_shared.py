@@ -65,34 +65,40 @@ def test_killed_processes_lose_and_double_nothing(kills, shards, tmp_path, rng):
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
-def left_behind(root, name, **state):
-    """A claim on a cell by a worker that says this of itself, or nothing."""
+ELSEWHERE = "0123456789abcdef-1-elsewhere"
+
+
+def left_behind(root, name, worker, alive):
+    """A claim on a cell by a worker, which has left or not."""
     (root / "claims").mkdir(parents=True, exist_ok=True)
     (root / "workers").mkdir(exist_ok=True)
-    (root / "claims" / f"{name}.0").write_text("someone\nvalue=1.0")
-    if state:
-        says(root, **state)
+    (root / "claims" / f"{name}.0").write_text(f"{worker}\nvalue=1.0")
+    if alive:
+        says(root, worker)
 
 
-def says(root, **state):
-    content = json.dumps({"since": "", "count": 0} | state).encode()
-    write_atomically(root / "workers" / "someone", content)
+def says(root, worker, count=0):
+    content = json.dumps({"host": "", "process": 1, "since": "", "count": count}).encode()
+    write_atomically(root / "workers" / worker, content)
 
 
 @pytest.mark.parametrize(
-    "state",
+    ("worker", "alive"),
     [
-        {},
-        {"host": _claims.socket.gethostname(), "process": 2**22 + 1},  # above every number
-        {"host": "elsewhere", "process": 1},
+        (ELSEWHERE, False),
+        (f"0123456789abcdef-{2**22 + 1}-{_claims._host()}", True),  # above every number
+        (ELSEWHERE, True),
     ],
     ids=["it has left", "its process has ended", "it does not count up"],
 )
-def test_claims_of_dead_workers_are_taken_over(state, tmp_path, monkeypatch):
+def test_claims_of_dead_workers_are_taken_over(worker, alive, tmp_path, monkeypatch):
     monkeypatch.setattr(_claims, "SILENCE", 0.2)
     monkeypatch.setattr(_run, "_LOOK", 0.05)
-    left_behind(tmp_path, fingerprint(NAPS[0]), **state)
+    left_behind(tmp_path, fingerprint(NAPS[0]), worker, alive)
     assert sweep.run(NAPS, tmp_path).computed == 3
+    assert set(contents(tmp_path)) == {"experiment.json"} | {
+        f"cells/{fingerprint(cell)}.parquet" for cell in NAPS
+    }
 
 
 def test_claims_of_live_workers_are_not(tmp_path, monkeypatch):
@@ -101,15 +107,15 @@ def test_claims_of_live_workers_are_not(tmp_path, monkeypatch):
     monkeypatch.setattr(_run, "_LOOK", 0.05)
     name = fingerprint(NAPS[0])
     found = []
-    left_behind(tmp_path, name, host="elsewhere", process=1)
+    left_behind(tmp_path, name, ELSEWHERE, alive=True)
     runs = threading.Thread(target=lambda: found.append(sweep.run(NAPS, tmp_path)))
     runs.start()
     for count in range(1, 30):
-        says(tmp_path, host="elsewhere", process=1, count=count)
+        says(tmp_path, ELSEWHERE, count)
         time.sleep(0.1)
     assert runs.is_alive()
     assert len(list((tmp_path / "cells").glob("*.parquet"))) == 2
-    (tmp_path / "workers" / "someone").unlink()
+    (tmp_path / "workers" / ELSEWHERE).unlink()
     runs.join(timeout=30)
     assert found[0].computed == 3
 
@@ -120,7 +126,9 @@ def test_a_claim_is_one_process_s(tmp_path):
         assert first.take("cell", "x=1")
         assert not second.take("cell", "x=1")
         assert second.look() == {"cell"}
+        assert second.look() == {"cell"}
         assert second.abandoned({"cell"}) == set()
+        assert not second.take("cell", "x=1")
         assert [label for label, _ in _claims.running(Directory(tmp_path))] == ["x=1"]
         first.release("cell")
         assert second.look() == set()
@@ -246,13 +254,19 @@ def local_jobs(folder):
         yield found
 
 
+def local_ray(folder):
+    pytest.importorskip("ray")
+    with _executors.opened("ray", 2, {}, folder) as found:
+        yield found
+
+
 def processes(folder):
     with _executors.opened("processes", 2, {}, folder) as found:
         yield found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [processes, local_cluster, local_jobs])
+@pytest.mark.parametrize("engine", [processes, local_cluster, local_jobs, local_ray])
 def test_engines(engine, tmp_path, monkeypatch):
     """Those whose packages are installed."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
