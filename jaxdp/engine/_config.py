@@ -56,6 +56,14 @@ class Config:
         """How many parts trials are split into."""
         return 1 if self.mesh is None else math.prod(self.mesh.shape[a] for a in self.trial_axes)
 
+    @property
+    def finishing(self) -> "Config":
+        """What estimates depend on: one program for whatever made their outcomes."""
+        if self.host:
+            return Config("", None, None)
+        mesh = self.mesh if self.trial_axes else None
+        return Config("", mesh, None, platform=self.platform, trial_axes=self.trial_axes)
+
 
 def build_params(protocol: Runnable, name: str = "protocol") -> Params[Any]:
     """The params of a spec, built once; params as they are; `name` is what messages call it."""
@@ -198,6 +206,8 @@ def _lies_split(population: Population) -> bool:
 
 def _default_batch(params: Params[Any], population: Population, config: Config) -> int:
     """Trials a device runs side by side: as many as its cache on CPU, or its memory, holds."""
+    if config.platform == "cpu" and config.method == "per_user" and population.source.most is None:
+        return 1  # a block is large, whatever the number of users, for whom there is one program
     work = work_of(population)
     numbers = max(work.num_bins, 1)
     if config.method == "per_user":

@@ -507,9 +507,7 @@ def _compiled_trials(params, cast, key, trials, config, histogram):
             outcomes = cast.cut(outcomes)
         used = counts if params.has_target else None
         finish = _where(config.host, _finish_trials)
-        if config.host:
-            config = dataclasses.replace(config, platform="cpu", mesh=None, trial_axes=())
-        found = *finish(params, histogram, outcomes, used, config), counts
+        found = *finish(params, histogram, outcomes, used, config.finishing), counts
         return jax.tree.map(_gathered, found)
 
 

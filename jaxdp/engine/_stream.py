@@ -354,10 +354,8 @@ def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh, axes):
 
 def _tally_of_nobody(round, users, key):
     """A tally of 16 users who do not count: for its structure."""
-    values = users.source.at(Count.of(lax.iota(jnp.uint32, 16)))
-    nobody = jnp.zeros(16, bool)
-    counter, first = jnp.zeros(2, jnp.uint32), jnp.uint32(0)
-    return _reports_tally(round, key, counter, first, values, nobody, Plan(16, None, False))
+    who = Count.of(lax.iota(jnp.uint32, 16))
+    return _rest_tally(round, key, Rest(who, users.source.at(who), jnp.zeros(16, bool)))
 
 
 @params

@@ -67,9 +67,10 @@ class Count:
         if array.size and array.max() >= 2**63:
             raise ValueError(f"{name} must be below 2**63, got {array.max()}: a Count would wrap.")
         array = array.astype(np.int64)
+        # Without the dtypes jax would compile a program for each shape, which does nothing.
         return cls(
-            jnp.asarray((array >> 32).astype(np.int32)),
-            jnp.asarray((array & _LOW).astype(np.uint32)),
+            jnp.asarray((array >> 32).astype(np.int32), np.int32),
+            jnp.asarray((array & _LOW).astype(np.uint32), np.uint32),
         )
 
     @classmethod

@@ -342,9 +342,10 @@ class SubsetSelectionParams(SetRound):
     def kernels(self) -> Kernels[dict[str, Count]]:
         """On a CPU the same sets, those of the two users of each block of words together.
 
-        That pays where there are several steps, between which the sets are in memory.
+        That pays but for the smallest sets: XLA makes the picks anew for each lane.
         """
-        return Kernels(tally={"cpu": self._paired_tally} if self._floyd.steps[0] > 1 else {})
+        pays = self._floyd.num_lanes > 2 or self._floyd.num_picks > 2
+        return Kernels(tally={"cpu": self._paired_tally} if pays else {})
 
     def _paired_tally(
         self,

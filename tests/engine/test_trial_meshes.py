@@ -249,15 +249,17 @@ class Device:
 def test_default_batch(monkeypatch):
     """As many trials as fit: into a cache, or into a device's memory, which may be unknown."""
     users = jaxdp.Population.from_histogram([2**11] * 5)
+    listed = jaxdp.Population.from_values(np.zeros(5 * 2**11, np.int32), num_values=5)
 
-    def batch(platform="gpu", name=None):
+    def batch(platform="gpu", name=None, users=users):
         mesh = mesh_of(name) if name else None
         config = Config("per_user", mesh, None, platform=platform)
         return for_trials(config, FLIPS, users).trial_batch
 
-    assert batch("cpu") == 2**16 // (5 * 2**11)
-    assert batch("cpu", "users") == 2**16 // (5 * 2**8)
-    assert batch("cpu", "both") == 2**16 // (5 * 2**9)
+    assert batch("cpu") == 1  # of a large block, whatever the number of users
+    assert batch("cpu", users=listed) == 2**16 // (5 * 2**11)
+    assert batch("cpu", "users", listed) == 2**16 // (5 * 2**8)
+    assert batch("cpu", "both", listed) == 2**16 // (5 * 2**9)
     assert batch() == batch(name="trials") == 2**22 // (5 * 2**11)
     for stats in (None, {}, {"bytes_limit": 2**36}):
         monkeypatch.setattr(_config.jax, "local_devices", lambda stats=stats: [Device(stats)])
