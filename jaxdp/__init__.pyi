@@ -8,6 +8,7 @@ from . import data as data
 from . import design as design
 from . import engine as engine
 from . import factorization as factorization
+from . import figures as figures
 from . import learning as learning
 from . import linear as linear
 from . import pairwise as pairwise

@@ -36,6 +36,7 @@ FLOORS = {
     "jaxdp._checks": 1,
     "jaxdp._lazy": 1,
     "jaxdp._meshes": 1,
+    "jaxdp.figures": 1,
     "jaxdp._program_cache": 1,
     "jaxdp._ranking": 1,
     "jaxdp.accounting": 1,

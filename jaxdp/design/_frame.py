@@ -1,21 +1,19 @@
-"""What all pages of plans share: the frame, and the parts at its head and its end."""
+"""What all pages of plans share: the parts at their head and their end."""
 
 import importlib.resources
 import json
-import string
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from .. import figures
 from .._form import spec_to_json
-from .._version import __version__
 from ..reports import Collection
 from ._option import Option, estimator
 
 
 def filled(name: str, **parts: str) -> str:
-    """A template with its parts; what is filled in may hold any text."""
-    return string.Template(_file_text(name)).substitute(parts)
+    """A template of this package with its parts; what is filled in may hold any text."""
+    return figures.filled(_file_text(name), **parts)
 
 
 def framed(
@@ -34,7 +32,7 @@ def framed(
 
     Args:
       title: in plain text.
-      key: of `key_numbers`.
+      key: of `figures.key_numbers`.
       words: paragraphs of plain text.
       sections: what stands between the words and the statement, in HTML.
       statement: paragraphs of plain text.
@@ -43,34 +41,25 @@ def framed(
       data: what the script reads.
       still: whether nothing on the page moves.
     """
-    return filled(
-        "frame.html",
-        title=escape(title),
+    told = "".join(f"<p>{escape(part)}</p>\n" for part in figures.paragraphs(words))
+    stated = figures.copied_text(
+        "statement", "\n\n".join(figures.paragraphs(statement)), "statement"
+    )
+    program = f"<h3>The code of this plan</h3>\n{figures.copied_text('code', code)}{specs}"
+    return figures.page(
+        title=title,
+        over="A plan for private answers",
+        key=key,
+        sections=[
+            figures.section("s1", "What it says", f'<div class="prose">\n{told}</div>\n'),
+            sections,
+            figures.section("s6", "Privacy statement", stated, "For those who review the plan."),
+            figures.section("s7", "To run it", program),
+        ],
+        data=data,
         css=_file_text("page.css"),
         js=_file_text("page.js"),
-        version=__version__,
-        still=' class="still"' if still else "",
-        key=key,
-        words="".join(f"<p>{escape(part)}</p>\n" for part in _unwrapped(words)),
-        sections=sections,
-        statement=escape("\n\n".join(_unwrapped(statement))),
-        code=escape(code),
-        specs=specs,
-        data=json.dumps(data).replace("<", "\\u003c"),
-    )
-
-
-def key_numbers(numbers: Iterable[tuple[str, str, str, str]], solved: str) -> str:
-    """The numbers at the head of a page.
-
-    Args:
-      numbers: of each its name, a term, its text, and what it is.
-      solved: the name of the one that was asked for.
-    """
-    return "".join(
-        f"<div{' class=asked' if name == solved else ''}><dt>{term}</dt>"
-        f"<dd>{escape(value)}<small>{escape(note)}</small></dd></div>\n"
-        for name, term, value, note in numbers
+        still=still,
     )
 
 
@@ -95,17 +84,9 @@ def specification(place: str, best: Option, of: str = "") -> str:
         intro = f"It cannot be collected from real people: {escape(str(reason))}"
     if of:
         title = f"{escape(of)}: {title[0].lower()}{title[1:]}"
-    return (
-        f'<h3>{title}</h3>\n<p class="intro">{intro}</p>\n<div class="text"><button type="button" '
-        f'class="copy" data-copy="{place}">Copy</button>\n<pre id="{place}" class="long" '
-        f'tabindex="0">{escape(text)}</pre></div>\n'
-    )
+    copied = figures.copied_text(place, text, "long")
+    return f'<h3>{title}</h3>\n<p class="intro">{intro}</p>\n{copied}'
 
 
 def _file_text(name: str) -> str:
     return importlib.resources.files("jaxdp.design").joinpath(name).read_text("utf-8")
-
-
-def _unwrapped(text: str) -> list[str]:
-    """Paragraphs, each in one line."""
-    return [" ".join(part.split()) for part in text.split("\n\n")]

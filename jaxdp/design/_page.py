@@ -12,15 +12,15 @@ import numpy as np
 
 from .. import pairwise
 from .._checked import Checked
+from ..figures import Axis, key_numbers
 from ._curves import Curves, curves_of
 from ._example import Example, example_of
-from ._frame import filled, framed, key_numbers, specification
+from ._frame import filled, framed, specification
 from ._option import HEADER
 from ._plan_numbers import PlanNumbers
 from ._question import as_title
 from ._reveal import channel_of, posterior, randomizer_of, support_of
 from ._svg import (
-    Axis,
     channel_chart,
     error_axis,
     error_chart,

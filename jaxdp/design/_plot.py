@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from ..figures import Axis, short
 from ._curves import curves_of
 from ._plan_numbers import PlanNumbers
 from ._question import as_title
-from ._svg import Axis, short
 
 if TYPE_CHECKING:  # an extra
     import matplotlib.axes

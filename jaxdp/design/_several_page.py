@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..figures import key_numbers
 from ._curves import Curves, curves_of
 from ._example import example_of
-from ._frame import filled, framed, key_numbers, specification
+from ._frame import filled, framed, specification
 from ._page import (
     PRIOR,
     axis_of_errors,

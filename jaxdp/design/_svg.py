@@ -1,12 +1,12 @@
 """Charts as SVG inside of a page, which gives them their colours."""
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
 
+from ..figures import Axis, short
 from ._curves import Span
 from ._example import Example
 from ._reveal import Channel, posterior
@@ -14,67 +14,6 @@ from ._reveal import Channel, posterior
 WIDTH = 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 12, 12, 42
 _HEIGHT = 280
-
-
-@dataclasses.dataclass(frozen=True)
-class Axis:
-    """Where numbers are drawn.
-
-    Attributes:
-      low: the number at `start`.
-      high: the number at `end`.
-      start: a place.
-      end: a place.
-      log: whether the scale is one of logarithms.
-    """
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = True
-
-    def at(self, number: float) -> float:
-        """The place of a number."""
-        share = (self._scaled(number) - self._scaled(self.low)) / (
-            self._scaled(self.high) - self._scaled(self.low)
-        )
-        return self.start + share * (self.end - self.start)
-
-    def _scaled(self, number: float) -> float:
-        return math.log(number) if self.log else number
-
-    def ticks(self) -> list[float]:
-        """Round numbers on the axis, at most about seven."""
-        if not self.log:
-            return _round_numbers(self.low, self.high)
-        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        for steps in ((1, 2, 5), (1, 3), (1,)):
-            found = [m * 10.0**d for d in decades for m in steps]
-            found = [x for x in found if self.low <= x * (1 + 1e-9) and x <= self.high * (1 + 1e-9)]
-            if len(found) <= 7:
-                return found
-        return found[:: -(-len(found) // 7)]
-
-    def to_json(self) -> list[float]:
-        """The ends of the axis, and their places."""
-        return [self.low, self.high, self.start, self.end]
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    rough = (high - low) / 5
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next(m * size for m in (1, 2, 5, 10) if m * size >= rough)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [i * step for i in range(first, last + 1)]
-
-
-def short(number: float) -> str:
-    """A number in few characters: 5k, 3M, 0.001."""
-    if number >= 1e3:
-        power = min(int(math.log10(number * (1 + 1e-12)) // 3), 4)
-        return f"{number / 1000.0**power:.3g}{' kMGT'[power]}"
-    return f"{number:.4f}".rstrip("0").rstrip(".") if 1e-4 <= number < 1 else f"{number:.4g}"
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", kind: str = "tick") -> str:

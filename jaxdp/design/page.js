@@ -1,8 +1,7 @@
 "use strict";
 (() => {
-  const plan = JSON.parse(document.getElementById("plan").textContent);
+  const plan = JSON.parse(document.getElementById("data").textContent);
   const get = (id) => document.getElementById(id);
-  document.documentElement.classList.add("js");
 
   const digits = (x, n) => {
     if (!(x > 0)) return "–";
@@ -141,19 +140,4 @@
       get(`range-${end}`).setAttribute("cy", y[i]);
     }
   });
-
-  for (const button of document.querySelectorAll(".copy")) {
-    button.addEventListener("click", async () => {
-      const source = get(button.dataset.copy);
-      let done = true;
-      try {
-        await navigator.clipboard.writeText(source.textContent);
-      } catch {
-        getSelection().selectAllChildren(source); // pages from files may not have a clipboard
-        done = document.execCommand("copy");
-      }
-      button.textContent = done ? "Copied" : "Selected";
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    });
-  }
 })();

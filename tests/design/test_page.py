@@ -72,7 +72,7 @@ def test_numbers_are_those_of_the_plan(found, page):
 
 
 def test_curves_are_errors_of_the_plan(found, page):
-    data = json.loads(element(page, "plan"))
+    data = json.loads(element(page, "data"))
     low, high = data["axes"]["epsilon"][:2]
     assert math.sqrt(low * high) == pytest.approx(found.best.epsilon)
     users = np.sqrt(np.prod(data["axes"]["users"][:2]))
@@ -379,7 +379,7 @@ def driven(page, driver, browser, tmp_path):
 def test_a_browser_moves_the_sliders(found, page, browser, tmp_path):
     seen = driven(page, DRIVER, browser, tmp_path)
     best = found.best
-    axes = json.loads(element(page, "plan"))["axes"]
+    axes = json.loads(element(page, "data"))["axes"]
     assert seen["scripted"] == "js"
     assert float(seen["before"]) == pytest.approx(best.error, rel=1e-3)
     assert seen["back"] == seen["before"]
