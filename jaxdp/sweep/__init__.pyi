@@ -9,9 +9,11 @@ from ._experiment import Settings as Settings
 from ._fingerprint import Cell as Cell
 from ._grid import Point as Point
 from ._grid import grid as grid
+from ._plot import plot as plot
 from ._run import Executor as Executor
 from ._run import Outcome as Outcome
 from ._run import run as run
 from ._status import Status as Status
 from ._status import status as status
 from ._store import collect as collect
+from ._summary import summarize as summarize

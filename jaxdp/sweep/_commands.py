@@ -22,8 +22,6 @@ from ._words import Mistake, OptionalInteger, numbers, option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
     from ._experiment import Experiment, Settings
     from ._fingerprint import Cell
     from ._store import Store
@@ -188,9 +186,11 @@ class Run:
         from ._claims import Claims
         from ._executors import opened
         from ._figure import save_figure
+        from ._report import print_results, print_sweep
         from ._run import run
         from ._split import MOST_TRIALS
-        from ._store import Store, collect_counting, figures
+        from ._store import Store, collect_counting, figure_files
+        from ._summary import readable
 
         # A program that cannot be loaded is compiled, one that cannot be stored is not kept.
         warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
@@ -237,13 +237,14 @@ class Run:
             raise Mistake(str(error)) from None
         if outcome.computed + outcome.reused:
             results, missing = collect_counting(store)
-            drawn = all(store.folder.exists(file) for file in figures(experiment.name))
+            drawn = all(store.folder.exists(file) for file in figure_files(experiment.name))
             if experiment.figure and not missing and (self.force or not drawn):
                 with Claims(store.folder) as claims:
                     if claims.take("figure"):  # else another process draws it
-                        save_figure(experiment.figure(results), store, experiment.name)
+                        save_figure(experiment, results, store)
             if not self.quiet:
-                _show(store, results, missing)
+                print_results(readable(results), store.manifest().labels)
+                print_sweep(store, missing)
         if not self.quiet:
             took = f"{time.perf_counter() - began:.1f} s"
             print(f"cells    {outcome.computed} computed, {outcome.reused} reused, in {took}")
@@ -282,28 +283,6 @@ class Run:
         given = {"epsilons": self.epsilons, "num_trials": self.trials, "seed": self.seed}
         given = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(experiment.quick if self.quick else experiment.settings, **given)
-
-
-@dataclasses.dataclass(frozen=True)
-class Show:
-    """Show the results of an experiment again."""
-
-    name: Annotated[
-        tyro.conf.Positional[str],
-        option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
-    ]
-
-    def __call__(self) -> int:
-        """Prints the table, and where the files are."""
-        from ._store import Store, collect_counting
-
-        try:
-            store = Store(results_of(self.name))
-            results, missing = collect_counting(store)
-        except ValueError as error:
-            raise Mistake(str(error)) from None
-        _show(store, results, missing)
-        return 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,18 +330,3 @@ def results_of(name: str) -> str:
         return str(RESULTS / find_experiment(name).name)
     except ValueError as error:
         raise Mistake(str(error)) from None
-
-
-def _show(store: "Store", results: "pa.Table", missing: int) -> None:
-    from ._report import print_results
-    from ._store import figures
-
-    manifest = store.manifest()
-    print_results(results, manifest.labels)
-    if missing:
-        print(f"{missing} of {len(manifest.cells)} cells are missing; run it again to go on")
-    drawn = [file for file in figures(manifest.experiment) if store.folder.exists(file)]
-    if drawn:
-        print(f"figure   {', '.join(map(store.folder.at, drawn))}")
-    out = str(store.folder)
-    print(f"results  {store.folder.at('cells')}/*.parquet, jaxdp.sweep.collect({out!r})")

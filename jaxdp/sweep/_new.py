@@ -7,7 +7,7 @@ TEMPLATE = '''\
 """{title}: what it measures, in a line or two."""
 
 from jaxdp import randomizers
-from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation, grid
+from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation, grid, plot, summarize
 
 # The users: how many have each value. Those of a CSV file: pandas.read_csv(...)[...].value_counts()
 DATA = HistogramData({{"never": 5200, "sometimes": 3100, "daily": 1700}})
@@ -31,20 +31,8 @@ def cells(settings):
 
 
 def figure(results):
-    """Measured errors of the first value, on the predicted ones."""
-    from matplotlib.figure import Figure
-
-    canvas = Figure(figsize=(6, 4), layout="constrained")
-    axes = canvas.subplots()
-    rows = [row for row in results.to_pylist() if row["entry"] == 0]
-    for name in MECHANISMS:
-        own = [row for row in rows if row["mechanism"] == name]
-        epsilons = [row["epsilon"] for row in own]
-        (line,) = axes.plot(epsilons, [row["predicted_rmse"] for row in own])
-        axes.plot(epsilons, [row["rmse"] for row in own], "o", color=line.get_color(), label=name)
-    axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error, in users")
-    axes.legend(frameon=False)
-    return canvas
+    """Errors of each mechanism, all values together, beside the predicted ones."""
+    return plot(summarize(results), x="epsilon", y="rmse", hue="mechanism")
 
 
 # `--epsilons`, `--trials` and `--seed` change the settings; `--quick` takes the second ones.

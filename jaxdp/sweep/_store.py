@@ -98,7 +98,7 @@ class Store:
         with contextlib.suppress(FileNotFoundError):
             if self.folder.read(MANIFEST) == content:
                 return
-        for figure in figures(manifest.experiment):
+        for figure in figure_files(manifest.experiment):
             self.folder.remove(figure)
         self.folder.replace(MANIFEST, content, worker)
 
@@ -229,9 +229,9 @@ class Store:
         return table.replace_schema_metadata() if intact else None
 
 
-def figures(experiment: str) -> list[str]:
+def figure_files(experiment: str) -> list[str]:
     """The files of an experiment's figure, one of each format."""
-    return [f"{experiment}.{kind}" for kind in ("png", "svg")]
+    return [f"{experiment}.{kind}" for kind in ("png", "svg", "pdf")]
 
 
 def _cell_path(name: str) -> str:

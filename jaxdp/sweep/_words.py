@@ -43,6 +43,7 @@ def option(
 
 
 OptionalInteger = Annotated[int | None, numbers(int, "N")]
+OptionalNumber = Annotated[float | None, numbers(float, "X")]
 
 
 def _number(kind: type, word: str) -> Any:

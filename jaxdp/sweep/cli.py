@@ -60,13 +60,24 @@ def parse(arguments: list[str]):
 
     from ._about_commands import Completion, Describe, Version
     from ._clean_command import Clean
-    from ._commands import List, New, Run, Show, Status
+    from ._commands import List, New, Run, Status
+    from ._look_commands import Plot, Show
     from ._plan_command import Plan
     from ._words import Mistake
 
     def read(arguments: list[str]):
         return tyro.cli(
-            Run | Status | Show | List | Describe | New | Clean | Plan | Completion | Version,
+            Run
+            | Status
+            | Show
+            | Plot
+            | List
+            | Describe
+            | New
+            | Clean
+            | Plan
+            | Completion
+            | Version,
             args=arguments,
             prog="jaxdp",
             description="Simulates local differential privacy: experiments by name, and plans.",
