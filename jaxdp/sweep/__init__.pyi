@@ -9,6 +9,7 @@ from ._experiment import Settings as Settings
 from ._fingerprint import Cell as Cell
 from ._grid import Point as Point
 from ._grid import grid as grid
+from ._page import report as report
 from ._plot import plot as plot
 from ._run import Executor as Executor
 from ._run import Outcome as Outcome

@@ -169,6 +169,49 @@ class Plot:
         return figure
 
 
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Write a page of a sweep: charts, sortable and filterable tables, specs, failures.
+
+    The page is one file that asks nothing of any server. Of two sweeps, such as before and after a
+    change, it shows both side by side.
+
+    Example: jaxdp report kendall-flights
+    """
+
+    names: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        option(
+            "Experiments, or directories with results.", "one or two", metavar="NAME|DIR [NAME|DIR]"
+        ),
+    ]
+    out: Annotated[str, option("Where to.", "default: DIR/report.html", metavar="FILE")] = ""
+    entries: Annotated[
+        tyro.conf.FlagCreatePairsOff[bool],
+        option("A row for each estimate.", "default: for each cell, where it has many"),
+    ] = False
+
+    def __call__(self) -> int:
+        """Writes the file."""
+        from ._page import report
+
+        if len(self.names) not in (1, 2):
+            raise Mistake(f"NAME|DIR must be one or two, got {len(self.names)}")
+        roots = [results_of(name) for name in self.names]
+        beside = pathlib.Path("" if "://" in roots[0] else roots[0])
+        path = pathlib.Path(self.out or beside / "report.html")
+        try:
+            report(*roots, to=path, entries=self.entries)
+        except ValueError as error:
+            raise Mistake(str(error)) from None
+        except OSError as error:
+            raise Mistake(
+                f"--out must be a file that can be written, got {str(path)!r}: {error.strerror}"
+            ) from None
+        print(path)
+        return 0
+
+
 def looked_up(store: Any) -> "tuple[pa.Table, int]":
     """The results, and how many cells are missing."""
     from ._store import collect_counting

@@ -123,7 +123,7 @@ class Store:
 
     def is_finished(self, name: str) -> bool:
         """Whether a cell has a file."""
-        return self.folder.exists(_cell_path(name))
+        return self.folder.exists(cell_file(name))
 
     def save(self, name: str, content: bytes, worker: str, force: bool = False) -> None:
         """Stores the file of a cell, once: what another process has stored holds the same bytes.
@@ -134,14 +134,14 @@ class Store:
           worker: a name of this process.
           force: whether to replace a file that is there.
         """
-        path = _cell_path(name)
+        path = cell_file(name)
         if force or not self.folder.create(path, content, worker):
             if force or self.load(name) is None:  # damaged
                 self.folder.replace(path, content, worker)
 
     def remove(self, name: str) -> None:
         """Removes the file of a cell."""
-        self.folder.remove(_cell_path(name))
+        self.folder.remove(cell_file(name))
 
     def save_failure(self, name: str, label: str, trace: str, worker: str) -> None:
         """Keeps why a cell has no rows, for the processes that share the folder."""
@@ -208,7 +208,7 @@ class Store:
         import pyarrow.parquet as pq
 
         try:
-            schema = pq.read_schema(pa.BufferReader(self.folder.read(_cell_path(name))))
+            schema = pq.read_schema(pa.BufferReader(self.folder.read(cell_file(name))))
             content = (schema.metadata or {}).get(CELL_KEY, b"").decode()
             return content if is_name_of(name, content) else None
         except (OSError, ValueError, pa.ArrowException):
@@ -220,7 +220,7 @@ class Store:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(pa.BufferReader(self.folder.read(_cell_path(name))))
+            table = pq.read_table(pa.BufferReader(self.folder.read(cell_file(name))))
             metadata = table.schema.metadata or {}
             own = is_name_of(name, metadata.get(CELL_KEY, b"").decode())  # and no copy of another
             intact = own and metadata.get(DIGEST_KEY) == _digest(table)
@@ -234,7 +234,8 @@ def figure_files(experiment: str) -> list[str]:
     return [f"{experiment}.{kind}" for kind in ("png", "svg", "pdf")]
 
 
-def _cell_path(name: str) -> str:
+def cell_file(name: str) -> str:
+    """The file of the cell with this name."""
     return f"cells/{name}.parquet"
 
 

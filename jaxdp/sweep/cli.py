@@ -61,7 +61,7 @@ def parse(arguments: list[str]):
     from ._about_commands import Completion, Describe, Version
     from ._clean_command import Clean
     from ._commands import List, New, Run, Status
-    from ._look_commands import Plot, Show
+    from ._look_commands import Plot, Report, Show
     from ._plan_command import Plan
     from ._words import Mistake
 
@@ -71,6 +71,7 @@ def parse(arguments: list[str]):
             | Status
             | Show
             | Plot
+            | Report
             | List
             | Describe
             | New

