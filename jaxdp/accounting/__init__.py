@@ -16,3 +16,7 @@ from ._gaussian import gaussian_sigma as gaussian_sigma
 from ._shuffle import shuffle_amplification as shuffle_amplification
 from ._shuffle import shuffle_delta as shuffle_delta
 from ._shuffle import shuffle_epsilon as shuffle_epsilon
+from ._shuffle_channel import PairLaw as PairLaw
+from ._shuffle_channel import ShuffleBracket as ShuffleBracket
+from ._shuffle_channel import pair_shuffle_bracket as pair_shuffle_bracket
+from ._shuffle_channel import shuffle_bracket as shuffle_bracket

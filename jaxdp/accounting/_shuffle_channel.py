@@ -1,0 +1,380 @@
+"""The privacy of the shuffled reports of a given channel, bracketed."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from .._spec import as_float64, check_int, check_items, check_real, within_float64
+from ._binary_shuffle import attained_binary_delta, proven_binary_delta
+from ._hidden_sums import positive_part, tail_bound
+from ._shuffle import MAX_USERS
+
+Channel = Sequence[Sequence[Fraction | float]] | np.ndarray
+
+_DIGITS = 12  # to which likelihood ratios are told apart
+_TOLERANCE = 3e-4  # relative, of epsilon
+_SMALLEST, _LARGEST = 1e-12, 100.0  # epsilon
+_MOST_NUMBERS = 2**26  # that all pairs of rows of a channel hold
+_MOST_TRIED = 8  # data sets that a lower bound tries
+
+
+class ShuffleBracket(NamedTuple):
+    """Bounds of the smallest epsilon of shuffled reports at some delta.
+
+    Attributes:
+      lower: below this the shuffled reports are not private: two neighbouring data sets show it.
+      upper: the shuffled reports are (upper, delta)-private: proven.
+      index_ratio: the limit of upper / lower for many users and one delta, the ratio of the shuffle
+        indices of the data sets that attain `lower` and of the blanket that proves `upper`; 1 where
+        they meet.
+    """
+
+    lower: float
+    upper: float
+    index_ratio: float
+
+
+class PairLaw(NamedTuple):
+    """How a report tells two values of a user apart, and what hides that.
+
+    Reports come in m classes; within a class the probabilities under both values, and the least one
+    under any value, are in one proportion.
+
+    Attributes:
+      first: float64[m], the probabilities of the classes under the user's first value.
+      second: float64[m], those under the second value.
+      least: float64[m], the sums over a class of each report's least probability under any value;
+        smaller numbers are as safe.
+      others: float64[r, m], those under some values that the other users may have: `lower` is for
+        others who all have one of them.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    least: np.ndarray
+    others: np.ndarray
+
+
+@within_float64
+def shuffle_bracket(channel: Channel, num_users: int, delta: float) -> ShuffleBracket:
+    """The epsilon of the shuffled reports of n users of one channel, between proven bounds.
+
+    See `pair_shuffle_bracket` for the bounds, of all pairs of rows. Where reports are of two kinds,
+    both bounds are of the exact value, the largest over all that the other users may hold: their
+    reports sum independent bits, so the outcomes that favour one value are those above a threshold.
+
+    Formal guarantees:
+      * `upper` is proven for every data set of `num_users`, or more, rounded up.
+      * `lower` is attained by a data set of exactly `num_users`, rounded down.
+      * Where reports are of two kinds, upper / lower is at most 1.001.
+      * For k-ary response with k >= 3 and n e**-epsilon0 >= 100 it is at most 1.01 if delta >=
+        1e-8, 1.025 if delta >= 1e-15.
+
+    Edge cases:
+      =====================================  =====================================================
+      reports that prove a value             counted in delta; `upper` is inf where they are too
+                                             likely
+      all rows equal, or a large delta       0.0
+      one user                               the epsilon of the channel itself, at delta
+      columns in proportion                  one kind of report: they tell the same
+      =====================================  =====================================================
+
+    Args:
+      channel: rows of probabilities as Fractions or floats, row x for the value x.
+      num_users: n, 1 to 10**10.
+      delta: in (0, 1).
+
+    Returns:
+      The bracket.
+
+    Raises:
+      ValueError: an argument is out of range, rows do not sum to 1, or the channel is so large that
+        its pairs should be given to `pair_shuffle_bracket`.
+
+    Example:
+      >>> from jaxdp.accounting import shuffle_bracket
+      >>> krr = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
+      >>> found = shuffle_bracket(krr, num_users=10_000, delta=1e-6)
+      >>> print(round(found.lower, 3), round(found.upper, 3), found.index_ratio)
+      0.023 0.023 1.0
+
+    References:
+      Balle, Bell, Gascón, Nissim (2019), The privacy blanket of the shuffle model, Lemma 5.3; Su,
+      Cheng, Wang (2025), Decomposition-based optimal bounds for privacy amplification via
+      shuffling, who show that no other decomposition improves on the blanket; Takagi, Liew (2026),
+      Analysis of shuffling beyond pure local differential privacy, for shuffle indices.
+    """
+    rows = _check_channel(channel)
+    n, delta = _check_users(num_users, delta)
+    columns = rows[:, rows.sum(axis=0) > 0]
+    # Columns in proportion tell the same.
+    kinds, which = np.unique(_rounded(columns / columns.sum(axis=0)), axis=1, return_inverse=True)
+    if kinds.shape[1] > 2:
+        return _bracket(_pair_laws(columns), n, delta)
+    ones = columns[:, which.ravel() == 0].sum(axis=1)
+    return _binary_bracket(float(ones.min()), float(ones.max()), n, delta)
+
+
+@within_float64
+def pair_shuffle_bracket(pairs: Sequence[PairLaw], num_users: int, delta: float) -> ShuffleBracket:
+    """The epsilon of shuffled reports whose channel is given by its pairs of values.
+
+    For channels too large to list, whose symmetry leaves few kinds of pairs. With p and q the laws
+    of a report of the first and second value, and m any measure, let
+
+        delta_m(eps) = E[(G_1 + .. + G_n)_+] / n,   G_i = (p(y) - e**eps q(y)) / m(y)
+
+    with probability m(y) for each report y, and 0 otherwise. If m is the law of the reports of all
+    other users, this is the delta of that data set and its neighbour: given the multiset, the user
+    is equally likely to be any of the n reports but for its likelihood. If m is at most every
+    value's law, the *blanket*, each user draws from it with the probability of its total, whatever
+    the value; who knows all other reports, and not which ones come from the blanket, has delta_m.
+
+    Formal guarantees:
+      * `upper` is the largest epsilon of all pairs' blankets: proven if the pairs, each in both
+        orders, are all there are up to symmetry.
+      * `lower` is the largest one of others with one common law; it is attained.
+
+    Edge cases:
+      =========================  =================================================================
+      `least` of 0 in a class    its reports count as proofs of the value, in delta
+      several thousand pairs     seconds
+      =========================  =================================================================
+
+    Args:
+      pairs: a `PairLaw` for each kind of ordered pair of values.
+      num_users: n, 1 to 10**10.
+      delta: in (0, 1).
+
+    Returns:
+      The bracket.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp.accounting import PairLaw, pair_shuffle_bracket
+      >>> p, q = 0.1, 0.01  # 91-ary response, classes x, x', x'' and the 88 others
+      >>> pair = PairLaw(
+      ...     [p, q, q, 88 * q], [q, p, q, 88 * q], [q, q, q, 88 * q], [[q, q, p, 88 * q]]
+      ... )
+      >>> found = pair_shuffle_bracket([pair], num_users=10_000, delta=1e-6)
+      >>> print(round(found.lower, 3), round(found.upper, 3))
+      0.044 0.044
+
+    References:
+      See `shuffle_bracket`.
+    """
+    items = check_items("pairs", pairs, "laws of pairs of values")
+    if not items:
+        raise ValueError("pairs must hold at least one pair.")
+    n, delta = _check_users(num_users, delta)
+    return _bracket([_check_pair(pair) for pair in items], n, delta)
+
+
+def _check_users(num_users: int, delta: float) -> tuple[int, float]:
+    n = check_int("num_users", num_users, low=1, high=MAX_USERS)
+    return n, check_real("delta", delta, low=0.0, high=1.0)
+
+
+def _check_channel(channel: Channel) -> np.ndarray:
+    rows = [
+        [
+            float(p)
+            if isinstance(p, Fraction)
+            else check_real("channel", p, low=0.0, open_ends=False)
+            for p in check_items("channel", row, "rows of probabilities")
+        ]
+        for row in check_items("channel", channel, "rows of probabilities")
+    ]
+    if len(rows) < 2 or len({len(row) for row in rows}) != 1 or not rows[0]:
+        raise ValueError("channel must have at least two rows, all of the same length.")
+    table = np.array(rows)
+    sums = table.sum(axis=1, keepdims=True)
+    if table.min() < 0 or np.abs(sums - 1).max() > 1e-9:
+        raise ValueError("channel must have rows of probabilities >= 0, each of sum 1.")
+    if len(table) ** 2 * table.size > _MOST_NUMBERS:
+        raise ValueError(
+            f"channel must have fewer rows and columns than {table.shape}; give the kinds of its "
+            "pairs to pair_shuffle_bracket."
+        )
+    return table / sums
+
+
+def _check_pair(pair: PairLaw) -> PairLaw:
+    given = check_items("pairs", pair, "laws of pairs of values")
+    if len(given) != len(PairLaw._fields):
+        raise ValueError("pairs must each hold first, second, least and others.")
+    first, second, least, others = (as_float64("pairs", part) for part in given)
+    laws = np.vstack([np.atleast_2d(law) for law in (first, second, others)])
+    if least.ndim != 1 or laws.shape[1] != least.size or not np.all(np.isfinite(laws)):
+        raise ValueError("pairs must hold finite laws on the same classes of reports.")
+    if laws.min() < 0 or np.abs(laws.sum(axis=1) - 1).max() > 1e-9:
+        raise ValueError("pairs must hold laws of numbers >= 0 and of sum 1.")
+    if not np.all((least >= 0) & (least <= laws.min(axis=0) * (1 + 1e-9))):
+        raise ValueError("pairs must have `least` >= 0 and at most every law.")
+    return PairLaw(first, second, least, laws[2:])
+
+
+def _pair_laws(channel: np.ndarray) -> list[PairLaw]:
+    """All ordered pairs of rows of a channel; those with the same likelihood ratios once."""
+    least = channel.min(axis=0)
+    found: dict[bytes, PairLaw] = {}
+    for x, y in itertools.permutations(range(len(channel)), 2):
+        pair = PairLaw(channel[x], channel[y], least, channel)
+        found.setdefault(_hidden(pair.first, pair.second, least).key, pair)
+    return list(found.values())
+
+
+class _Hidden(NamedTuple):
+    """Two values of a user among others whose reports have a common part.
+
+    Attributes:
+      ratios: float64[2, m], the likelihoods of reports relative to the common part.
+      weights: float64[m], the probabilities of these reports in the common part.
+      exposed: float64[2, e], the probabilities of reports that the common part never sends.
+    """
+
+    ratios: np.ndarray
+    weights: np.ndarray
+    exposed: np.ndarray
+
+    @property
+    def key(self) -> bytes:
+        """Equal for equal laws."""
+        order = np.lexsort(self.exposed)
+        parts = (self.ratios, _rounded(self.weights), _rounded(self.exposed[:, order]))
+        return b"".join(part.tobytes() for part in parts)
+
+    @property
+    def divergence(self) -> float:
+        """The chi-square divergence that 1 / n is multiplied by; its inverse root is the index."""
+        return float(self.weights @ (self.ratios[0] - self.ratios[1]) ** 2)
+
+    def local_epsilon(self) -> float:
+        """The epsilon of one report, rounded up."""
+        laws = np.concatenate([self.ratios * self.weights, self.exposed], axis=1)
+        first, second = laws[:, laws[0] > 0]
+        if np.any(second == 0):
+            return math.inf
+        return math.log(float((first / second).max())) * (1 + 1e-12) + 1e-12
+
+    def exposure(self, epsilon: float) -> float:
+        """The delta of the reports that prove who sent them."""
+        gap = math.exp(epsilon)
+        return math.fsum(np.maximum(self.exposed[0] - gap * self.exposed[1], 0.0))
+
+    def gains(self, epsilon: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """The atoms of G, their probabilities, and the mean size of what they subtract."""
+        gap = math.exp(epsilon)
+        return self.ratios[0] - gap * self.ratios[1], self.weights, 1 + gap
+
+    def quick(self, epsilon: float, n: int) -> float:
+        """A bound above `upper`, in microseconds."""
+        return self.exposure(epsilon) + tail_bound(*self.gains(epsilon), n) / n
+
+    def upper(self, epsilon: float, n: int) -> float:
+        """delta_m, rounded up."""
+        return self.exposure(epsilon) + positive_part(*self.gains(epsilon), n).upper / n
+
+    def lower(self, epsilon: float, n: int) -> float:
+        """delta_m, rounded down."""
+        return self.exposure(epsilon) + positive_part(*self.gains(epsilon), n).lower / n
+
+    def guess(self, n: int, delta: float) -> float:
+        """About the epsilon, by the normal approximation of the sum of all G."""
+        spread = math.sqrt(self.divergence / n)
+        low, high = 0.0, 40.0
+        for _ in range(40):
+            z = (low + high) / 2
+            tail = math.erfc(z / math.sqrt(2)) / 2
+            density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+            low, high = (z, high) if spread * (density - z * tail) > delta else (low, z)
+        return math.log1p(spread * high)
+
+
+def _hidden(first: np.ndarray, second: np.ndarray, common: np.ndarray) -> _Hidden:
+    hides = common > 0
+    laws = np.stack([first, second])
+    ratios = laws[:, hides] / common[hides]
+    ratios, groups = np.unique(_rounded(ratios), axis=1, return_inverse=True)
+    weights = np.bincount(groups.ravel(), common[hides], ratios.shape[1])
+    return _Hidden(ratios, weights, laws[:, ~hides])
+
+
+def _rounded(x: np.ndarray) -> np.ndarray:
+    """Numbers rounded to 12 digits, so that those which differ by roundings are equal."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.round(mantissa, _DIGITS), exponent)
+
+
+def _bracket(pairs: Sequence[PairLaw], n: int, delta: float) -> ShuffleBracket:
+    blankets = [_hidden(pair.first, pair.second, pair.least) for pair in pairs]
+    blankets.sort(key=lambda hidden: -hidden.divergence)
+    upper = 0.0
+    for hidden in blankets:
+        if math.isinf(upper):
+            break
+        if hidden.quick(upper, n) > delta and hidden.upper(upper, n) > delta:
+            found = _crossing(lambda e, h=hidden: h.upper(e, n), delta, hidden.guess(n, delta))[1]
+            upper = max(upper, min(found, hidden.local_epsilon()))
+    attained: dict[bytes, _Hidden] = {}
+    for pair in pairs:
+        for law in pair.others:
+            hidden = _hidden(pair.first, pair.second, law)
+            attained.setdefault(hidden.key, hidden)
+    best = sorted(attained.values(), key=lambda hidden: -hidden.divergence)
+    lower = 0.0
+    for hidden in best[:_MOST_TRIED]:
+        if hidden.lower(lower, n) > delta:
+            lower = _crossing(lambda e, h=hidden: h.lower(e, n), delta, hidden.guess(n, delta))[0]
+    indices = [max((h.divergence for h in group), default=0.0) for group in (blankets, best)]
+    ratio = math.sqrt(indices[0] / indices[1]) if indices[1] else 1.0
+    return ShuffleBracket(min(lower, upper), upper, float(_rounded(np.array(ratio))))
+
+
+def _binary_bracket(low: float, high: float, n: int, delta: float) -> ShuffleBracket:
+    first, second = np.array([[high, 1 - high], [low, 1 - low]])
+    hidden = _hidden(first, second, second)
+    guess = hidden.guess(n, delta)
+    lower = _crossing(lambda e: attained_binary_delta(e, low, high, n), delta, guess)[0]
+    upper = _crossing(lambda e: proven_binary_delta(e, low, high, n), delta, lower or guess)[1]
+    local = max(hidden.local_epsilon(), _hidden(second, first, first).local_epsilon())
+    return ShuffleBracket(lower, min(upper, local), 1.0)
+
+
+def _crossing(
+    delta_of: Callable[[float], float], delta: float, guess: float
+) -> tuple[float, float]:
+    """Where a decreasing function falls to delta: (still above, not above), close to each other.
+
+    (0, 0) if it is never above, inf if it is not known to fall so far.
+    """
+    if delta_of(0.0) <= delta:
+        return 0.0, 0.0
+    low, high = 0.0, math.inf
+    logs = {}
+    x, step = min(max(guess, _SMALLEST), _LARGEST), 1.05
+    while math.isinf(high) or high - low > _TOLERANCE * high:
+        found = delta_of(x)
+        logs[x] = math.log(found / delta) if found > 0 else -math.inf
+        low, high = (x, high) if found > delta else (low, x)
+        if math.isinf(high) or low == 0.0:
+            if x in (_SMALLEST, _LARGEST):
+                return low, high
+            x = min(x * step, _LARGEST) if math.isinf(high) else max(x / step, _SMALLEST)
+            step = min(step**2, 100.0)
+            continue
+        # ln delta is about linear in epsilon**2; aim past the root, on the side of the further end.
+        above, below = logs[low], logs[high]
+        share = above / (above - below) if math.isfinite(below) else 0.5
+        x = math.sqrt(low**2 + share * (high**2 - low**2))
+        nudge = _TOLERANCE / 2 * high
+        x += nudge if x - low < high - x else -nudge
+        if not low < x < high or len(logs) > 20:
+            x = (low + high) / 2
+    return low, high
