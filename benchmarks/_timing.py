@@ -91,15 +91,20 @@ def timed(
 
 @dataclasses.dataclass
 class Compiled:
-    """The programs that were compiled in a block, and the seconds that it took."""
+    """The names of the programs that were compiled in a block, and the seconds that it took."""
 
-    programs: int = 0
+    names: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def programs(self) -> int:
+        """How many there were."""
+        return len(self.names)
 
     def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         """Hears of an event of jax."""
         if event == "/jax/core/compile/backend_compile_duration":
-            self.programs += 1
+            self.names.append(str(kwargs.get("fun_name", "")))
             self.seconds += duration_secs
 
 
