@@ -59,6 +59,32 @@ class Experiment:
       settings: the full experiment.
       quick: the settings of `--quick`.
       figure: draws the results; None if there is nothing to draw.
+
+    Example:
+      >>> import jaxdp
+      >>> from jaxdp import sweep
+      >>> def cells(settings):
+      ...     return [
+      ...         sweep.Simulation(
+      ...             protocol=jaxdp.randomizers.KRR(3, point.epsilon),
+      ...             data=sweep.HistogramData([60, 30, 10]),
+      ...             num_trials=settings.num_trials,
+      ...             seed=settings.seed,
+      ...             labels=point.labels,
+      ...         )
+      ...         for point in sweep.grid(epsilon=settings.epsilons)
+      ...     ]
+      >>> EXPERIMENT = sweep.Experiment(
+      ...     name="krr",
+      ...     summary="Errors of k-ary randomized response",
+      ...     cells=cells,
+      ...     settings=sweep.Settings(epsilons=(0.5, 1.0, 2.0), num_trials=1000),
+      ...     quick=sweep.Settings(epsilons=(1.0,), num_trials=50, quick=True),
+      ... )
+      >>> len(EXPERIMENT.cells(EXPERIMENT.settings))
+      3
+
+    `jaxdp new NAME` writes a file with such an experiment, to begin with.
     """
 
     name: str
