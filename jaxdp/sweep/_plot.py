@@ -79,9 +79,9 @@ def plot(
       y: the column of the vertical axis, of numbers; rows without one are left out.
       hue: the column whose values are the series.
       col: the column whose values are the panels.
-      predicted: the column of what was predicted, drawn dashed; None for "predicted_" + `y`, or
+      predicted: the column of what was predicted, drawn dashed; None for `y` after `predicted_`, or
         "predicted", if there is one; False for none.
-      bound: the column of a proven bound, drawn dotted; None for "bound_" + `y`, or "bound", if
+      bound: the column of a proven bound, drawn dotted; None for `y` after `bound_`, or "bound", if
         there is one; False for none.
       names: what columns are called in the figure, beside common ones that have names.
       width: in inches; None for `figures.COLUMN` with one panel, and `figures.PAGE` with several.
