@@ -187,10 +187,8 @@ class UnaryEncodingParams(SetRound):
 
     @property
     def _bits(self) -> NoisyBits:
-        own, other = jnp.asarray(self.thresholds)
-        return NoisyBits(
-            jnp.stack([other, own])[None], self._user, self.num_values, word_bits=self.word_bits
-        )
+        thresholds = self.thresholds[::-1][None]  # of other values, and of the user's
+        return NoisyBits(thresholds, self._user, self.num_values, word_bits=self.word_bits)
 
     def _user(
         self, words: UInt32[Array, "0"], value: Int32[Array, ""]
