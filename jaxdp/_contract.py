@@ -36,6 +36,7 @@ from ._checks import Check
 from ._prediction import Kind
 from ._spec import Tree as Tree
 from ._spec import check_key, is_traced
+from .accounting import ShuffleBracket, shuffle_delta, shuffle_epsilon
 from .population import Population
 from .random import Count, FlatWords, UserWords, merge, user_words
 
@@ -355,6 +356,42 @@ class Spec(Described, Checked, Generic[P_co]):
         """
         del num_reports, epsilon
         return None
+
+    @property
+    def reporter(self) -> "Spec[Any] | None":
+        """The spec whose report is all that a user sends, if there is one, such as an oracle.
+
+        What is proven of its reports holds of those of this protocol.
+        """
+        return None
+
+    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
+        """Bounds of the epsilon of the shuffled reports of `num_users`, of one report each.
+
+        By default those of the `reporter`, or else the proven bound for all reports that are
+        `exact_epsilon()`-private, and a lower bound of 0.
+
+        Args:
+          num_users: n, whose reports are shuffled together.
+          delta: in (0, 1).
+        """
+        if self.reporter is not None:
+            return self.reporter.shuffle_bracket(num_users, delta)
+        upper = shuffle_epsilon(self.exact_epsilon(), num_users, delta)
+        return ShuffleBracket(0.0, upper, math.inf)
+
+    def shuffle_delta(self, num_users: int, epsilon: float) -> float:
+        """A proven delta at which the shuffled reports of `num_users` are (epsilon, delta)-private.
+
+        By default that of the `reporter`, or of all reports that are `exact_epsilon()`-private.
+
+        Args:
+          num_users: n, whose reports are shuffled together.
+          epsilon: of the shuffled reports, >= 0.
+        """
+        if self.reporter is not None:
+            return self.reporter.shuffle_delta(num_users, epsilon)
+        return shuffle_delta(epsilon, self.exact_epsilon(), num_users)
 
     @property
     def variance_kind(self) -> Kind:

@@ -18,5 +18,7 @@ from ._shuffle import shuffle_delta as shuffle_delta
 from ._shuffle import shuffle_epsilon as shuffle_epsilon
 from ._shuffle_channel import PairLaw as PairLaw
 from ._shuffle_channel import ShuffleBracket as ShuffleBracket
+from ._shuffle_channel import channel_shuffle_delta as channel_shuffle_delta
 from ._shuffle_channel import pair_shuffle_bracket as pair_shuffle_bracket
+from ._shuffle_channel import pair_shuffle_delta as pair_shuffle_delta
 from ._shuffle_channel import shuffle_bracket as shuffle_bracket

@@ -16,7 +16,7 @@ from ._shuffle import MAX_USERS
 Channel = Sequence[Sequence[Fraction | float]] | np.ndarray
 
 _DIGITS = 12  # to which likelihood ratios are told apart
-_TOLERANCE = 3e-4  # relative, of epsilon
+_TOLERANCE = 1e-5  # relative, of epsilon
 _SMALLEST, _LARGEST = 1e-12, 100.0  # epsilon
 _MOST_NUMBERS = 2**26  # that all pairs of rows of a channel hold
 _MOST_TRIED = 8  # data sets that a lower bound tries
@@ -108,15 +108,13 @@ def shuffle_bracket(channel: Channel, num_users: int, delta: float) -> ShuffleBr
       shuffling, who show that no other decomposition improves on the blanket; Takagi, Liew (2026),
       Analysis of shuffling beyond pure local differential privacy, for shuffle indices.
     """
-    rows = _check_channel(channel)
+    kinds = _kinds(_check_channel(channel))
     n, delta = _check_users(num_users, delta)
-    columns = rows[:, rows.sum(axis=0) > 0]
-    # Columns in proportion tell the same.
-    kinds, which = np.unique(_rounded(columns / columns.sum(axis=0)), axis=1, return_inverse=True)
-    if kinds.shape[1] > 2:
-        return _bracket(_pair_laws(columns), n, delta)
-    ones = columns[:, which.ravel() == 0].sum(axis=1)
-    return _binary_bracket(float(ones.min()), float(ones.max()), n, delta)
+    return (
+        _binary_bracket(kinds, n, delta)
+        if isinstance(kinds, _Binary)
+        else _bracket(kinds, n, delta)
+    )
 
 
 @within_float64
@@ -169,11 +167,82 @@ def pair_shuffle_bracket(pairs: Sequence[PairLaw], num_users: int, delta: float)
     References:
       See `shuffle_bracket`.
     """
-    items = check_items("pairs", pairs, "laws of pairs of values")
-    if not items:
-        raise ValueError("pairs must hold at least one pair.")
+    laws = _check_pairs(pairs)
     n, delta = _check_users(num_users, delta)
-    return _bracket([_check_pair(pair) for pair in items], n, delta)
+    return _bracket(laws, n, delta)
+
+
+@within_float64
+def channel_shuffle_delta(channel: Channel, num_users: int, epsilon: float) -> float:
+    """The delta at epsilon of the shuffled reports of n users of one channel.
+
+    Formal guarantees:
+      Proven for every data set, rounded up: `shuffle_bracket(channel, n, delta).upper` is the
+      epsilon at which this is delta.
+
+    Args:
+      channel: as of `shuffle_bracket`.
+      num_users: n, 1 to 10**10.
+      epsilon: in [0, 100].
+
+    Returns:
+      delta, in [0, 1].
+
+    Raises:
+      ValueError: as `shuffle_bracket`.
+
+    Example:
+      >>> from jaxdp.accounting import channel_shuffle_delta
+      >>> krr = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
+      >>> f"{channel_shuffle_delta(krr, num_users=10_000, epsilon=0.03):.0e}"
+      '2e-08'
+
+    References:
+      See `shuffle_bracket`.
+    """
+    kinds = _kinds(_check_channel(channel))
+    n, epsilon = _check_epsilon(num_users, epsilon)
+    if isinstance(kinds, _Binary):
+        return min(proven_binary_delta(epsilon, kinds.low, kinds.high, n), 1.0)
+    return _largest_delta(kinds, n, epsilon)
+
+
+@within_float64
+def pair_shuffle_delta(pairs: Sequence[PairLaw], num_users: int, epsilon: float) -> float:
+    """The delta at epsilon of shuffled reports whose channel is given by its pairs of values.
+
+    Formal guarantees:
+      Proven for every data set, rounded up, if the pairs are all there are up to symmetry.
+
+    Args:
+      pairs: as of `pair_shuffle_bracket`.
+      num_users: n, 1 to 10**10.
+      epsilon: in [0, 100].
+
+    Returns:
+      delta, in [0, 1].
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp.accounting import PairLaw, pair_shuffle_delta
+      >>> p, q = 0.1, 0.01
+      >>> pair = PairLaw([p, q, 89 * q], [q, p, 89 * q], [q, q, 89 * q], [[q, q, 98 * q]])
+      >>> f"{pair_shuffle_delta([pair], num_users=10_000, epsilon=0.05):.0e}"
+      '1e-07'
+
+    References:
+      See `shuffle_bracket`.
+    """
+    laws = _check_pairs(pairs)
+    n, epsilon = _check_epsilon(num_users, epsilon)
+    return _largest_delta(laws, n, epsilon)
+
+
+def _check_epsilon(num_users: int, epsilon: float) -> tuple[int, float]:
+    n = check_int("num_users", num_users, low=1, high=MAX_USERS)
+    return n, check_real("epsilon", epsilon, low=0.0, high=_LARGEST, open_ends=False)
 
 
 def _check_users(num_users: int, delta: float) -> tuple[int, float]:
@@ -205,6 +274,13 @@ def _check_channel(channel: Channel) -> np.ndarray:
     return table / sums
 
 
+def _check_pairs(pairs: Sequence[PairLaw]) -> list[PairLaw]:
+    items = check_items("pairs", pairs, "laws of pairs of values")
+    if not items:
+        raise ValueError("pairs must hold at least one pair.")
+    return [_check_pair(pair) for pair in items]
+
+
 def _check_pair(pair: PairLaw) -> PairLaw:
     given = check_items("pairs", pair, "laws of pairs of values")
     if len(given) != len(PairLaw._fields):
@@ -220,8 +296,22 @@ def _check_pair(pair: PairLaw) -> PairLaw:
     return PairLaw(first, second, least, laws[2:])
 
 
-def _pair_laws(channel: np.ndarray) -> list[PairLaw]:
+class _Binary(NamedTuple):
+    """A channel whose reports are of two kinds: the probabilities of the first are in a range."""
+
+    low: float
+    high: float
+
+
+def _kinds(channel: np.ndarray) -> list[PairLaw] | _Binary:
     """All ordered pairs of rows of a channel; those with the same likelihood ratios once."""
+    channel = channel[:, channel.sum(axis=0) > 0]
+    # Columns in proportion tell the same.
+    profiles = _rounded(channel / channel.sum(axis=0))
+    kinds, which = np.unique(profiles, axis=1, return_inverse=True)
+    if kinds.shape[1] <= 2:
+        ones = channel[:, which.ravel() == 0].sum(axis=1)
+        return _Binary(float(ones.min()), float(ones.max()))
     least = channel.min(axis=0)
     found: dict[bytes, PairLaw] = {}
     for x, y in itertools.permutations(range(len(channel)), 2):
@@ -337,7 +427,17 @@ def _bracket(pairs: Sequence[PairLaw], n: int, delta: float) -> ShuffleBracket:
     return ShuffleBracket(min(lower, upper), upper, float(_rounded(np.array(ratio))))
 
 
-def _binary_bracket(low: float, high: float, n: int, delta: float) -> ShuffleBracket:
+def _largest_delta(pairs: Sequence[PairLaw], n: int, epsilon: float) -> float:
+    largest = 0.0
+    for pair in pairs:
+        hidden = _hidden(pair.first, pair.second, pair.least)
+        if epsilon < hidden.local_epsilon() and hidden.quick(epsilon, n) > largest:
+            largest = max(largest, hidden.upper(epsilon, n))
+    return min(largest, 1.0)
+
+
+def _binary_bracket(binary: _Binary, n: int, delta: float) -> ShuffleBracket:
+    low, high = binary
     first, second = np.array([[high, 1 - high], [low, 1 - low]])
     hidden = _hidden(first, second, second)
     guess = hidden.guess(n, delta)

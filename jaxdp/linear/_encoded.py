@@ -194,6 +194,11 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
         """How values become vectors, and a mean of vectors becomes answers; cached."""
         return _encoding(self)
 
+    @property
+    def reporter(self) -> MeanRandomizer:
+        """The randomizer of the vectors."""
+        return self.encoding().randomizer
+
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the randomizer."""
         return self.encoding().randomizer.exact_epsilon()

@@ -69,6 +69,11 @@ class HistogramQuery(LinearProtocol[Params[Any]]):
         """The params."""
         return HistogramParams(self.oracle.build(word_bits))
 
+    @property
+    def reporter(self) -> FrequencyOracle:
+        """The oracle."""
+        return self.oracle
+
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the oracle."""
         return self.oracle.exact_epsilon()

@@ -69,6 +69,11 @@ class OracleQueries(AdditiveProtocol[Params[Any]]):
         """The params."""
         return OracleQueriesParams(self.oracle.build(word_bits), self.workload.values)
 
+    @property
+    def reporter(self) -> FrequencyOracle:
+        """The oracle."""
+        return self.oracle
+
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the oracle."""
         return self.oracle.exact_epsilon()

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .._contract import Params
+from .._contract import Params, Spec
 from .._prediction import Kind
 from .._queries import LinearProtocol
 from .._ranking import whole_users
@@ -33,6 +33,11 @@ class PostProcessed(LinearProtocol[Params[Any]], SimulatedErrors):
     @property
     def num_values(self) -> int:
         return self.protocol.num_values
+
+    @property
+    def reporter(self) -> Spec[Any]:
+        """The protocol that users run."""
+        return self.protocol
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the protocol that users run."""

@@ -15,6 +15,7 @@ from .._contract import Population, TallyLaw, Tree, Words, field, params, spec, 
 from .._prediction import Prediction
 from .._spec import check_int, check_real
 from .._x64 import compiled_in_float64
+from ..accounting import ShuffleBracket, channel_shuffle_delta, shuffle_bracket
 from ..random import Count, binomial
 from ._exact import exp_lower, log_upper
 from ._mean import MeanRandomizer, MeanRound, check_interval
@@ -162,6 +163,14 @@ class BinaryResponse(MeanRandomizer):
         """The realised privacy parameter, rounded up: the log-ratio of the extreme thresholds."""
         half, edge = 2 ** (word_bits - 1), self._edge(word_bits)
         return log_upper(Fraction(half + edge, half - edge))
+
+    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
+        """Bounds of the epsilon of shuffled reports; other inputs mix the two extreme ones."""
+        return shuffle_bracket(self.channel(), num_users, delta)
+
+    def shuffle_delta(self, num_users: int, epsilon: float) -> float:
+        """The delta of shuffled reports, rounded up."""
+        return channel_shuffle_delta(self.channel(), num_users, epsilon)
 
     @property
     def value_shape(self) -> tuple[int, ...]:

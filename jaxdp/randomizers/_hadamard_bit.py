@@ -17,11 +17,13 @@ from .._bits import parity
 from .._checks import Epsilon, Integer
 from .._contract import Padded, Tree, Words, Work, field, params, spec, static
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count
 from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import chosen, grain, num_words, random_row
+from ._pair_laws import set_pair_law
 from ._params import BinRound, DrawnCountsRound, padded_bins
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
@@ -148,6 +150,18 @@ class HadamardBit(SupportOracle):
             [truth if (j & x).bit_count() % 2 == b else lie for b in (0, 1) for j in range(size)]
             for x in rows
         ]
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: the bits of both values, and of a third one, are independent over the rows."""
+        size = 2**self._row_bits
+        if self.num_values == 2:
+            return None
+        p, _ = (float(x) for x in self.probabilities())
+        patterns = np.full((2, 2, 2), 1 / 8)
+        # Row 0 has one bit for all values, every other row both.
+        patterns[0, 0, 0] -= 1 / (2 * size)
+        patterns[1, 1, 1] -= 1 / (2 * size)
+        return (set_pair_law(patterns, 2 * p, 2 * (1 - p), 1 / size),)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p / (1 - p)), rounded up; at most `epsilon`."""

@@ -19,6 +19,7 @@ from .._contract import Padded, Tree, Words, Work, field, params, spec, static
 from .._prediction import Prediction
 from .._spec import check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, multinomial
 from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
@@ -173,6 +174,29 @@ class HadamardResponse(FrequencyOracle):
             before, after = [outside] * (block * size), [outside] * ((blocks - 1 - block) * size)
             rows.append(before + seen + after)
         return rows
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """Two kinds: values of one block and of two; None where there are more than 2**16 reports.
+
+        The rows of a block are such that two values, or three, are supported independently.
+        """
+        k, blocks = self.num_values, self._blocks
+        if blocks * self.block_size > 2**16:
+            return None
+        inside, outside = (float(p) for p in self.probabilities())
+        least = np.full(blocks * self.block_size, outside)
+        if blocks == 1:
+            least[0] = inside  # column 0 is in the set of every value of its block
+        found = []
+        for other in sorted({blocks, 1}):
+            if other >= k:
+                continue
+            values = [0, other, *{1, 2, blocks, 2 * blocks, 3 * blocks, other + blocks} - {other}]
+            rows = self.channel(inputs=[v for v in values if v < k])
+            assert rows is not None, "checked above"
+            laws = np.array([[float(p) for p in row] for row in rows])
+            found.append(PairLaw(laws[0], laws[1], least, laws))
+        return tuple(found)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up; at most `epsilon`."""

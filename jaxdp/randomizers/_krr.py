@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike
 from .._checks import Epsilon, Integer
 from .._contract import Padded, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._mixture import MixtureRound
+from ._pair_laws import set_pair_law, set_patterns
 from ._params import padded_bins
 from ._randomizer import check_word_bits, listed_rows
 from ._support import SupportOracle, table_noise
@@ -124,6 +126,12 @@ class KRR(SupportOracle):
         k = self.num_values
         rows = listed_rows(k, k, inputs)
         return None if rows is None else [[p if x == y else q for y in range(k)] for x in rows]
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: reports are the first value, the second one, a third one, or another."""
+        k = self.num_values
+        p, q = (float(k * x) for x in self.probabilities())
+        return (set_pair_law(set_patterns(k, 1), p, q),) if k > 2 else None
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p / q), rounded up; at most `epsilon`."""

@@ -10,9 +10,20 @@ from numpy.typing import ArrayLike
 from .._contract import Population, Round, Spec, Tree
 from .._prediction import Prediction
 from .._spec import as_float64, check_counts, check_int
+from ..accounting import (
+    PairLaw,
+    ShuffleBracket,
+    channel_shuffle_delta,
+    pair_shuffle_bracket,
+    pair_shuffle_delta,
+    shuffle_bracket,
+)
 
 MOST_ENTRIES = 2**22
 """Numbers of a channel that is listed."""
+
+MOST_SHUFFLED = 64
+"""Values of a channel all of whose pairs are shuffled."""
 
 P_co = TypeVar("P_co", bound=Round[Any], covariant=True)
 
@@ -110,6 +121,39 @@ class BinRandomizer(Randomizer[P_co]):
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless the users' values are bins of this domain."""
         population.require_bins(self.num_values, "num_values")
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """The kinds of ordered pairs of values, of which all are some by symmetry.
+
+        None, the default, where they are not known but from `channel`.
+        """
+        return None
+
+    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
+        """Bounds of the epsilon of shuffled reports, by `pair_laws`, or by a small `channel`."""
+        generic = Spec.shuffle_bracket(self, num_users, delta)
+        if (pairs := self.pair_laws()) is not None:
+            found = pair_shuffle_bracket(pairs, num_users, delta)
+        elif (channel := self._small_channel()) is not None:
+            found = shuffle_bracket(channel, num_users, delta)
+        else:
+            return generic
+        return found._replace(upper=min(found.upper, generic.upper))
+
+    def shuffle_delta(self, num_users: int, epsilon: float) -> float:
+        """A proven delta of shuffled reports, by `pair_laws`, or by a small `channel`."""
+        if (pairs := self.pair_laws()) is not None:
+            return pair_shuffle_delta(pairs, num_users, epsilon)
+        if (channel := self._small_channel()) is not None:
+            return channel_shuffle_delta(channel, num_users, epsilon)
+        return Spec.shuffle_delta(self, num_users, epsilon)
+
+    def _small_channel(self) -> list[list[Fraction]] | None:
+        if self.num_values > MOST_SHUFFLED:
+            return None
+        channel = self.channel()
+        small = channel is not None and len(channel[0]) * len(channel) ** 3 <= MOST_ENTRIES
+        return channel if small else None
 
     def check_values(self, name: str, values: np.ndarray) -> None:
         """Raises ValueError unless values are bins of this domain."""

@@ -36,10 +36,12 @@ from .._contract import (
 )
 from .._spec import check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, binomial, multinomial, multivariate_hypergeometric
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
 from ._floyd import NO_LABEL, Floyd, bit
+from ._pair_laws import set_pair_law, set_patterns
 from ._randomizer import check_word_bits, values_of
 from ._support import SetRound, SupportOracle, symmetric_noise
 
@@ -226,6 +228,16 @@ class SubsetSelection(SupportOracle):
             [empty if not s else inside if x in s else outside for s in sets]
             for x in values_of(inputs, k)
         ]
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: sets by which of both values, and of a third one, they hold."""
+        k, d = self.num_values, self._size
+        if k == 2:
+            return None
+        inclusion, empty = self._inclusion(32), self._empty(32)
+        inside = float((1 - empty) * inclusion * k / d)
+        outside = float((1 - empty) * (1 - inclusion) * k / (k - d))
+        return (set_pair_law(set_patterns(k, d), inside, outside, float(empty)),)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p* (k - d) / ((1 - p*) d)), rounded up."""

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 from .._checks import Choice, Epsilon, Integer
 from .._contract import Kernels, Padded, TallyLaw, Tree, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, binomial
 from ._bit_planes import NoisyBits
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
+from ._pair_laws import set_pair_law
 from ._params import padded_bins
 from ._randomizer import check_word_bits, values_of
 from ._support import SetRound, SupportOracle, symmetric_noise
@@ -156,6 +158,17 @@ class UnaryEncoding(SupportOracle):
             ]
             for x in values_of(inputs, k)
         ]
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: the bits of both values, and of a third one; all others are one bit's."""
+        k = self.num_values
+        if k == 2:
+            return None
+        p, q = (float(x) for x in self.probabilities())
+        ones = np.indices((2, 2, 2)).sum(axis=0)
+        patterns = q**ones * (1 - q) ** (3 - ones)
+        patterns[1, 1, 1] -= q**k  # all bits are 1: as likely under all values
+        return (set_pair_law(patterns, p / q, (1 - p) / (1 - q), p * q ** (k - 1)),)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p (1 - q) / (q (1 - p))), rounded up."""

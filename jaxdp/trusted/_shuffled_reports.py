@@ -12,12 +12,15 @@ from .._checks import Instance, Integer, Optional, Real
 from .._contract import Params, Spec, Tree, Work, field, spec
 from .._prediction import Kind, Prediction
 from .._spec import check_epsilon, check_int, check_real, within_float64
-from ..accounting import shuffle_delta, shuffle_epsilon
+from ..accounting import ShuffleBracket, shuffle_delta
 from ..pairwise import AUCProtocol
 from ..population import Population
 from ._pairs import PairsProtocol
 
 _ROUNDED = 4e-9  # relative, more than `shuffle_epsilon` rounds up by
+_BRACKETED = 2e-5  # relative, more than the upper end of a bracket rounds up by
+_CLOSE = 4e-6  # relative, of a report's epsilon
+_LARGEST = 30.0  # epsilon of a report
 _LOCAL = "the spec of a protocol with pure local privacy"
 
 
@@ -25,7 +28,8 @@ _LOCAL = "the spec of a protocol with pure local privacy"
 def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
     """The largest privacy parameter of reports that shuffling amplifies to (epsilon, delta).
 
-    The inverse of `jaxdp.accounting.shuffle_epsilon`.
+    The inverse of `jaxdp.accounting.shuffle_epsilon`: enough whatever the reports are.
+    `ShuffledReports.calibrated` finds what is enough for a protocol's own.
 
     Args:
       epsilon: of the shuffled reports, > 0.
@@ -72,8 +76,9 @@ class ShuffledReports(Spec[Params[Any]]):
 
     Formal guarantees:
       * Privacy: (`exact_epsilon()`, `delta`)-DP in the value of one user for whoever sees the
-        shuffled reports, and epsilon-LDP as before towards the shuffler. Proven for every
-        randomizer, and for sequences of groups whose randomizers depend on earlier groups' reports.
+        shuffled reports, and epsilon-LDP as before towards the shuffler. Proven, for the reports'
+        own channel where it is known (`bracket`), and else for every randomizer, and for sequences
+        of groups whose randomizers depend on earlier groups' reports.
         A report hides among `group_size` reports that answer the same question. All that a user
         sends is one report: the two vectors of `TwoReport`, say, travel together.
       * Estimate and errors: those of the protocol.
@@ -106,11 +111,12 @@ class ShuffledReports(Spec[Params[Any]]):
       >>> from jaxdp.trusted import ShuffledReports
       >>> make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
       >>> shuffled = ShuffledReports.calibrated(make, 0.25, num_users=10**5, delta=1e-6)
-      >>> shuffled.protocol.epsilon > 4, shuffled.exact_epsilon() <= 0.25
+      >>> shuffled.protocol.epsilon > 5.2, shuffled.exact_epsilon() <= 0.25
       (True, True)
 
     References:
-      Feldman, McMillan, Talwar (2021), Hiding among the clones.
+      Balle, Bell, Gascón, Nissim (2019), The privacy blanket of the shuffle model; Feldman,
+      McMillan, Talwar (2021), Hiding among the clones.
     """
 
     protocol: Any = field(Instance(Spec, _LOCAL))
@@ -159,7 +165,8 @@ class ShuffledReports(Spec[Params[Any]]):
           group_size: as in the class.
         """
         left = delta - _spent(make(epsilon=epsilon), num_users, delta, group_size)
-        protocol = make(epsilon=local_epsilon(epsilon, group_size or num_users, left))
+        together = group_size or num_users
+        protocol = _calibrated(make, epsilon, together, left)
         return cls(protocol, num_users, delta, group_size)
 
     def build(self, word_bits: int = 32) -> Params[Any]:
@@ -171,9 +178,12 @@ class ShuffledReports(Spec[Params[Any]]):
         return self.protocol.exact_epsilon()
 
     def exact_epsilon(self) -> float:
-        """The privacy parameter of the shuffled reports, at `delta`."""
-        left = self.delta - self._spent
-        return shuffle_epsilon(self.protocol.exact_epsilon(), self._together, left)
+        """The privacy parameter of the shuffled reports, at `delta`: `bracket().upper`."""
+        return self.bracket().upper
+
+    def bracket(self) -> ShuffleBracket:
+        """The proven privacy parameter of the shuffled reports, and an attained one."""
+        return _bracket(self.protocol, self._together, self.delta - self._spent)
 
     def exact_delta(self) -> float:
         """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
@@ -228,6 +238,49 @@ class ShuffledReports(Spec[Params[Any]]):
                     f"the smaller class has {least:.0f} users, fewer than group_size = "
                     f"{self._together}, for which the privacy was computed; lower group_size."
                 )
+
+
+@functools.lru_cache(maxsize=64)
+def _bracket(protocol: Spec[Any], num_users: int, delta: float) -> ShuffleBracket:
+    return protocol.shuffle_bracket(num_users, delta)
+
+
+def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) -> Any:
+    """The protocol with the largest privacy parameter, about, whose shuffled reports are private.
+
+    It starts from what is enough for all reports, and goes on while a delta proves it.
+    """
+    target = epsilon * (1 - _BRACKETED)
+
+    def attempt(local: float) -> tuple[Any, float]:
+        """The protocol, and by how much the logarithm of its delta is too large."""
+        try:
+            protocol = make(epsilon=local)
+            found = protocol.shuffle_delta(n, target)
+        except ValueError:
+            return None, math.inf  # words of 32 bits do not realise it
+        return protocol, math.log(found / delta) if found else -math.inf
+
+    low = local_epsilon(epsilon, n, delta)
+    best, below = make(epsilon=low), -math.inf
+    high, above, step = math.inf, math.inf, 1 + 2 * _CLOSE
+    while high - low > _CLOSE * low and low < _LARGEST:
+        if math.isinf(high):
+            tried, step = min(low * step, _LARGEST), step**4
+        elif math.isfinite(above - below):
+            # ln delta is about linear in epsilon here; aim past the root at the further end.
+            tried = low + (high - low) * below / (below - above)
+            tried += _CLOSE / 2 * low * (1 if tried - low < high - tried else -1)
+        else:
+            tried = (low + high) / 2
+        if not low < tried < high:
+            tried = (low + high) / 2
+        protocol, excess = attempt(tried)
+        if excess <= 0:
+            best, low, below = protocol, tried, excess
+        else:
+            high, above = tried, excess
+    return best
 
 
 def _area(protocol: Spec[Any]) -> AUCProtocol[Any] | None:

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 import jaxdp
 from jaxdp.accounting import gaussian_delta, shuffle_epsilon
+from jaxdp.linear import HistogramQuery, OracleQueries, Projected
 from jaxdp.pairwise import (
     BilinearAUC,
     GiniDiversity,
@@ -27,7 +28,7 @@ from jaxdp.pairwise import (
     TwoRound,
 )
 from jaxdp.random import Count
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, HadamardBit, SubsetSelection
 from jaxdp.trusted import (
     AllPairs,
     PairSampling,
@@ -37,6 +38,7 @@ from jaxdp.trusted import (
     local_epsilon,
 )
 from jaxdp.trusted._shuffled_sum import concentrated_delta, concentrated_noise
+from jaxdp.workloads import prefix
 from tests import stats
 
 COUNTS = np.array([400, 0, 100, 300, 200])
@@ -50,6 +52,34 @@ def test_local_epsilon_is_the_inverse():
         assert shuffle_epsilon(found, n, 1e-6) <= epsilon
         assert shuffle_epsilon(found * 1.001, n, 1e-6) > epsilon
     assert local_epsilon(0.5, 1, 1e-9) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_calibration_uses_the_channel_of_the_reports():
+    """Twice as good as what is enough for all reports, and the bracket is closed."""
+    shuffled = ShuffledReports.calibrated(make, 0.5, num_users=20_000, delta=1e-6)
+    generic = local_epsilon(0.5, 20_000, 1e-6)
+    assert generic == pytest.approx(4.35, abs=0.01)
+    assert shuffled.protocol.epsilon >= 5.0
+    found = shuffled.bracket()
+    assert 0.5 >= shuffled.exact_epsilon() == found.upper > 0.995 * 0.5
+    assert found.lower > 0.99 * found.upper
+    assert make(epsilon=generic).variance(20 * COUNTS) > 1.9 * shuffled.variance(20 * COUNTS)
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        lambda epsilon: HistogramQuery(SubsetSelection(20, epsilon)),
+        lambda epsilon: OracleQueries(prefix(20), HadamardBit(20, epsilon)),
+        lambda epsilon: Projected(HistogramQuery(KRR(20, epsilon))),
+        lambda epsilon: OracleStatistic(GiniDiversity(), KRR(5, epsilon)),
+        lambda epsilon: KRR(5, epsilon),
+    ],
+)
+def test_protocols_ask_their_reporter(maker):
+    shuffled = ShuffledReports.calibrated(maker, 0.5, num_users=20_000, delta=1e-6)
+    assert 0.99 * 0.5 < shuffled.exact_epsilon() <= 0.5
+    assert shuffled.local_epsilon() > local_epsilon(0.5, 20_000, 1e-6) + 0.5
 
 
 @pytest.mark.parametrize(

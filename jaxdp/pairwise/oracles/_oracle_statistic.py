@@ -152,6 +152,11 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
         centred = matrices - linear[:, :, None] - linear[:, None, :] - constant[:, None, None]
         return centred, linear, constant
 
+    @property
+    def reporter(self) -> FrequencyOracle[Any]:
+        """The oracle."""
+        return self.oracle
+
     def exact_epsilon(self) -> float:
         """The realised privacy parameter, the oracle's."""
         return self.oracle.exact_epsilon()

@@ -186,6 +186,11 @@ class QuantizedRR(Spec["QuantizedRRParams"]):
             self.form,
         )
 
+    @property
+    def reporter(self) -> KRR:
+        """The response on the symbols."""
+        return self.randomizer
+
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up; at most `epsilon`."""
         return self.randomizer.exact_epsilon(word_bits)

@@ -1,0 +1,74 @@
+"""What randomizers know of their shuffled reports, against their channels."""
+
+import math
+
+import pytest
+
+from jaxdp.accounting import channel_shuffle_delta, shuffle_bracket, shuffle_epsilon
+from jaxdp.randomizers import (
+    KRR,
+    BinaryResponse,
+    HadamardBit,
+    HadamardResponse,
+    LocalHashing,
+    PrivUnitG,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from tests.marks import slow
+
+N, DELTA = 1000, 1e-6
+
+MAKERS = {
+    "krr": KRR,
+    "subsets of 2": lambda k, e: SubsetSelection(k, e, subset_size=2),
+    "hadamard bit": HadamardBit,
+    "one block": lambda k, e: HadamardResponse(k, e, num_blocks=1),
+    "two blocks": lambda k, e: HadamardResponse(k, e, num_blocks=2),
+    "unary": UnaryEncoding,
+    "symmetric unary": lambda k, e: UnaryEncoding(k, e, kind="symmetric"),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("values", [3, 5, slow(4), slow(8)])
+def test_kinds_of_pairs_are_those_of_the_channel(name, values):
+    """Blankets of all pairs, and the worst of all values of the others."""
+    for epsilon in (0.5, 2.0):
+        spec = MAKERS[name](values, epsilon)
+        assert spec.pair_laws() is not None
+        known, listed = spec.shuffle_bracket(N, DELTA), shuffle_bracket(spec.channel(), N, DELTA)
+        assert known.upper == pytest.approx(listed.upper, rel=1e-3)
+        assert known.lower == pytest.approx(listed.lower, rel=2e-3)
+        assert known.index_ratio == pytest.approx(listed.index_ratio, rel=1e-6)
+        delta = spec.shuffle_delta(N, known.upper)
+        assert delta == pytest.approx(
+            channel_shuffle_delta(spec.channel(), N, known.upper), rel=0.02
+        )
+        assert delta <= DELTA
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [KRR(2, 1.0), SubsetSelection(2, 1.0), BinaryResponse(1.0)],
+    ids=lambda spec: type(spec).__name__,
+)
+def test_two_values_are_exact(spec):
+    found = spec.shuffle_bracket(N, DELTA)
+    assert found.upper <= 1.001 * found.lower
+    assert spec.shuffle_delta(N, found.upper) <= DELTA < spec.shuffle_delta(N, 0.99 * found.lower)
+
+
+@pytest.mark.parametrize("spec", [LocalHashing(100, 1.0), PrivUnitG(4, 1.0)], ids=str)
+def test_others_have_the_bound_of_all_reports(spec):
+    found = spec.shuffle_bracket(N, DELTA)
+    assert found == (0.0, shuffle_epsilon(spec.exact_epsilon(), N, DELTA), math.inf)
+    assert 0.99 * DELTA < spec.shuffle_delta(N, found.upper) <= DELTA
+
+
+def test_large_domains_are_quick():
+    """Nothing is listed: a million values, and sets that are too many."""
+    for spec in (HadamardBit(2**20, 1.0), SubsetSelection(2**12, 2.0), UnaryEncoding(2**20, 1.0)):
+        found = spec.shuffle_bracket(10**5, 1e-6)
+        assert found.upper < shuffle_epsilon(spec.exact_epsilon(), 10**5, 1e-6)
+        assert found.upper <= 1.03 * found.index_ratio * found.lower
