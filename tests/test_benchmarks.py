@@ -20,6 +20,7 @@ from benchmarks import (
     _timing,
     draws,
     predictions,
+    shuffle,
     startup,
     throughput,
 )
@@ -293,6 +294,12 @@ def test_draws_run_end_to_end(tmp_path, capsys):
     assert len(rows) == 5
     assert all(row["same"] for row in rows)
     assert path.with_suffix(".md").read_text() in capsys.readouterr().out
+
+
+def test_brackets_of_shuffled_reports_are_closed():
+    for row in shuffle.brackets([10_000]):
+        assert float(row["attained"]) <= float(row["proven"]) < float(row["any reports"])
+        assert float(row["proven / attained"]) < 1.1 * float(row["ratio of indices"])
 
 
 @pytest.mark.slow

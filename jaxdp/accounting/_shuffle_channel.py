@@ -28,9 +28,9 @@ class ShuffleBracket(NamedTuple):
     Attributes:
       lower: below this the shuffled reports are not private: two neighbouring data sets show it.
       upper: the shuffled reports are (upper, delta)-private: proven.
-      index_ratio: the limit of upper / lower for many users and one delta, the ratio of the shuffle
-        indices of the data sets that attain `lower` and of the blanket that proves `upper`; 1 where
-        they meet.
+      index_ratio: about upper / lower for many users and a delta far below 1 / sqrt(n): the ratio
+        of the shuffle indices of the data sets that attain `lower` and of the blanket that proves
+        `upper`; 1 where they meet.
     """
 
     lower: float

@@ -10,6 +10,7 @@ import pytest
 from jaxdp.accounting import (
     PairLaw,
     _hidden_sums,
+    channel_shuffle_delta,
     pair_shuffle_bracket,
     shuffle_bracket,
     shuffle_epsilon,
@@ -170,6 +171,44 @@ def test_values_that_are_known():
     assert shuffle_bracket(response(64, 1.0), n, delta).upper == pytest.approx(0.0062, rel=1e-2)
     assert shuffle_bracket(response(64, 4.0), n, delta).upper == pytest.approx(0.187, rel=1e-2)
     assert shuffle_epsilon(1.0, n, delta) == pytest.approx(0.0365, rel=1e-2)
+
+
+def test_formulas_of_the_papers():
+    """The blanket of k-ary response by counts of its reports, and the largest divergence."""
+    n, values, epsilon0, epsilon = 300, 5, 1.0, 0.1
+    rows = np.array(response(values, epsilon0))
+    p, q = rows[0, :2]
+    # Balle et al. (2019), Lemma 5.3: M ~ Bin(n, gamma) uniform reports, of which the user's two
+    # values are some; gamma = k q.
+    gamma, total = values * q, 0.0
+    gap = math.exp(epsilon)
+    gains = np.array([p - gap * q, q - gap * p, q - gap * q]) * values  # over 1 / k
+    for m in range(1, n + 1):
+        chance = math.comb(n, m) * gamma**m * (1 - gamma) ** (n - m)
+        if chance < 1e-14:
+            continue
+        i, j = np.meshgrid(np.arange(m + 1), np.arange(m + 1), indexing="ij")
+        fits = i + j <= m
+        i, j = i[fits], j[fits]
+        logs = np.array([math.lgamma(x + 1) for x in range(m + 1)])
+        law = np.exp(
+            logs[m]
+            - logs[i]
+            - logs[j]
+            - logs[m - i - j]
+            - (i + j) * math.log(values)
+            + (m - i - j) * math.log1p(-2 / values)
+        )
+        sums = i * gains[0] + j * gains[1] + (m - i - j) * gains[2]
+        total += chance * float(law @ np.maximum(sums, 0.0))
+    found = channel_shuffle_delta(rows, n, epsilon)
+    assert total / (gamma * n) <= found <= 1.01 * total / (gamma * n)
+    # Shvets (2026): the divergence of two rows is at most (e**epsilon0 - 1)**2 / e**epsilon0, which
+    # binary response attains.
+    most = math.expm1(epsilon0) ** 2 / math.exp(epsilon0)
+    binary = np.array(response(2, epsilon0))
+    assert _hidden(binary[0], binary[1], binary[1]).divergence == pytest.approx(most, rel=1e-9)
+    assert _hidden(rows[0], rows[1], rows[1]).divergence < most
 
 
 def test_response_of_three_and_more_is_known_to_one_percent():
