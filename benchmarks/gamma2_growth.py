@@ -1,14 +1,14 @@
 """How γ2 grows with the size of the domain: a figure for the guide, every point certified.
 
-python benchmarks/gamma2_growth.py docs/_static/gamma2_growth.svg
+python benchmarks/gamma2_growth.py docs/_static/gamma2_growth.png
 """
 
 import argparse
+import pathlib
 
-import matplotlib.pyplot as plt
 import numpy as np
 
-from jaxdp import factorization, workloads
+from jaxdp import factorization, figures, workloads
 
 POWERS = range(2, 10)
 FAMILIES = {
@@ -25,23 +25,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("output", help="an image file")
     output = parser.parse_args().output
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    values: dict[str, list[float]] = {}
     for name, family in FAMILIES.items():
-        sizes, values = [], []
+        values[name] = []
         for size, matrix in family:
             result = factorization.gamma2(matrix)
             certificate = factorization.certify(matrix, result)
             print(f"{name}, k = {size}: {certificate.upper:.6f}, gap {certificate.gap:.1e}")
-            sizes.append(size)
-            values.append(float(certificate.upper))
-        axes.loglog(sizes, values, marker="o", markersize=3.5, linewidth=1.2, label=name)
-    sizes = np.array([4, 512])
-    axes.loglog(sizes, sizes**0.5, "k:", linewidth=0.8, label="√k")
-    axes.set_xlabel("domain size k")
-    axes.set_ylabel("γ2 (certified to 1e-6)")
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(output)
+            values[name].append(float(certificate.upper))
+    pathlib.Path(output).write_bytes(draw(values, pathlib.Path(output).suffix[1:]))
+
+
+def draw(values: dict[str, list[float]], kind: str) -> bytes:
+    """The figure of the values of each family, in a format."""
+    with figures.style():
+        figure, grid = figures.panels(width=0.75 * figures.PAGE)
+        axes = grid[0, 0]
+        for place, (name, family) in enumerate(FAMILIES.items()):
+            color, marker, _ = figures.mark(place)
+            sizes = [size for size, _ in family]
+            axes.loglog(sizes, values[name], color=color, marker=marker, label=name)
+        ends = np.array([4, 512])
+        axes.loglog(ends, ends**0.5, ":", color=figures.LIGHT.ink, label="√k")
+        axes.set(xlabel="domain size k", ylabel="γ2 (certified to 1e-6)")
+        figures.tidy(axes, x=[4, 16, 64, 256])
+        figures.legend(figure)
+        return figures.encode(figure, [kind])[kind]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 import pathlib
 import sys
 
+import matplotlib
+
 import jaxdp
+from jaxdp import figures
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 
@@ -38,6 +41,13 @@ napoleon_use_rtype = False
 napoleon_attr_annotations = False  # docstrings state types themselves
 napoleon_custom_sections = ["Formal guarantees", "Edge cases"]
 
+with figures.style():
+    plot_rcparams = {
+        name: value
+        for name, value in matplotlib.rcParams.items()
+        if value != matplotlib.rcParamsDefault[name]
+    }
+plot_apply_rcparams = True
 plot_formats = [("png", 144)]
 plot_include_source = False
 plot_html_show_source_link = False

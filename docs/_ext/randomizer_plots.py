@@ -17,6 +17,7 @@ def heat(specs):
         channel = np.array([[float(p) for p in row] for row in spec.channel()])
         picture = axis.imshow(channel, cmap="Blues", vmin=0, vmax=channel.max(), aspect="auto")
         figure.colorbar(picture, ax=axis, shrink=0.9)
+        axis.grid(visible=False)
         axis.set(xlabel="report", title=f"ε = {spec.epsilon:g}")
     axes[0, 0].set_ylabel("value")
 
@@ -125,6 +126,7 @@ def rounds(spec, most=64):
     scale = np.abs(covariance).max()
     picture = right.imshow(covariance, cmap="RdBu_r", vmin=-scale, vmax=scale)
     figure.colorbar(picture, ax=right, shrink=0.9)
+    right.grid(visible=False)
     right.set(title="covariance of an estimate", xlabel="value", ylabel="value")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jaxdp import Population, simulate
+from jaxdp import Population, figures, simulate
 from jaxdp._checked import Checked
 from jaxdp._spec import FrozenArray
 from jaxdp.learning import AgnosticLearner, Learner, RandomConcept
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
+LOOKS: dict[str, tuple[str, Any]] = {"factorization": ("o", "-"), "random concept": ("s", "--")}
+"""Marker and dashes of each learner."""
+_LEAST = 1e-5
+"""Where an excess risk of 0 is drawn."""
 LEARNERS = {"factorization": AgnosticLearner, "random concept": RandomConcept}
 
 
@@ -110,53 +114,77 @@ def learning_cells(
 
 
 def excess_figure(results: "pa.Table", panel: Sequence[str]) -> "Figure":
-    """Mean excess risk against the number of users, a panel for each value of the given labels."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
+    """Mean excess risk against the number of users, a panel for each value of the given labels.
+
+    An excess risk of 0, which no trial had anything of, stands at the lower edge.
+    """
     from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
     panels = list(dict.fromkeys(tuple(row[name] for name in panel) for row in rows))
     epsilons = sorted({row["epsilon"] for row in rows})
-    shades = colormaps["viridis"](np.linspace(0, 0.85, len(epsilons)))
-    colors = dict(zip(epsilons, shades, strict=True))
+    colors = dict(zip(epsilons, figures.shades(len(epsilons)), strict=True))
     columns = min(3, len(panels))
     height = -(-len(panels) // columns)
-    figure = Figure(figsize=(max(3.1 * columns, 6.4), 2.7 * height + 1.2), layout="constrained")
-    axes = figure.subplots(height, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for axis in axes[len(panels) :]:
-        axis.set_axis_off()
-    for axis, place in zip(axes, panels, strict=False):
+    width = figures.PAGE if columns > 1 else 0.75 * figures.PAGE
+    canvas, grid = figures.panels(
+        columns,
+        height,
+        width=width,
+        height=0.9 + (2.0 if columns > 1 else 2.8) * height,
+        sharex=True,
+        sharey=True,
+    )
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    for axes, place in zip(grid.flat, panels, strict=False):
         here = [row for row in rows if tuple(row[name] for name in panel) == place]
         for epsilon in epsilons:
-            for name, style in zip(LEARNERS, ("o-", "s--"), strict=True):
+            for name, (marker, style) in LOOKS.items():
                 chosen = [r for r in here if (r["epsilon"], r["learner"]) == (epsilon, name)]
-                _curve(axis, chosen, "excess", style, colors[epsilon])
+                _curve(axes, chosen, "excess", marker, style, colors[epsilon])
                 if name == "factorization":
                     n, bound = [r["num_users"] for r in chosen], [r["bound"] for r in chosen]
-                    axis.plot(n, bound, color=colors[epsilon], linewidth=0.7, alpha=0.7)
+                    axes.plot(n, bound, ":", color=colors[epsilon])
         same = [r for r in here if (r["epsilon"], r["learner"]) == (epsilons[-1], "factorization")]
-        _curve(axis, same, "erm", "^:", "0.3")
-        title = ", ".join(f"{name} {value}" for name, value in zip(panel, place, strict=True))
-        axis.set(xscale="log", yscale="log", title=title, ylim=(1e-5, 1))
-        axis.title.set_fontsize("small")
-        axis.grid(alpha=0.25, linewidth=0.6)
-        axis.set(xlabel="users", ylabel="mean excess risk")
-        axis.label_outer()
+        _curve(axes, same, "erm", "^", "-.", figures.LIGHT.quiet)
+        title = ", ".join(
+            value if isinstance(value, str) else f"{name} {value:g}"
+            for name, value in zip(panel, place, strict=True)
+        )
+        axes.set(
+            xscale="log",
+            yscale="log",
+            title=title if len(panels) > 1 else None,
+            ylim=(_LEAST / 1.6, 2),
+        )
+        decades = {10.0**i: f"$10^{{{i}}}$" for i in range(-4, 1)}
+        figures.tidy(axes, y={_LEAST: "0"} | decades)
+    for axes in grid[-1]:
+        axes.set_xlabel("users")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("mean excess risk")
+    quiet = figures.LIGHT.quiet
     handles = [
-        Line2D([], [], color="0.3", marker="o", label="factorization"),
-        Line2D([], [], color="0.3", marker="s", linestyle="--", label="random concept"),
-        Line2D([], [], color="0.3", marker="^", linestyle=":", label="without privacy"),
-        Line2D([], [], color="0.3", linewidth=0.7, label="bound of factorization"),
-        *(Line2D([], [], color=colors[e], label=f"ε = {e:g}") for e in epsilons),
+        *(Line2D([], [], color=colors[e], linewidth=3, label=f"ε = {e:g}") for e in epsilons),
+        *(
+            Line2D([], [], color=quiet, marker=marker, linestyle=style, label=name)
+            for name, (marker, style) in LOOKS.items()
+        ),
+        Line2D([], [], color=quiet, linestyle=":", label="bound of factorization"),
+        Line2D([], [], color=quiet, marker="^", linestyle="-.", label="without privacy"),
     ]
-    figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=4)
-    return figure
+    figures.legend(canvas, handles)
+    return canvas
 
 
-def _curve(axis, rows, column: str, style: str, color) -> None:
-    """A curve with two standard errors; what is 0 has no place on a log axis."""
-    seen = [(r["num_users"], r[column], 2 * r[f"{column}_stderr"]) for r in rows if r[column] > 0]
-    if seen:
-        n, mean, error = zip(*seen, strict=True)
-        axis.errorbar(n, mean, error, fmt=style, color=color, markersize=3.5, linewidth=1)
+def _curve(axes, rows, column: str, marker: str, style: str, color: str) -> None:
+    """A curve with two standard errors; what is 0 stands at the lower edge, hollow."""
+    n = np.array([row["num_users"] for row in rows])
+    mean = np.array([row[column] for row in rows])
+    error = np.array([2 * row[f"{column}_stderr"] for row in rows])
+    none = mean <= 0
+    axes.plot(n, np.where(none, _LEAST, mean), style, color=color, linewidth=0.9)
+    axes.errorbar(n[~none], mean[~none], error[~none], fmt=marker, color=color, elinewidth=0.9)
+    hollow = dict(markerfacecolor="white", markeredgewidth=0.9, zorder=4)
+    axes.plot(n[none], np.full(none.sum(), _LEAST), marker, color=color, linestyle="none", **hollow)

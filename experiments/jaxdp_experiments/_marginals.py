@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import jaxdp
+from jaxdp import figures
 from jaxdp.central import Marginals
 from jaxdp.data import load_msnbc, load_mushrooms, load_retail
 from jaxdp_experiments._cells import key_of
@@ -130,27 +131,32 @@ class MarginalsCell:
 
 
 def draw(results: "pa.Table") -> "Figure":
-    """Errors against epsilon, a panel for each data set, size and order."""
-    from matplotlib.figure import Figure
-
+    """Errors against epsilon: a column for each data set and size, a row for each order."""
     rows = results.to_pylist()
-    panels = list(dict.fromkeys((r["data"], r["num_users"], r["order"]) for r in rows))
-    width = len(panels) if len(panels) <= 3 else -(-len(panels) // 2)
-    height = -(-len(panels) // width)
-    canvas = Figure(figsize=(3.6 * width, 3.2 * height), layout="constrained")
-    axes = np.ravel(canvas.subplots(height, width, squeeze=False))[: len(panels)]
-    for (data, size, order), panel in zip(panels, axes, strict=True):
-        here = [r for r in rows if (r["data"], r["num_users"], r["order"]) == (data, size, order)]
-        for name in dict.fromkeys(r["method"] for r in here):
-            own = sorted((r for r in here if r["method"] == name), key=lambda r: r["epsilon"])
-            grid, errors = [r["epsilon"] for r in own], [r["rmse"] for r in own]
-            panel.plot(grid, errors, ".-", label=name)
-        epsilons = sorted({r["epsilon"] for r in here})
-        panel.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error")
-        panel.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-        panel.set_xticks([], minor=True)
-        panel.set_title(f"{data}, k = {order}, {size or 'all'} users", fontsize=10)
-        panel.grid(alpha=0.25, linewidth=0.6)
-        panel.spines[["top", "right"]].set_visible(False)
-    axes[-1].legend(frameon=False, fontsize="small")
+    sizes = list(dict.fromkeys((row["data"], row["num_users"]) for row in rows))
+    orders = sorted({row["order"] for row in rows})
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    epsilons = sorted({row["epsilon"] for row in rows})
+    canvas, grid = figures.panels(
+        len(sizes), len(orders), height=0.8 + 2.0 * len(orders), sharex=True, sharey="col"
+    )
+    for line, order in zip(grid, orders, strict=True):
+        for axes, (data, size) in zip(line, sizes, strict=True):
+            for place, name in enumerate(methods):
+                at = data, size, order, name
+                own = [
+                    r for r in rows if (r["data"], r["num_users"], r["order"], r["method"]) == at
+                ]
+                own.sort(key=lambda r: r["epsilon"])
+                look = figures.mark(place)._asdict() | dict(linewidth=0.9, label=name)
+                axes.plot([r["epsilon"] for r in own], [r["rmse"] for r in own], **look)
+            people = f"{size:,} users" if size else "all users"
+            axes.set(xscale="log", yscale="log", title=f"{data}, {people}, k = {order}")
+    for axes in grid.flat:  # the range of a column is that of all of its panels
+        figures.tidy(axes, x=epsilons)
+    for axes in grid[-1]:
+        axes.set_xlabel("ε")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("root mean squared error")
+    figures.legend(canvas)
     return canvas

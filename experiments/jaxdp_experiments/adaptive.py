@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp import Population, simulate
+from jaxdp import Population, figures, simulate
 from jaxdp.bounds import adaptive_max_error
 from jaxdp.linear import AdaptiveQueries
 from jaxdp.randomizers import HadamardBit
@@ -50,6 +50,14 @@ ATTACKS = {
     "every other round": lambda d: {"first": 1, "every": 2, "chance": 1 / 16},
 }
 """What `Overfitter`s do in d rounds."""
+
+
+ANSWERS = {
+    "reused": "one private report, reused",
+    "split": "AdaptiveQueries",
+    "empirical": "users' histogram, not private",
+}
+"""What answers, as it is called in the figure."""
 
 
 @register_dataclass
@@ -221,20 +229,18 @@ def figure(results: "pa.Table") -> "Figure":
 
     The markers of an attack are the analyst for whom the error is largest.
     """
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
     epsilons = sorted({row["epsilon"] for row in rows})
-    canvas = Figure(figsize=(1.6 + 4.2 * len(epsilons), 4.2), layout="constrained")
-    panels = canvas.subplots(1, len(epsilons), squeeze=False, sharey=True)[0]
-    colors = {"reused": "C3", "split": "C0", "empirical": "C2"}
-    for axes, epsilon in zip(panels, epsilons, strict=True):
+    canvas, grid = figures.panels(len(epsilons), height=3.0, sharey=True)
+    looks = {name: figures.mark(place) for place, name in enumerate(ANSWERS)}
+    for axes, epsilon in zip(grid[0], epsilons, strict=True):
         here = [row for row in rows if row["epsilon"] == epsilon]
         rounds = sorted({row["rounds"] for row in here})
         bounds = [next(r["bound"] for r in here if r["rounds"] == d) for d in rounds]
-        axes.plot(rounds, bounds, color="k", linewidth=1.6)
-        for name, color in colors.items():
+        axes.plot(rounds, bounds, color=figures.LIGHT.ink, linestyle=":")
+        for name, look in looks.items():
             for fixed in (True, False):
                 lines = [
                     [
@@ -246,29 +252,25 @@ def figure(results: "pa.Table") -> "Figure":
                     ]
                     for d in rounds
                 ]
-                style = dict(linestyle="--", linewidth=0.9) if fixed else dict(linewidth=1.3)
-                axes.plot(rounds, [max(line) for line in lines], color=color, **style)
+                style = "--" if fixed else "-"
+                axes.plot(rounds, [max(line) for line in lines], style, color=look.color)
                 if not fixed:
                     for d, line in zip(rounds, lines, strict=True):
-                        axes.plot([d] * len(line), line, "o", color=color, markersize=3)
+                        axes.plot([d] * len(line), line, look.marker, color=look.color)
         axes.set(xscale="log", yscale="log", xlabel="rounds d", title=f"ε = {epsilon:g}")
-        axes.set_xticks(rounds, [str(d) for d in rounds])
-        axes.set_xticks([], minor=True)
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("largest error of d answers")
-    labels = {
-        "reused": "one private report, reused",
-        "split": "AdaptiveQueries",
-        "empirical": "users' histogram, not private",
-    }
-    kinds = [Line2D([], [], color="k", linewidth=1.6, label="bound of Theorem 5.2")]
-    kinds += [Line2D([], [], color=colors[name], label=labels[name]) for name in colors]
-    kinds += [
-        Line2D([], [], color="0.4", marker="o", markersize=3, label="under attack, worst analyst"),
-        Line2D([], [], color="0.4", linestyle="--", linewidth=0.9, label="queries fixed before"),
+        figures.tidy(axes, x=rounds)
+    grid[0, 0].set_ylabel("largest error of d answers")
+    quiet = figures.LIGHT.quiet
+    kinds = [
+        Line2D([], [], color=look.color, marker=look.marker, label=ANSWERS[name])
+        for name, look in looks.items()
     ]
-    canvas.legend(handles=kinds, frameon=False, loc="outside right upper", fontsize="small")
+    kinds += [
+        Line2D([], [], color=figures.LIGHT.ink, linestyle=":", label="bound of Theorem 5.2"),
+        Line2D([], [], color=quiet, marker="o", label="under attack, worst analyst"),
+        Line2D([], [], color=quiet, linestyle="--", label="queries fixed before"),
+    ]
+    figures.legend(canvas, kinds)
     return canvas
 
 

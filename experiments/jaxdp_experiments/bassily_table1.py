@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
+from jaxdp import figures
 from jaxdp.bounds import projected_hadamard_error, projected_queries_error
 from jaxdp.linear import ColumnQueries, Projected, ProjectedHadamard
 from jaxdp.randomizers import Gaussian, GaussianRejection
@@ -167,45 +168,39 @@ def _num_trials(settings: Settings, num_values: int, num_users: int) -> int:
 
 def figure(results: "pa.Table") -> "Figure":
     """Error against users, a panel a protocol: measured points, their bounds, and two slopes."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
-
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["protocol"] for row in rows))
     epsilon = rows[0]["epsilon"]
     titles = {
         "hadamard": "shares of J values (Hadamard)",
-        "gaussian": f"d queries (Gaussian, δ = {DELTA:g})",
+        "gaussian": "d queries (Gaussian)",
         "rejection": "d queries (rejection, repaired)",
     }
-    canvas = Figure(figsize=(4.2 * len(names), 4.4), layout="constrained")
-    panels = canvas.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
+    canvas, grid = figures.panels(len(names), height=4.1, sharex=True, sharey=True)
+    for axes, name in zip(grid[0], names, strict=True):
         mine = [row for row in rows if row["protocol"] == name and row["epsilon"] == epsilon]
         sizes = list(dict.fromkeys((row["num_queries"], row["num_values"]) for row in mine))
-        colors = colormaps["viridis"](np.linspace(0, 0.9, len(sizes)))
-        for (queries, values), color in zip(sizes, colors, strict=True):
+        for place, (queries, values) in enumerate(sizes):
             line = [r for r in mine if (r["num_queries"], r["num_values"]) == (queries, values)]
             users, error, stderr, bound = np.array(
                 [(r["num_users"], r["l2_error"], r["stderr"], r["bound"]) for r in line]
             ).T
-            label = f"J = {values:,}" + ("" if name == "hadamard" else f", d = {queries}")
-            dots = dict(fmt="o-", color=color, markersize=4, linewidth=0.8)
+            label = f"J = {values:,}" + ("" if name == "hadamard" else f", d = {queries:,}")
+            color, marker, _ = figures.mark(place)
+            dots = dict(color=color, marker=marker, linewidth=0.9)
             axes.errorbar(users, error, 2 * stderr, label=label, **dots)
-            axes.plot(users, bound, "--", color=color, linewidth=0.8, alpha=0.7)
+            axes.plot(users, bound, ":", color=color)
         ends = np.array([1e3, 1e7])
         for slope, height in ((-0.25, 2.5), (-0.5, 0.12)):
-            axes.plot(ends, height * (ends / 1e3) ** slope, ":", color="0.6", linewidth=1)
-            axes.annotate(
-                f"slope {slope:g}", (2e3, height * 2**slope), fontsize=7, color="0.4", va="bottom"
-            )
+            axes.plot(ends, height * (ends / 1e3) ** slope, color=figures.LIGHT.axis, linewidth=0.8)
+        axes.text(1.2e5, 1.05, "slope −1/4", color=figures.LIGHT.quiet, fontsize=7)
+        axes.text(1.2e3, 0.036, "slope −1/2", color=figures.LIGHT.quiet, fontsize=7)
         axes.set(xscale="log", yscale="log", xlabel="users n", title=titles[name])
         axes.set_ylim(1e-3, 5)
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=7, loc="lower left")
-    panels[0].set_ylabel("L2 error (dashed: bound)")
-    canvas.suptitle(f"ε = {epsilon:g}, uniform distribution of the users' values", fontsize=10)
+        figures.tidy(axes)
+        # Under its own panel, where it covers no data.
+        axes.legend(loc="upper left", bbox_to_anchor=(-0.12, -0.18), borderaxespad=0)
+    grid[0, 0].set_ylabel(f"L2 error at ε = {epsilon:g} (dotted: bound)")
     return canvas
 
 

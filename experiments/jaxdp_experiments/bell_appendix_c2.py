@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.randomizers import KRR, DiscreteLaplace
-from jaxdp.sweep import Experiment, Settings
+from jaxdp.sweep import Experiment, Settings, plot
 from jaxdp_experiments._cells import coordinates
 from jaxdp_experiments._garbling import Bit, Circuit, compute
 
@@ -214,27 +215,18 @@ def cells(settings: Settings) -> list[Gates]:
 
 def figure(results: "pa.Table") -> "Figure":
     """AND gates against the bits of an input, for each kernel and kind of noise."""
-    from matplotlib.figure import Figure
+    import pyarrow as pa
 
-    rows = results.to_pylist()
-    canvas = Figure(figsize=(7, 3.8), layout="constrained")
-    axes = canvas.subplots()
-    for number, (kernel, noise) in enumerate(
-        dict.fromkeys((row["kernel"], row["noise"]) for row in rows)
-    ):
-        own = [row for row in rows if (row["kernel"], row["noise"]) == (kernel, noise)]
-        sizes = [row["num_bits"] for row in own]
-        axes.plot(
-            sizes, [r["ands"] for r in own], "o-", color=f"C{number}", label=f"{kernel}, {noise}"
-        )
-    axes.set(xscale="log", yscale="log", xlabel="bits of an input", ylabel="AND gates")
-    sizes = sorted({row["num_bits"] for row in rows})
-    axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.set_xticks([], minor=True)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    canvas.legend(frameon=False, loc="outside right upper")
-    return canvas
+    noises = {"none": "no noise", "geometric": "geometric noise"}
+    rows = [
+        row | {"of": f"{row['kernel']}, {noises.get(row['noise'], row['noise'])}"}
+        for row in results.drop_columns(
+            ["label"] if "label" in results.column_names else []
+        ).to_pylist()
+    ]
+    names = {"num_bits": "bits of an input", "ands": "AND gates"}
+    table = pa.Table.from_pylist(rows)
+    return plot(table, x="num_bits", y="ands", hue="of", names=names, width=figures.PAGE * 0.75)
 
 
 EXPERIMENT = Experiment(

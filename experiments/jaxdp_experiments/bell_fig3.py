@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.data import load_diabetes_scores
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
@@ -102,24 +103,29 @@ def cells(settings: Settings) -> list[PatientCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """The standard error by d, a line for each epsilon."""
-    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
-    canvas = Figure(figsize=(6.4, 4), layout="constrained")
-    axes = canvas.subplots()
-    for number, epsilon in enumerate(sorted({row["epsilon"] for row in rows})):
-        for ties, style in zip(TIES, ("o-", ":"), strict=True):
+    canvas, grid = figures.panels(width=figures.PAGE * 0.75)
+    axes, handles = grid[0, 0], []
+    epsilons = sorted({row["epsilon"] for row in rows})
+    for number, (epsilon, color) in enumerate(
+        zip(epsilons, figures.shades(len(epsilons)), strict=True)
+    ):
+        for ties, style in zip(TIES, ("-", ":"), strict=True):
             own = [r for r in rows if (r["epsilon"], r["ties"]) == (epsilon, ties)]
             own.sort(key=lambda r: r["log_scores"])
-            grid = [2.0 ** r["log_scores"] for r in own]
-            label = f"ε = {epsilon:g}" if ties == "zero" else None
-            errors = [r["rmse"] for r in own]
-            axes.plot(grid, errors, style, color=f"C{number}", markersize=3, label=label)
-    axes.set_xscale("log", base=2)
-    axes.set(yscale="log", xlabel="scores d", ylabel="root mean squared error")
-    axes.legend(frameon=False, title="dotted: ties count half")
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+            scores = [2.0 ** r["log_scores"] for r in own]
+            marker = figures.mark(number).marker if ties == "zero" else None
+            axes.plot(scores, [r["rmse"] for r in own], style, color=color, marker=marker)
+        look: dict[str, Any] = dict(color=color, marker=figures.mark(number).marker)
+        handles.append(Line2D([], [], label=f"ε = {epsilon:g}", **look))
+    handles.append(
+        Line2D([], [], color=figures.LIGHT.quiet, linestyle=":", label="ties count half")
+    )
+    axes.set(xscale="log", yscale="log", xlabel="scores d", ylabel="root mean squared error")
+    figures.tidy(axes, x=[4, 16, 64, 256, 1024, 4096, 16384])
+    figures.legend(canvas, handles)
     return canvas
 
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.data import load_tripadvisor
 from jaxdp.pairwise import KendallTau
 from jaxdp.sweep import Experiment, HistogramData, Settings, Simulation
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILE = "tripadvisor_tables.npz"
-PERMUTATIONS = (1, 2, 5, 10)
+PERMUTATIONS = (1, 2, 3, 5, 10)
 DELTA = 1e-8
 STATISTICS: dict[str, Literal["a", "b"]] = {"tau_a": "a", "tau_b": "b"}
 NOISES = ("laplace", "krr")
+LABELS = {"laplace": "Laplace noise", "krr": "k-RR"}
 ALL = "all pairs"
 
 
@@ -94,46 +96,55 @@ def cells(settings: Settings) -> list[Simulation]:
 
 
 def figure(results: "pa.Table") -> "Figure":
-    """Mean absolute error with its standard deviation over trials; lines are what is predicted.
+    """Mean absolute error with its standard deviation over trials, beside the predicted mean.
 
     A normal error's absolute value is sqrt(2/pi) times its root mean square on average.
     """
-    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
     noises = [noise for noise in NOISES if any(row["noise"] == noise for row in rows)]
-    canvas = Figure(figsize=(9, 0.8 + 3.2 * len(noises)), layout="constrained")
-    panels = canvas.subplots(len(noises), 2, squeeze=False, sharex=True, sharey=True)
-    names = [*(f"P = {p}" for p in PERMUTATIONS), ALL]
-    for line, noise in zip(panels, noises, strict=True):
+    names = [
+        n for n in (*(f"P = {p}" for p in PERMUTATIONS), ALL) if n in {r["pairs"] for r in rows}
+    ]
+    looks = {name: figures.mark(place) for place, name in enumerate(names)}
+    epsilons = sorted({row["epsilon"] for row in rows})
+    canvas, grid = figures.panels(
+        2, len(noises), height=0.6 + 2.3 * len(noises), sharex=True, sharey=True
+    )
+    each = 0.8 / len(names)
+    for line, noise in zip(grid, noises, strict=True):
         for axes, statistic in zip(line, STATISTICS, strict=True):
             own = [r for r in rows if (r["noise"], r["statistic"]) == (noise, statistic)]
-            for number, name in enumerate(names):
-                here = sorted((r for r in own if r["pairs"] == name), key=lambda r: r["epsilon"])
-                if not here:
-                    continue
-                epsilons = np.array([row["epsilon"] for row in here])
-                errors = np.abs([np.array(r["estimates"]) - r["truth"] for r in here])
-                predicted = [row["predicted_rmse"] * np.sqrt(2 / np.pi) for row in here]
-                color = f"C{number}"
-                axes.plot(epsilons, predicted, color=color, label=name)
-                shifted = epsilons * (1 + 0.02 * (number - 2))
-                bars = np.minimum(errors.std(axis=1), 0.9 * errors.mean(axis=1))
-                marks = dict(fmt="o", color=color, markersize=3, elinewidth=0.8)
-                axes.errorbar(shifted, errors.mean(axis=1), bars, **marks)
-            truth = own[0]["truth"]
-            axes.set(xscale="log", yscale="log", title=f"{statistic} = {truth:.3f}, {noise}")
-            axes.grid(alpha=0.25, linewidth=0.6)
-            axes.spines[["top", "right"]].set_visible(False)
-    grid = sorted({row["epsilon"] for row in rows})
-    for axes in panels[-1]:
+            for row in own:
+                # Side by side within each epsilon, so that no bar covers another.
+                place = names.index(row["pairs"])
+                at = epsilons.index(row["epsilon"]) + (place - (len(names) - 1) / 2) * each
+                error = np.abs(np.array(row["estimates"]) - row["truth"])
+                color, marker, _ = looks[row["pairs"]]
+                axes.errorbar(at, error.mean(), error.std(), color=color, marker=marker)
+                predicted = row["predicted_rmse"] * np.sqrt(2 / np.pi)
+                ends = [at - each / 2, at + each / 2]
+                axes.plot(ends, [predicted] * 2, color=figures.LIGHT.ink, linewidth=0.8)
+            for border in range(1, len(epsilons)):
+                axes.axvline(border - 0.5, color=figures.LIGHT.line, linewidth=0.5)
+            symbol = rf"$\tau_{STATISTICS[statistic]}$"
+            axes.set(yscale="log", title=f"{symbol} = {own[0]['truth']:.3f}, {LABELS[noise]}")
+            axes.set_xlim(-0.5, len(epsilons) - 0.5)
+            axes.grid(visible=False, axis="x")
+            figures.tidy(axes, x={i: f"{epsilon:g}" for i, epsilon in enumerate(epsilons)})
+    for axes in grid[-1]:
         axes.set_xlabel("ε")
-        axes.set_xticks(grid, [f"{epsilon:g}" for epsilon in grid])
-        axes.set_xticks([], minor=True)
-    for axes in panels[:, 0]:
+    for axes in grid[:, 0]:
         axes.set_ylabel("absolute error")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    canvas.legend(handles, labels, frameon=False, loc="outside right upper")
+    handles = [
+        Line2D([], [], color=look.color, marker=look.marker, linestyle="", label=name)
+        for name, look in looks.items()
+    ]
+    handles.append(
+        Line2D([], [], color=figures.LIGHT.ink, linewidth=0.8, label="predicted; bars: ± 1 s.d.")
+    )
+    figures.legend(canvas, handles)
     return canvas
 
 

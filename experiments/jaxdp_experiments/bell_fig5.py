@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.bounds import HierarchicalAUCBounds
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-BENCHES = ("auc_one", "uniform")
+BENCHES = {"auc_one": "separated scores", "uniform": "uniform scores"}
+"""The data sets, as they are called in the figure."""
 PER_CLASS = 10**6
 
 
@@ -96,29 +98,30 @@ def cells(settings: Settings) -> list[BenchCell]:
 
 
 def figure(results: "pa.Table") -> "Figure":
-    """Root mean squared errors by d, with the bounds."""
-    from matplotlib.figure import Figure
+    """Root mean squared errors by d, with those that are predicted and the bound of the paper."""
+    from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
-    canvas = Figure(figsize=(6.4, 4), layout="constrained")
-    axes = canvas.subplots()
-    for number, bench in enumerate(BENCHES):
+    canvas, grid = figures.panels(width=figures.PAGE * 0.75)
+    axes, handles = grid[0, 0], []
+    for number, (bench, name) in enumerate(BENCHES.items()):
         own = sorted((r for r in rows if r["bench"] == bench), key=lambda r: r["log_scores"])
-        grid = [2.0 ** r["log_scores"] for r in own]
-        bars = [3 * r["rmse_stderr"] for r in own]
-        color = f"C{number}"
-        errors = [r["rmse"] for r in own]
-        axes.errorbar(grid, errors, bars, fmt="o-", color=color, markersize=4, label=bench)
-        bounds = [r["bound_rmse"] for r in own]
-        axes.plot(grid, bounds, "--", color=color, label=f"{bench}, bound for its users")
+        scores = [2.0 ** r["log_scores"] for r in own]
+        bars = [2 * r["rmse_stderr"] for r in own]
+        color, marker, _ = figures.mark(number)
+        look: dict[str, Any] = dict(color=color, marker=marker, linestyle="none")
+        axes.errorbar(scores, [r["rmse"] for r in own], bars, **look)
+        axes.plot(scores, [r["predicted_rmse"] for r in own], "--", color=color)
         if bench == "auc_one":
-            theory = [r["theory"] for r in own]
-            axes.plot(grid, theory, "k:", label="Theorem 3")
-    axes.set_xscale("log", base=2)
-    axes.set(yscale="log", xlabel="scores d", ylabel="root mean squared error")
-    axes.legend(frameon=False)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+            axes.plot(scores, [r["theory"] for r in own], ":", color=figures.LIGHT.ink)
+        handles.append(Line2D([], [], label=name, **look))
+    axes.set(xscale="log", yscale="log", xlabel="scores d", ylabel="root mean squared error")
+    figures.tidy(axes, x={2.0**i: f"$2^{{{i}}}$" for i in range(2, 21, 3)})
+    handles += [
+        Line2D([], [], color=figures.LIGHT.quiet, linestyle="--", label="predicted"),
+        Line2D([], [], color=figures.LIGHT.ink, linestyle=":", label="Theorem 3, separated scores"),
+    ]
+    figures.legend(canvas, handles, columns=2)
     return canvas
 
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import jaxdp
+from jaxdp import figures
 from jaxdp.pairwise import HierarchicalAUC
 from jaxdp.sweep import Experiment, Settings
 from jaxdp_experiments._cells import coordinates, key_of
@@ -145,28 +146,33 @@ def cells(settings: Settings) -> list[LineCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Errors against both axes, with the predicted ones and the slopes."""
-    from matplotlib.figure import Figure
-
     rows = [row for row in results.to_pylist() if row["epsilon"] == results["epsilon"][0].as_py()]
-    canvas = Figure(figsize=(8.4, 4), layout="constrained")
-    panels = canvas.subplots(1, 2)
-    for axes, axis in zip(panels, ("alpha", "num_users"), strict=True):
+    canvas, grid = figures.panels(2, height=4.2, sharey=True)
+    for axes, axis in zip(grid[0], ("alpha", "num_users"), strict=True):
         for number, name in enumerate(ROWS):
             own = [r for r in rows if (r["row"], r["axis"]) == (name, axis)]
             own.sort(key=lambda r: r[axis])
             if not own:
                 continue
-            grid, errors, bars = np.array([(r[axis], r["mse"], r["mse_stderr"]) for r in own]).T
-            label = f"{name}: {own[0]['slope']:.2f}, in the paper {own[0]['paper']}"
-            color = f"C{number}"
-            axes.errorbar(grid, errors, 3 * bars, fmt="o", color=color, markersize=4, label=label)
-            axes.plot(grid, [r["predicted"] for r in own], "-", color=color, linewidth=0.8)
+            at, errors, bars = np.array([(r[axis], r["mse"], r["mse_stderr"]) for r in own]).T
+            slope, paper = f"{own[0]['slope']:.2f}", own[0]["paper"]
+            label = f"{name}: {slope}, in the paper {paper}".replace("-", "−")
+            color, marker, _ = figures.mark(number)
+            dots = dict(color=color, marker=marker, linestyle="none", label=label)
+            axes.errorbar(at, errors, 2 * bars, **dots)
+            axes.plot(at, [r["predicted"] for r in own], "--", color=color, linewidth=1)
         axes.set(xscale="log", yscale="log")
-        axes.legend(frameon=False, fontsize=7, title="slope", title_fontsize=7)
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set(xlabel="levels α", ylabel="mean squared error; lines: exact")
-    panels[1].set(xlabel="users n")
+        # Under its own panel, where it covers no data.
+        below = dict(loc="upper left", bbox_to_anchor=(0, -0.17), borderaxespad=0)
+        axes.legend(title="slope of measured errors", alignment="left", **below)
+        figures.tidy(
+            axes,
+            x=sorted({r["alpha"] for r in rows if r["axis"] == "alpha"})
+            if axis == "alpha"
+            else None,
+        )
+    grid[0, 0].set(xlabel="levels α", ylabel="mean squared error (dashed: exact)")
+    grid[0, 1].set(xlabel="users n")
     return canvas
 
 

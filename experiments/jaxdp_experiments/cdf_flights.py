@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
+from jaxdp import figures
 from jaxdp.data import load_flights
 from jaxdp.factorization.explicit import toeplitz_prefix
 from jaxdp.linear import FactorizedQueries, HierarchicalQueries, OracleQueries
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
+LABELS = {
+    "oracle": "oracle",
+    "intervals": "tree, sums of intervals",
+    "tree": "tree with consistency",
+    "factorization": "factorization",
+}
+"""The protocols, as they are called in the figure."""
 NUM_QUICK = 128
 """Values of the quick version: delays in groups."""
 
@@ -130,37 +138,39 @@ def cells(settings: Settings) -> list[DelayCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Errors against epsilon, and along the distribution function."""
-    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["protocol"] for row in rows))
     epsilons = sorted({row["epsilon"] for row in rows})
     middle = min(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
-    canvas = Figure(figsize=(9, 4), layout="constrained")
-    left, right = canvas.subplots(1, 2)
+    canvas, grid = figures.panels(2, height=3.2)
+    left, right = grid[0]
     for number, name in enumerate(names):
         own = sorted((r for r in rows if r["protocol"] == name), key=lambda r: r["epsilon"])
-        grid, measured, predicted = np.array(
-            [(r["epsilon"], r["rmse_of_all"], r["predicted"]) for r in own]
+        at, measured, stderr, predicted = np.array(
+            [(r["epsilon"], r["rmse_of_all"], r["stderr"], r["predicted"]) for r in own]
         ).T
-        color = f"C{number}"
-        left.plot(grid, predicted, color=color, label=name)
-        left.plot(grid, measured, "o", color=color, markersize=4)
+        color, marker, _ = figures.mark(number)
+        left.plot(at, predicted, "--", color=color)
+        dots = dict(color=color, marker=marker, linestyle="none")
+        left.errorbar(at, measured, 2 * stderr, label=LABELS[name], **dots)
         row = next(r for r in own if r["epsilon"] == middle)
         size = len(row["points"])
         minutes = int(load_flights()["arr_delay_min"]) + np.arange(size) * (1359 // size)
-        right.plot(minutes, row["predicted_points"], color=color, linewidth=1)
-        shown = np.linspace(0, size - 1, 60).astype(int)
-        right.plot(minutes[shown], np.array(row["points"])[shown], ".", color=color, markersize=4)
+        right.plot(minutes, row["predicted_points"], color=color, linewidth=0.9)
+        # Where the oracle's markers are, no other's are: curves are close to each other.
+        shown = np.linspace(0, size - 1, 41).astype(int)[number::4]
+        right.plot(minutes[shown], np.array(row["points"])[shown], **dots)
     left.set(xscale="log", yscale="log", xlabel="ε", ylabel="root mean squared error")
-    left.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    left.set_xticks([], minor=True)
-    left.legend(frameon=False, title="lines: predicted, dots: measured")
-    right.set(yscale="log", xlabel="arrival delay in minutes", title=f"ε = {middle:g}")
+    left.set_title("all points of the function, by ε")
+    right.set(yscale="log", xlabel="arrival delay in minutes")
+    right.set_title(f"each point of the function, ε = {middle:g}")
     right.set_ylim(bottom=right.get_ylim()[1] / 1e3)  # the last point, of all users, is exact
-    for axes in (left, right):
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+    figures.tidy(left, x=epsilons)
+    figures.tidy(right)
+    lines = Line2D([], [], color=figures.LIGHT.quiet, label="lines: predicted")
+    figures.legend(canvas, [*left.get_legend_handles_labels()[0], lines])
     return canvas
 
 

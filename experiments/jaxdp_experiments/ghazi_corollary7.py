@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 import jaxdp
+from jaxdp import figures
 from jaxdp.bounds import (
     gini_diversity_mse,
     kendall_mse,
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
 
 NUM_USERS = 10**5
 STATISTICS = ("lipschitz", "kendall", "auc", "diversity")
+TITLES = {
+    "lipschitz": "|x − y|",
+    "kendall": "Kendall's tau",
+    "auc": "area under the curve",
+    "diversity": "Gini's diversity",
+}
+"""The statistics, as they are called in the figure."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,29 +141,33 @@ def cells(settings: Settings) -> list[CorollaryCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Errors times n against k, a panel for each statistic."""
-    from matplotlib.figure import Figure
-
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["statistic"] for row in rows))
-    canvas = Figure(figsize=(3.1 * len(names), 3.2), layout="constrained")
-    panels = canvas.subplots(1, len(names), squeeze=False)[0]
-    lines = (
-        ("bound", "k:", "bound"),
-        ("two_reports", "C3s-", "two reports, worst case"),
-        ("one_report", "C0o-", "one report, worst case"),
-        ("predicted", "C0--", "one report, these users"),
-        ("measured", "C1^", "the same, measured"),
+    epsilon = rows[0]["epsilon"]
+    canvas, grid = figures.panels(
+        min(len(names), 2), -(-len(names) // 2), height=0.6 + 2.2 * -(-len(names) // 2), sharex=True
     )
-    for axes, name in zip(panels, names, strict=True):
-        mine = [r for r in rows if (r["statistic"], r["epsilon"]) == (name, rows[0]["epsilon"])]
+    lines = (
+        ("bound", figures.LIGHT.ink, ":", None, "proven bound"),
+        ("two_reports", figures.mark(1).color, "-", "s", "two reports, worst case"),
+        ("one_report", figures.mark(0).color, "-", "o", "one report, worst case"),
+        ("predicted", figures.mark(2).color, "--", None, "one report, these users"),
+        ("measured", figures.mark(2).color, "none", "^", "the same, measured"),
+    )
+    for axes, name in zip(grid.flat, names, strict=False):
+        mine = [r for r in rows if (r["statistic"], r["epsilon"]) == (name, epsilon)]
         k = [r["num_values"] for r in mine]
-        for column, style, label in lines:
-            axes.plot(k, [r[column] for r in mine], style, markersize=4, label=label)
-        axes.set(xscale="log", yscale="log", xlabel="values k", title=name)
-        axes.grid(alpha=0.25)
-    panels[0].set_ylabel("mean squared error times n")
-    panels[0].legend(frameon=False, fontsize=7)
-    canvas.suptitle(f"ε = {rows[0]['epsilon']:g}, n = {NUM_USERS:,}", fontsize=10)
+        for column, color, dashes, marker, label in lines:
+            look = dict(color=color, linestyle=dashes, marker=marker, label=label)
+            axes.plot(k, [r[column] for r in mine], **look)
+        axes.set(xscale="log", yscale="log", title=TITLES[name])
+        figures.tidy(axes, x=k)
+    for axes in grid[-1]:
+        axes.set_xlabel("values k")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("mean squared error times n")
+    canvas.suptitle(f"ε = {epsilon:g}, n = {NUM_USERS:,}")
+    figures.legend(canvas)
     return canvas
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.factorization import gamma2, johnson_lindenstrauss
 from jaxdp.pairwise import GiniMeanDifference, KendallTau, OneReport
 from jaxdp.randomizers import PrivUnitG
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 KERNELS = {"gini": GiniMeanDifference(), "kendall": KendallTau()}
 SHAPES = {"gini": 64, "kendall": (8, 8)}
 USERS = (10**3, 10**5)
+TITLES = {"gini": "Gini's mean difference", "kendall": "Kendall's tau"}
+REDUCTIONS = {"jl": "random projection, two reports", "leading": "leading directions, one report"}
+"""Statistics and reductions, as they are called in the figure."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -115,16 +119,19 @@ def cells(settings: Settings) -> list[RankCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """The proven error against the rank, a panel for each statistic and number of users."""
-    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["statistic"] for row in rows))
     epsilon = rows[0]["epsilon"]
-    canvas = Figure(figsize=(3.6 * len(USERS), 3.0 * len(names)), layout="constrained")
-    panels = canvas.subplots(len(names), len(USERS), squeeze=False)
-    for line, name in zip(panels, names, strict=True):
+    canvas, grid = figures.panels(
+        len(USERS), len(names), height=0.6 + 2.2 * len(names), sharex=True, sharey="row"
+    )
+    ranks = sorted({row["rank"] for row in rows})
+    looks = {reduction: figures.mark(place) for place, reduction in enumerate(REDUCTIONS)}
+    for line, name in zip(grid, names, strict=True):
         for axes, n in zip(line, USERS, strict=True):
-            for reduction, color in (("jl", "C3"), ("leading", "C0")):
+            for reduction, look in looks.items():
                 mine = [
                     (r["rank"], r["bias_squared"], r["mse"])
                     for r in rows
@@ -132,13 +139,23 @@ def figure(results: "pa.Table") -> "Figure":
                     == (name, reduction, n, epsilon)
                 ]
                 rank, bias, mse = np.array(mine).T
-                label = "projection, two reports" if reduction == "jl" else "leading, one report"
-                axes.plot(rank, mse, "o-", color=color, markersize=4, label=label)
-                axes.plot(rank, np.maximum(bias, 1e-12), ":", color=color)
-            axes.set(xscale="log", yscale="log", title=f"{name}, n = {n:,}", xlabel="rank l")
-            axes.grid(alpha=0.25)
-    panels[0, 0].set_ylabel("mean squared error (dotted: bias)")
-    panels[0, 0].legend(frameon=False, fontsize=7)
+                axes.plot(rank, mse, color=look.color, marker=look.marker)
+                # A bias of rounding errors is none, and has no place on a log axis.
+                axes.plot(rank, np.where(bias < 1e-9, np.nan, bias), ":", color=look.color)
+            axes.set(xscale="log", yscale="log", title=f"{TITLES[name]}, n = {n:,}")
+            figures.tidy(axes, x=[r for r in ranks if r != 63])
+    for axes in grid[-1]:
+        axes.set_xlabel("rank l")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("mean squared error")
+    handles = [
+        Line2D([], [], color=look.color, marker=look.marker, label=REDUCTIONS[reduction])
+        for reduction, look in looks.items()
+    ]
+    handles.append(
+        Line2D([], [], color=figures.LIGHT.quiet, linestyle=":", label="its squared bias")
+    )
+    figures.legend(canvas, handles)
     return canvas
 
 

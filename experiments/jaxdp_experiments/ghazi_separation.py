@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.bounds import non_interactive_mse, quadratic_form_lower_bound, three_round_mse
 from jaxdp.factorization import gamma2
 from jaxdp.sweep import Experiment, Settings
@@ -83,30 +84,31 @@ def cells(settings: Settings) -> list[SeparationCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Proven errors times n against n, a panel for each size."""
-    from matplotlib.figure import Figure
-
     rows = results.to_pylist()
     sizes = list(dict.fromkeys(row["num_values"] for row in rows))
-    canvas = Figure(figsize=(3.6 * len(sizes), 3.4), layout="constrained")
-    panels = canvas.subplots(1, len(sizes), squeeze=False, sharey=True)[0]
-    lines = (
-        ("printed", "C3s-", "three rounds, as printed"),
-        ("tuned", "C1^-", "three rounds, tuned"),
-        ("one_report", "C0o-", "one report"),
-        ("lower", "k:", "lower bound, one round"),
-    )
     epsilon = rows[0]["epsilon"]
-    for axes, k in zip(panels, sizes, strict=True):
+    canvas, grid = figures.panels(len(sizes), height=3.0, sharey=True)
+    names = {
+        "printed": "three rounds, as printed",
+        "tuned": "three rounds, tuned",
+        "one_report": "one report",
+        "lower": "lower bound, one round",
+    }
+    for axes, k in zip(grid[0], sizes, strict=True):
         mine = [r for r in rows if (r["num_values"], r["epsilon"]) == (k, epsilon)]
         n = [r["num_users"] for r in mine]
-        for column, style, label in lines:
+        for place, (column, label) in enumerate(names.items()):
+            color, marker, _ = figures.mark(place)
+            look = dict(color=color, marker=marker, label=label)
+            if column == "lower":
+                look |= dict(color=figures.LIGHT.ink, marker=None, linestyle=":")
             # A bound of 0 has no place on a log axis.
-            axes.plot(n, [r[column] or np.nan for r in mine], style, markersize=4, label=label)
+            axes.plot(n, [r[column] or np.nan for r in mine], **look)
         axes.set(xscale="log", yscale="log", xlabel="users n", title=f"k = {k}")
-        axes.grid(alpha=0.25)
-    panels[0].set_ylabel("proven mean squared error times n")
-    panels[0].legend(frameon=False, fontsize=7)
-    canvas.suptitle(f"random signs, ε = {epsilon:g}", fontsize=10)
+        figures.tidy(axes)
+    grid[0, 0].set_ylabel("proven mean squared error times n")
+    canvas.suptitle(f"random signs, ε = {epsilon:g}")
+    figures.legend(canvas)
     return canvas
 
 

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jaxdp
+from jaxdp import figures
 from jaxdp.bounds import optimal_num_bins
 from jaxdp.pairwise import GiniMeanDifference, Grid, OneReport, PairKernel, QuantizedRR
-from jaxdp.sweep import Experiment, Settings
+from jaxdp.sweep import Experiment, Settings, plot
 from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
@@ -142,28 +143,23 @@ def cells(settings: Settings) -> list[ScalingCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Mean squared error against users: lines exact, points measured."""
-    from matplotlib.figure import Figure
+    import pyarrow as pa
 
-    rows = [row for row in results.to_pylist() if row["epsilon"] == results["epsilon"][0].as_py()]
-    canvas = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = canvas.subplots()
-    for number, (name, label) in enumerate(PROTOCOLS.items()):
+    epsilon = results["epsilon"][0].as_py()
+    rows = [row for row in results.to_pylist() if row["epsilon"] == epsilon]
+    for name, label in PROTOCOLS.items():
         own = sorted((r for r in rows if r["protocol"] == name), key=lambda r: r["num_users"])
         if not own:
             continue
-        grid, exact = np.array([(r["num_users"], r["predicted"]) for r in own]).T
-        first = len(grid) // 2 if len(grid) > 3 else 0
-        slope = np.polyfit(np.log(grid[first:]), np.log(exact[first:]), 1)[0]
-        color = f"C{number}"
-        axes.plot(grid, exact, "-", color=color, label=f"{label}: slope {slope:.2f}")
-        found = [r for r in own if r["mse"] is not None]
-        points = np.array([(r["num_users"], r["mse"], 3 * r["mse_stderr"]) for r in found]).T
-        axes.errorbar(*points, fmt="o", color=color, markersize=4)
-    axes.set(xscale="log", yscale="log", xlabel="users n", ylabel="mean squared error")
-    axes.set_title(f"ε = {rows[0]['epsilon']:g}; slopes over the larger half of n", fontsize=10)
-    axes.legend(frameon=False, fontsize=8)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+        at, exact = np.array([(r["num_users"], r["predicted"]) for r in own]).T
+        first = len(at) // 2 if len(at) > 3 else 0
+        slope = np.polyfit(np.log(at[first:]), np.log(exact[first:]), 1)[0]
+        for row in own:
+            row["of"] = f"{label}: slope {slope:.2f}".replace("-", "−")
+    table = pa.Table.from_pylist(rows)
+    shown: dict[str, Any] = dict(names={"predicted": "exact"}, width=figures.PAGE * 0.75)
+    canvas = plot(table, x="num_users", y="mse", hue="of", **shown)
+    canvas.suptitle(f"ε = {epsilon:g}; slopes over the larger half of n")
     return canvas
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.bounds import u_statistic_variance
 from jaxdp.data import load_flights
 from jaxdp.pairwise import KendallTau, QuantizedRR
@@ -71,20 +72,20 @@ def cells(settings: Settings) -> list[Simulation]:
 
 
 def figure(results: "pa.Table") -> "Figure":
-    """RMSE against epsilon: measured points on predicted curves, the paper's bounds dashed."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
+    """RMSE against epsilon: measured points on predicted curves, the paper's bounds dotted.
 
+    Below, what is measured over what is predicted, with two standard errors.
+    """
     rows = results.to_pylist()
     labels = list(dict.fromkeys(row["grid"] for row in rows))
     epsilons = sorted({row["epsilon"] for row in rows})
     dense = np.geomspace(epsilons[0], epsilons[-1], 21)
-    canvas = Figure(figsize=(8, 6.4), layout="constrained")
-    upper, lower = canvas.subplots(2, height_ratios=(4, 1), sharex=True)
-    colors = colormaps["viridis"](np.linspace(0, 0.9, len(labels)))
-    # Side by side within 8 % of each epsilon, so that the error bars below can be told apart.
-    shifts = np.geomspace(0.92, 1 / 0.92, len(labels)) if len(labels) > 1 else [1.0]
-    for label, color, shift in zip(labels, colors, shifts, strict=True):
+    canvas, panels = figures.panels(rows=2, height=5.6, height_ratios=(4, 1.2), sharex=True)
+    upper, lower = panels[:, 0]
+    # Side by side within 10 % of each epsilon, so that the error bars below can be told apart.
+    shifts = np.geomspace(0.9, 1 / 0.9, len(labels)) if len(labels) > 1 else [1.0]
+    shades = figures.shades(len(labels))
+    for place, (label, color, shift) in enumerate(zip(labels, shades, shifts, strict=True)):
         grid = int(label.partition("×")[0])
         specs = [protocol(grid, epsilon) for epsilon in dense]
         predicted = [math.sqrt(spec.variance(merged_table(grid))) for spec in specs]
@@ -93,44 +94,41 @@ def figure(results: "pa.Table") -> "Figure":
         columns = "epsilon", "rmse", "mse_stderr", "predicted_rmse"
         points, rmse, stderr, expected = np.array([[r[c] for c in columns] for r in measured]).T
         stderr /= 2 * rmse  # of a root: the square's over twice the root (delta method)
-        upper.plot(dense, bounds, "--", color=color, linewidth=0.8, alpha=0.6)
-        upper.plot(dense, predicted, color=color, linewidth=1.3)
-        dots = dict(fmt="o", color=color, markersize=4, elinewidth=1)
+        upper.plot(dense, bounds, ":", color=color, linewidth=0.9)
+        upper.plot(dense, predicted, "--", color=color)
+        dots = dict(
+            color=color, marker=figures.mark(place).marker, linestyle="none", elinewidth=0.9
+        )
         upper.errorbar(points, rmse, 2 * stderr, label=label, **dots)
         lower.errorbar(points * shift, rmse / expected, 2 * stderr / expected, **dots)
-    _dress(canvas, upper, lower, epsilons)
+    upper.set(xscale="log", yscale="log", ylabel="root mean squared error")
+    lower.set(xlabel="ε", ylabel="measured /\npredicted")
+    lower.axhline(1, color=figures.LIGHT.axis, linewidth=0.9, zorder=0)
+    lower.grid(visible=False, axis="x")
+    figures.tidy(upper)
+    figures.tidy(lower, x=epsilons)
     upper.set_title(
-        f"Kendall's τ of the departure and arrival delays of {rows[0]['num_users']:,} flights, "
+        f"Kendall's τ of the delays of {rows[0]['num_users']:,} flights, "
         f"{rows[0]['num_trials']:,} trials a point",
         loc="left",
-        fontsize=10,
     )
+    _name(canvas, upper)
     return canvas
 
 
-def _dress(canvas: "Figure", upper: "Axes", lower: "Axes", epsilons: list[float]) -> None:
-    """Scales, ticks, labels and legends."""
+def _name(canvas: "Figure", upper: "Axes") -> None:
+    """Legends: of the grids in the order of the curves, and of what lines and points are."""
     from matplotlib.lines import Line2D
 
-    upper.set(xscale="log", yscale="log", ylabel="root mean squared error")
-    lower.set(xlabel="ε", ylabel="measured /\npredicted")
-    lower.axhline(1, color="0.3", linewidth=1, zorder=0)
-    lower.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    lower.set_xticks([], minor=True)
-    for axes in (upper, lower):
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-    dots, grids = upper.get_legend_handles_labels()
-    canvas.legend(  # in the order of the curves
-        dots[::-1], grids[::-1], title="grid", frameon=False, loc="outside right upper"
-    )
+    dots, labels = upper.get_legend_handles_labels()
+    canvas.legend(dots[::-1], labels[::-1], title="grid", loc="outside right upper")
+    quiet = figures.LIGHT.quiet
     kinds = [
-        Line2D([], [], color="0.3", marker="o", markersize=4, linestyle="", label="measured"),
-        Line2D([], [], color="0.3", linewidth=1.3, label="predicted"),
-        Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="bound of the paper"),
+        Line2D([], [], color=quiet, marker="o", linestyle="", label="measured, 2 s.e."),
+        Line2D([], [], color=quiet, linestyle="--", label="predicted"),
+        Line2D([], [], color=quiet, linestyle=":", label="bound of Bell et al., Theorem 1"),
     ]
-    upper.legend(handles=kinds, frameon=False, loc="lower left")
-    lower.set_title("with 2 standard errors", loc="left", fontsize=8, color="0.3")
+    figures.legend(canvas, kinds)
 
 
 EXPERIMENT = Experiment(

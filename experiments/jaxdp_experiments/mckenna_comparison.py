@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from jaxdp import figures
 from jaxdp.factorization import Factorization, gamma_f
 from jaxdp.linear import (
     FactorizedQueries,
@@ -119,53 +120,55 @@ def cells(settings: Settings) -> list[VarianceCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """The variance of each protocol over that of the best one, a panel an epsilon."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
-
     rows = results.to_pylist()
     epsilons = sorted({row["epsilon"] for row in rows})
     names = list(dict.fromkeys(row["protocol"] for row in rows))
-    colors = colormaps["tab20"](range(len(names)))
+    sizes = sorted({row["num_values"] for row in rows})
     least: dict = {}
     for row in rows:
         at = row["num_values"], row["epsilon"]
         least[at] = min(least.get(at, math.inf), row["total_variance"])
-    ratios = [row["total_variance"] / least[row["num_values"], row["epsilon"]] for row in rows]
-    highest = max(ratio for ratio in ratios if math.isfinite(ratio))
-    canvas = Figure(figsize=(11, 2.6 * math.ceil(len(epsilons) / 3) + 0.6), layout="constrained")
-    grid = canvas.subplots(
-        math.ceil(len(epsilons) / 3), min(3, len(epsilons)), squeeze=False, sharey=True
+    columns = min(3, len(epsilons))
+    canvas, grid = figures.panels(
+        columns, -(-len(epsilons) // columns), height=7.2, sharex=True, sharey=True
     )
-    for axis, epsilon in zip(grid.ravel(), epsilons, strict=False):
-        for name, color in zip(names, colors, strict=True):
+    # Of those that are never near the least, one colour is enough: markers tell them apart.
+    near = [n for n in names if any(_ratio(r, least) < 1.5 for r in rows if r["protocol"] == n)]
+    looks = {name: figures.mark(place) for place, name in enumerate(near)}
+    others = [name for name in names if name not in near]
+    for place, name in enumerate(others):
+        marker = figures.mark(place).marker
+        dashes = "-" if place < 7 else "--"
+        looks[name] = figures.Mark(figures.LIGHT.axis, marker, dashes)
+    for axes, epsilon in zip(grid.flat, epsilons, strict=False):
+        for name in [*others, *near]:  # the best ones over the others
             points = [
-                (r["num_values"], r["total_variance"] / least[r["num_values"], epsilon])
+                (r["num_values"], _ratio(r, least))
                 for r in rows
-                if r["protocol"] == name
-                and r["epsilon"] == epsilon
+                if (r["protocol"], r["epsilon"]) == (name, epsilon)
                 and math.isfinite(r["total_variance"])
             ]
             if points:
-                axis.plot(*zip(*points, strict=True), "o-", color=color, markersize=3, label=name)
-        sizes = sorted({size for size, e in least if e == epsilon})
-        axis.set(xscale="log", yscale="log", title=f"ε = {epsilon:g}", ylim=(0.7, 1.5 * highest))
-        axis.set_xticks(sizes, [str(size) for size in sizes])
-        axis.set_xticks([], minor=True)
-        axis.grid(alpha=0.25, linewidth=0.6)
+                wide = 1.3 if name in near else 0.8
+                axes.plot(
+                    *zip(*points, strict=True), label=name, linewidth=wide, **looks[name]._asdict()
+                )
+        axes.set(xscale="log", yscale="log", title=f"ε = {epsilon:g}", ylim=(0.8, 1e4))
+        figures.tidy(axes, x=sizes[::2])
         if epsilon == 1:
             known = [(k, v / least[k, 1.0]) for k, v in REPORTED.items() if (k, 1.0) in least]
-            axis.plot(*zip(*known, strict=True), "k*", label="McKenna et al., their code")
-    for axis in grid.ravel()[len(epsilons) :]:
-        axis.set_visible(False)
-    canvas.supxlabel("values k of the prefix workload")
-    canvas.supylabel("worst-case total variance / least")
-    handles = {
-        label: handle
-        for axis in grid.ravel()
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    canvas.legend(handles.values(), handles.keys(), frameon=False, loc="outside right upper")
+            star = dict(color=figures.LIGHT.mark, markersize=6, label="McKenna et al., their code")
+            axes.plot(*zip(*known, strict=True), "*", zorder=5, **star)
+    for axes in list(grid.flat)[len(epsilons) :]:
+        axes.set_visible(False)
+    canvas.supxlabel("values k of the prefix workload", fontsize=8)
+    canvas.supylabel("worst-case total variance / least", fontsize=8)
+    figures.legend(canvas)
     return canvas
+
+
+def _ratio(row: dict[str, Any], least: dict) -> float:
+    return row["total_variance"] / least[row["num_values"], row["epsilon"]]
 
 
 EXPERIMENT = Experiment(

@@ -76,6 +76,9 @@ def tidy(
         elif axis.get_scale() == "log":
             low, high = sorted(axis.get_view_interval())
             places = ticks(low, high, log=True, most=max(3, int(length / each)))
+            tens = [place for place in places if _power(place).startswith("$10")]
+            if not _are_plain(places) and len(tens) > 1:
+                places = tens
         else:
             continue
         names = list(wanted.values()) if isinstance(wanted, Mapping) else _names(places)
@@ -83,9 +86,13 @@ def tidy(
         axis.set_ticks([], minor=True)
 
 
+def _are_plain(numbers: list[float]) -> bool:
+    """Whether numbers are short without powers of ten."""
+    return all(1e-4 <= abs(x) < 1e5 or x == 0 for x in numbers)
+
+
 def _names(numbers: list[float]) -> list[str]:
-    plain = all(1e-4 <= abs(x) < 1e5 or x == 0 for x in numbers)
-    return [f"{x:,.6g}" if plain else _power(x) for x in numbers]
+    return [f"{x:,.6g}" if _are_plain(numbers) else _power(x) for x in numbers]
 
 
 def _power(number: float) -> str:

@@ -47,6 +47,7 @@ class _Asked:
     col: str | None
     predicted: str | None
     bound: str | None
+    stderr: str | None
     names: Mapping[str, str]
 
     def name(self, column: str) -> str:
@@ -69,21 +70,23 @@ def plot(
 ) -> "Figure":
     """Draws one column of results against another, in the style of `jaxdp.figures`.
 
-    Points have two standard errors where the table has them: in the column `y` + "_stderr". Axes
-    are of logarithms where all is positive and spans a factor of ten, or x grows by one factor.
-    Numbers of `hue` are in the order of their shades; every series has a marker of its own, too.
+    Points have two standard errors where the table has them: in the column `y` + "_stderr", or
+    "stderr". Axes are of logarithms where all is positive and spans a factor of ten, or x grows by
+    one factor. Numbers of `hue` are in the order of their shades; every series has a marker of its
+    own, too.
 
     Args:
       table: of `collect` or `summarize`, or whichever of their rows are to be drawn.
       x: the column of the horizontal axis; texts are put side by side in their order.
-      y: the column of the vertical axis, of numbers; rows without one are left out.
+      y: the column of the vertical axis, of numbers; rows without one have no point.
       hue: the column whose values are the series.
       col: the column whose values are the panels.
       predicted: the column of what was predicted, drawn dashed; None for `y` after `predicted_`, or
         "predicted", if there is one; False for none.
       bound: the column of a proven bound, drawn dotted; None for `y` after `bound_`, or "bound", if
         there is one; False for none.
-      names: what columns are called in the figure, beside common ones that have names.
+      names: what columns are called in the figure, beside common ones that have names, and what
+        "predicted" and "bound" are called.
       width: in inches; None for `figures.COLUMN` with one panel, and `figures.PAGE` with several.
       theme: "light" or "dark" ground.
       transparent: whether saved figures have no ground.
@@ -115,6 +118,7 @@ def plot(
         col,
         _beside(table, "predicted", y, predicted),
         _beside(table, "bound", y, bound),
+        next((n for n in (f"{y}_stderr", "stderr") if n in table.column_names), None),
         names or {},
     )
     rows = _rows(table, asked)
@@ -168,10 +172,11 @@ def _rows(table: "pa.Table", asked: _Asked) -> list[Row]:
     kind = table.schema.field(asked.y).type
     if not (types.is_integer(kind) or types.is_floating(kind)):
         raise ValueError(f"y must be a column of numbers, got {asked.y!r}, of {kind}.")
+    drawn = [name for name in (asked.y, asked.predicted, asked.bound) if name is not None]
     rows = [
         row
         for row in table.select(there).to_pylist()
-        if row[asked.y] is not None and math.isfinite(row[asked.y]) and row[asked.x] is not None
+        if row[asked.x] is not None and any(_height(row, name) is not None for name in drawn)
     ]
     if not rows:
         raise ValueError(f"table must have rows with {asked.x} and {asked.y}, and has none.")
@@ -220,10 +225,16 @@ def _level_name(asked: _Asked, column: str, level: Label) -> str:
     return f"{asked.name(column)} = {level:,.6g}" if _are_numbers([level]) else str(level)
 
 
-def _bar(row: Row, y: str) -> float:
+def _height(row: Row, column: str) -> float | None:
+    """A number to be drawn; None where there is none."""
+    value = row[column]
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _bar(row: Row, asked: _Asked) -> float:
     """Two standard errors of a row's value; 0 where they are not known."""
-    stderr = row.get(f"{y}_stderr")
-    if stderr is None and y == "rmse" and row.get("mse_stderr") is not None:
+    stderr = row[asked.stderr] if asked.stderr is not None else None
+    if stderr is None and asked.y == "rmse" and row.get("mse_stderr") is not None:
         stderr = rmse_stderr(row)
     return 2 * (stderr or 0.0)
 
@@ -252,10 +263,15 @@ def _draw(
             for place, height in zip(at, line, strict=True):
                 ends = [place - 0.2, place + 0.2]
                 axes.plot(ends, [height] * 2, color=look.color, linestyle=dashes, linewidth=1)
-    bars = [_bar(row, asked.y) for row in rows]
+    points = [
+        (place, row)
+        for place, row in zip(at, rows, strict=True)
+        if _height(row, asked.y) is not None
+    ]
+    bars = [_bar(row, asked) for _, row in points]
     axes.errorbar(
-        at,
-        [row[asked.y] for row in rows],
+        [place for place, _ in points],
+        [row[asked.y] for _, row in points],
         bars if any(bars) else None,
         color=look.color,
         marker=look.marker,
@@ -269,9 +285,9 @@ def _scale(
     panels: "Sequence[Axes]", rows: list[Row], asked: _Asked, places: dict[Any, float] | None
 ) -> None:
     """Scales and ticks, the same in all panels."""
-    beside = [name for name in (asked.predicted, asked.bound) if name is not None]
-    heights = [row[name] for row in rows for name in (asked.y, *beside)]
-    log_y = _wants_log([h for h in heights if h is not None and math.isfinite(h)])
+    drawn = [name for name in (asked.y, asked.predicted, asked.bound) if name is not None]
+    heights = [_height(row, name) for row in rows for name in drawn]
+    log_y = _wants_log([height for height in heights if height is not None])
     levels = _levels(rows, asked.x)
     for axes in panels:
         if log_y:
@@ -306,6 +322,7 @@ def _handles(looks: dict[Any, figures.Mark], asked: _Asked, theme: Ground) -> li
     from matplotlib.lines import Line2D
 
     quiet = (figures.LIGHT if theme == "light" else figures.DARK).quiet
+    lines = [asked.names.get(name, name) for name in ("predicted", "bound")]
     found = []
     if asked.hue is not None:
         for level, look in looks.items():
@@ -320,9 +337,7 @@ def _handles(looks: dict[Any, figures.Mark], asked: _Asked, theme: Ground) -> li
                 )
             )
     if asked.predicted is not None:
-        found.append(
-            Line2D([], [], color=quiet, linestyle=PREDICTED, linewidth=1, label="predicted")
-        )
+        found.append(Line2D([], [], color=quiet, linestyle=PREDICTED, linewidth=1, label=lines[0]))
     if asked.bound is not None:
-        found.append(Line2D([], [], color=quiet, linestyle=BOUND, linewidth=1, label="bound"))
+        found.append(Line2D([], [], color=quiet, linestyle=BOUND, linewidth=1, label=lines[1]))
     return found
