@@ -270,9 +270,14 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "pairwise.candidates": {"num_values": 4},
     "accounting.gaussian_composition": {"ratios": [0.5, 1.0]},
     "accounting.shuffle_bracket": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
+    "accounting.channel_shuffle_delta": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.pair_shuffle_bracket": {
         "pairs": [([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
     },
+    "accounting.pair_shuffle_delta": {
+        "pairs": [([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
+    },
+    "accounting.dithered_gaussian_delta": {"step": 0.01, "dim": 4},
     "bounds.kendall_mse": {"num_values": (2, 2)},
     "bounds.optimal_num_bins": {"lipschitz": 1.0},
     "bounds.quantization_error": {"lipschitz": 1.0},

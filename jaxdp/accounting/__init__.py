@@ -10,6 +10,7 @@ from ._composition import optimal_composition as optimal_composition
 from ._composition import optimal_delta as optimal_delta
 from ._composition import parallel_composition as parallel_composition
 from ._composition import split_epsilon as split_epsilon
+from ._gaussian import dithered_gaussian_delta as dithered_gaussian_delta
 from ._gaussian import gaussian_composition as gaussian_composition
 from ._gaussian import gaussian_delta as gaussian_delta
 from ._gaussian import gaussian_sigma as gaussian_sigma

@@ -16,7 +16,7 @@ from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, p
 from .._prediction import Prediction
 from .._spec import check_counts, check_int, check_real
 from .._x64 import compiled_in_float64
-from ..accounting import gaussian_delta, gaussian_sigma
+from ..accounting import dithered_gaussian_delta, gaussian_sigma
 from ..random import Count, NormalNoise, normal
 from ._mean import (
     MeanRandomizer,
@@ -59,20 +59,7 @@ def rounded_delta(
     dim: int,
     diameter: float | None = None,
 ) -> float:
-    """A bound on the delta of Gaussian noise for inputs that are rounded at random to a grid.
-
-    Inputs x, x' become `floor(x / s + u)` with independent dithers u. Given them the noise is a
-    Gaussian that is rounded, and rounding commutes with shifts by grid steps; so by joint convexity
-    `delta <= E f(|D|**2)`, with `f(v)` the delta of a distance sqrt(v) and D the distance of the
-    rounded inputs. Each `D_i**2` takes two values, of mean at most `Delta_i**2 + s**2 / 4` and
-    range `s (2 |Delta_i| + s)`. log f is concave, so it lies below its tangent at `(2 r)**2`, of
-    slope k, and Hoeffding's lemma gives, for inputs at most 2 r apart,
-
-        f(4 r**2) exp(k d s**2 / 4 + k**2 s**2 (4 r + s sqrt(d))**2 / 8).
-
-    log f is concave: f(0) = 0 and `log f'(v) = const - v / (8 sigma**2) - (eps sigma)**2 / (2 v) -
-    log(v) / 2` is concave up to `v = 2 (eps sigma)**2`, which makes f log-concave there
-    (Prekopa); beyond, f' falls, so f itself is concave. `table_delta` is added.
+    """A bound on the delta of noise from tables, for inputs that are rounded at random to a grid.
 
     Args:
       epsilon: privacy parameter.
@@ -86,15 +73,8 @@ def rounded_delta(
     apart = radius if diameter is None else diameter / 2
     # Parts of a step are rounded too, by half a part of each entry.
     r = apart + radius * _norm_excess(dim) + math.sqrt(dim) * step / (2 * FRACTION)
-    tangent = gaussian_delta(epsilon, 2 * r, sigma)
-    if tangent == 0.0:
-        return 1.0
-    # d f / d sqrt(v) = phi(sqrt(v) / (2 sigma) - eps sigma / sqrt(v)) / sigma
-    at = r / sigma - epsilon * sigma / (2 * r)
-    slope = math.exp(-(at**2) / 2) / math.sqrt(2 * math.pi) / (4 * r * sigma * tangent)
-    spread = (slope * step * (4 * r + step * math.sqrt(dim))) ** 2 / 8
-    rounded = math.log(tangent) + slope * dim * step**2 / 4 + spread + 1e-10  # of rounding
-    return math.exp(min(rounded, 0.0)) + table_delta(epsilon, noise, dim)
+    rounded = dithered_gaussian_delta(epsilon, 2 * r, sigma, step, dim)
+    return rounded + table_delta(epsilon, noise, dim)
 
 
 def table_delta(epsilon: float, noise: NormalNoise, dim: int) -> float:
@@ -117,10 +97,11 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
     the `sigma**2 = 2 r**2 log(2 / delta) / epsilon**2` of Bassily's Algorithm 1 for study.
 
     Formal guarantees:
-      * Privacy: (epsilon, exact_delta())-LDP; see `rounded_delta` for the proof. Analytic:
-        `exact_delta() <= delta`; the grid costs about 0.3 % of sigma at the default steps. As
-        printed it is NOT (epsilon, delta)-LDP: at epsilon = 1, delta = 1e-6 its true delta is
-        6.5e-4. Vectors beyond the ball are scaled to its surface by the params; NaN counts as 0.
+      * Privacy: (epsilon, exact_delta())-LDP, see `jaxdp.accounting.dithered_gaussian_delta`.
+        Analytic: `exact_delta() <= delta`; the grid costs about 0.3 % of sigma at the default
+        steps. As printed it is NOT (epsilon, delta)-LDP: at epsilon = 1, delta = 1e-6 its true
+        delta is 6.5e-4. Vectors beyond the ball are scaled to its surface by the params; NaN counts
+        as 0.
       * Bias: none, up to the rounding of an input to 2**-16 steps and to float32.
       * Variance: `sigma**2 + s**2 / 4` for each entry of a report; for a given input it is exact
         up to `s**2 / 6`, less than 3e-6 of it.

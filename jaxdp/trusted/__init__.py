@@ -7,6 +7,7 @@ described.
 from ._all_pairs import AllPairs as AllPairs
 from ._pair_sampling import PairSampling as PairSampling
 from ._pairs import PairOutcome as PairOutcome
+from ._secure_sum import SecureSum as SecureSum
 from ._shuffled_reports import ShuffledReports as ShuffledReports
 from ._shuffled_reports import local_epsilon as local_epsilon
 from ._shuffled_sum import ShuffledSum as ShuffledSum
