@@ -32,6 +32,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp import central, engine, pairwise, projections, workloads
+from jaxdp.accounting import PairLaw
 from jaxdp.design import Histogram
 from jaxdp.linear import HistogramQuery
 from jaxdp.random import Count
@@ -272,10 +273,10 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "accounting.shuffle_bracket": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.channel_shuffle_delta": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.pair_shuffle_bracket": {
-        "pairs": [([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
+        "pairs": [PairLaw([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
     },
     "accounting.pair_shuffle_delta": {
-        "pairs": [([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
+        "pairs": [PairLaw([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
     },
     "accounting.dithered_gaussian_delta": {"step": 0.01, "dim": 4},
     "bounds.kendall_mse": {"num_values": (2, 2)},

@@ -1,5 +1,6 @@
 """The privacy of the shuffled reports of a given channel, bracketed."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +23,8 @@ _MOST_NUMBERS = 2**26  # that all pairs of rows of a channel hold
 _MOST_TRIED = 8  # data sets that a lower bound tries
 
 
-class ShuffleBracket(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShuffleBracket:
     """Bounds of the smallest epsilon of shuffled reports at some delta.
 
     Attributes:
@@ -38,7 +40,8 @@ class ShuffleBracket(NamedTuple):
     index_ratio: float
 
 
-class PairLaw(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PairLaw:
     """How a report tells two values of a user apart, and what hides that.
 
     Reports come in m classes; within a class the probabilities under both values, and the least one
@@ -282,9 +285,9 @@ def _check_pairs(pairs: Sequence[PairLaw]) -> list[PairLaw]:
 
 
 def _check_pair(pair: PairLaw) -> PairLaw:
-    given = check_items("pairs", pair, "laws of pairs of values")
-    if len(given) != len(PairLaw._fields):
-        raise ValueError("pairs must each hold first, second, least and others.")
+    if not isinstance(pair, PairLaw):
+        raise TypeError(f"pairs must each be a jaxdp.accounting.PairLaw, got {pair!r}.")
+    given = (pair.first, pair.second, pair.least, pair.others)
     first, second, least, others = (as_float64("pairs", part) for part in given)
     laws = np.vstack([np.atleast_2d(law) for law in (first, second, others)])
     if least.ndim != 1 or laws.shape[1] != least.size or not np.all(np.isfinite(laws)):

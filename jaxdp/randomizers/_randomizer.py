@@ -1,6 +1,7 @@
 """What every randomizer spec has, and the checks they share."""
 
 import abc
+import dataclasses
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -138,7 +139,7 @@ class BinRandomizer(Randomizer[P_co]):
             found = shuffle_bracket(channel, num_users, delta)
         else:
             return generic
-        return found._replace(upper=min(found.upper, generic.upper))
+        return dataclasses.replace(found, upper=min(found.upper, generic.upper))
 
     def shuffle_delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta of shuffled reports, by `pair_laws`, or by a small `channel`."""

@@ -1,8 +1,10 @@
 """What lies with the results of a sweep and is no part of them."""
 
+import json
 from typing import NamedTuple
 
 from ._claims import is_gone
+from ._fingerprint import hash_of
 from ._store import Store
 
 
@@ -28,11 +30,14 @@ def orphans(store: Store) -> list[Orphan]:
                 f"out must be a directory in which nothing runs, but {folder} has a worker; wait "
                 f"for it, or remove {folder.at(f'workers/{worker}')} if its machine has stopped."
             )
+    missing = {name.partition("-")[0] for name in wanted - store.finished()}
     codes = {name.partition("-")[0]: name for name in wanted}
     found = []
     for file, entry in folder.entries("cells").items():
         name = file.removesuffix(".parquet")
         if name not in wanted:
+            if _whole(store.form(name)) in missing:
+                continue  # a part of what is not finished
             same = name.partition("-")[0] in codes
             why = "of other code" if same else "of other settings, or of other code"
         elif store.load(name) is None:
@@ -50,3 +55,10 @@ def orphans(store: Store) -> list[Orphan]:
     for under in ("", "cells", "failed", "workers"):
         found += [Orphan(name, 0, "an unfinished file") for name in folder.leftovers(under)]
     return found
+
+
+def _whole(form: str | None) -> str | None:
+    """The hash of the cell that a stored cell is a part of, by its JSON; None if of none."""
+    cell = json.loads(form)["cell"] if form else {}
+    whole = cell.get("whole") if isinstance(cell, dict) else None
+    return None if whole is None else hash_of(whole)

@@ -85,10 +85,15 @@ def hashes(content: str) -> tuple[str, str]:
     """
     try:
         form = json.loads(content)
-        # 96 bits: two of 2**30 cells have the same name with a chance of 2**-37.
-        return _hash(_canonical(form.pop("cell")), 24), _hash(_canonical(form), 12)
+        return hash_of(form.pop("cell")), _hash(_canonical(form), 12)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"this is no cell: {error!r}") from None
+
+
+def hash_of(form: Any) -> str:
+    """The hash of a cell's JSON form."""
+    # 96 bits: two of 2**30 cells have the same name with a chance of 2**-37.
+    return _hash(_canonical(form), 24)
 
 
 def is_name_of(name: str, content: str) -> bool:

@@ -11,6 +11,7 @@ from jaxdp import sweep
 from jaxdp.pairwise import KendallTau, QuantizedRR
 from jaxdp.sweep import _parts, _split
 from jaxdp.sweep._cell import trials_of
+from jaxdp.sweep._clean import orphans
 from jaxdp.sweep._fingerprint import fingerprint
 from jaxdp.sweep._store import Store
 from tests.sweep import parts
@@ -140,6 +141,17 @@ def test_what_is_there_of_a_cell_is_kept(tmp_path, whole, monkeypatch):
     store.save(damaged, made[damaged], "someone")
     sweep.run(kinds()[:1], tmp_path, split=7)
     assert list(contents(tmp_path / "cells")) == [f"{fingerprint(cell)}.parquet"]
+
+
+def test_clean_spares_the_parts_of_unfinished_cells(tmp_path):
+    store, cell = Store(tmp_path), kinds()[0]
+    sweep.run([cell], tmp_path, split=7)
+    pieces = _split.Split(store, {fingerprint(cell): cell}, 7)
+    for name in pieces.of(fingerprint(cell))[:2]:
+        store.save(name, store.encode(pieces.all[name], pieces.all[name].rows()), "someone")
+    assert len(orphans(store)) == 2
+    store.remove(fingerprint(cell))
+    assert orphans(store) == []
 
 
 def test_a_cell_of_which_a_part_fails(tmp_path, monkeypatch):
