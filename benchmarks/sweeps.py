@@ -63,11 +63,7 @@ def cells(names: tuple[str, ...] = MECHANISMS) -> list[sweep.Simulation]:
 
 
 def mechanisms() -> Rows:
-    """CPU seconds of 12 cells of a mechanism: 4 epsilons, 3 numbers of users, 100 trials.
-
-    "Again" is what the same cells take once everything is compiled: what to run cells side by side
-    could save at most. Mechanisms whose shapes depend on epsilon have programs for each shape.
-    """
+    """CPU seconds of 12 cells, 4 epsilons and 3 numbers of users, and of the same ones again."""
     rows = [_row(name, [name], "") for name in MECHANISMS]
     return [*rows, _row("all", list(MECHANISMS), f"{CELLS_AIM:g}")]
 
@@ -90,7 +86,6 @@ def _row(name: str, names: list[str], aim: str) -> dict[str, str]:
         "programs that simulate": str(simulate),
         "that estimate": str(estimate),
         "other": str(programs.total()),
-        "XLA": f"{found['xla']:.1f}",
         "CPU seconds": f"{found['cpu']:.1f}",
         "again": f"{found['again']:.2f}",
         "aim": aim,
@@ -114,7 +109,6 @@ def measure(names: list[str]) -> dict[str, Any]:
     return {
         "cells": len(grid),
         "programs": compiled.names,
-        "xla": compiled.seconds,
         "cpu": took[0],
         "again": took[1],
     }
