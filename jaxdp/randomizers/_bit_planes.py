@@ -62,7 +62,7 @@ class NoisyBits:
       word_bits: words are uniform on [0, 2**word_bits); static.
     """
 
-    thresholds: UInt32[Array, "s 2"]
+    thresholds: UInt32[Array | np.ndarray, "s 2"]
     user: Callable[[jax.Array, Tree], tuple[jax.Array, jax.Array]]
     num_bits: int
     num_first: int = 0
