@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import figures
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -152,20 +154,22 @@ class AuditReport:
                 raise ImportError(
                     'plot needs matplotlib: pip install "jaxdp[sweep]", or pass axes.'
                 ) from error
-            _, ax = plt.subplots(layout="constrained")
+            with figures.style():
+                size = 0.75 * figures.PAGE, 0.9 + 0.3 * len(self.pairs)
+                return self.plot(plt.subplots(figsize=size)[1])
         rows = np.arange(len(self.pairs))
         bounds = [pair.epsilon_lower for pair in self.pairs]
         points = [_log_ratio(p.probability - self.delta, p.other_probability) for p in self.pairs]
         names = [f"{short(pair.value)} | {short(pair.other)}" for pair in self.pairs]
-        ax.barh(rows, bounds, color="tab:blue", alpha=0.75, label="lower bound")
+        ax.barh(rows, bounds, color=figures.LIGHT.shade, label="lower bound")
         shown = np.where(np.isfinite(points), points, np.nan)
-        ax.plot(shown, rows, "k.", label="estimate", linestyle="none")
-        ax.axvline(self.epsilon, color="tab:red", linewidth=1.2, label="claim")
+        ax.plot(shown, rows, "o", color=figures.LIGHT.ink, label="estimate", linestyle="none")
+        ax.axvline(self.epsilon, color=figures.LIGHT.mark, linewidth=1.2, label="claim")
         ax.set_yticks(rows, names)
         ax.invert_yaxis()
         ax.set_xlabel("ε")
-        ax.legend(frameon=False, loc="lower right")
-        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(visible=False, axis="y")
+        ax.legend(loc="lower right")
         return ax
 
 

@@ -1,49 +1,30 @@
 """Charts as SVG inside of a page, which gives them their colours."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
-from ..figures import Axis, short
+from ..figures import CHART, Axis, interval_chart, short, svg, svg_line, svg_text
 from ._curves import Span
 from ._example import Example
 from ._reveal import Channel, posterior
 
-WIDTH = 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 12, 12, 42
 _HEIGHT = 280
-
-
-def _text(x: float, y: float, text: str, anchor: str = "middle", kind: str = "tick") -> str:
-    return (
-        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _svg(name: str, title: str, height: float, parts: Iterable[str]) -> str:
-    return (
-        f'<svg id="{name}" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
-        f'aria-labelledby="{name}-title" xmlns="http://www.w3.org/2000/svg">'
-        f'<title id="{name}-title">{escape(title)}</title>{"".join(parts)}</svg>'
-    )
 
 
 def _frame(x: Axis, y: Axis, below: str, beside: str) -> list[str]:
     parts = []
     for tick in y.ticks():
-        parts.append(_line(x.start, y.at(tick), x.end, y.at(tick), "grid"))
-        parts.append(_text(x.start - 6, y.at(tick) + 4, short(tick), "end"))
+        parts.append(svg_line(x.start, y.at(tick), x.end, y.at(tick), "grid"))
+        parts.append(svg_text(x.start - 6, y.at(tick) + 4, short(tick), "end"))
     for tick in x.ticks():
-        parts.append(_line(x.at(tick), y.start, x.at(tick), y.start + 4, "axis"))
-        parts.append(_text(x.at(tick), y.start + 17, short(tick)))
-    parts.append(_line(x.start, y.start, x.end, y.start, "axis"))
-    parts.append(_text((x.start + x.end) / 2, y.start + 35, below, kind="label"))
+        parts.append(svg_line(x.at(tick), y.start, x.at(tick), y.start + 4, "axis"))
+        parts.append(svg_text(x.at(tick), y.start + 17, short(tick)))
+    parts.append(svg_line(x.start, y.start, x.end, y.start, "axis"))
+    parts.append(svg_text((x.start + x.end) / 2, y.start + 35, below, kind="label"))
     parts.append(_beside((y.start + y.end) / 2, beside))
     return parts
 
@@ -90,7 +71,7 @@ def error_chart(
       below: the name of the number.
       title: for those who cannot see it.
     """
-    x = Axis(span.low, span.high, _LEFT, WIDTH - _RIGHT)
+    x = Axis(span.low, span.high, _LEFT, CHART - _RIGHT)
     parts = [
         f'<clipPath id="{name}-clip"><rect x="{_LEFT}" y="{_TOP - 4}" '
         f'width="{x.end - x.start}" height="{_HEIGHT - _TOP - _BOTTOM + 4}"/></clipPath>',
@@ -99,7 +80,7 @@ def error_chart(
         f'height="{errors.start - errors.end:.1f}"/>',
     ]
     if target is not None:
-        parts.append(_line(x.start, errors.at(target), x.end, errors.at(target), "target"))
+        parts.append(svg_line(x.start, errors.at(target), x.end, errors.at(target), "target"))
     parts.append(f'<line class="cursor" x1="0" x2="0" y1="{errors.start}" y2="{errors.end}"/>')
     drawn = []
     for place, line in enumerate(lines):
@@ -111,7 +92,7 @@ def error_chart(
     parts.append(
         f'<circle class="plan" cx="{x.at(plan[0]):.1f}" cy="{errors.at(plan[1]):.1f}" r="5"/>'
     )
-    return _svg(name, title, _HEIGHT, parts), x
+    return svg(name, title, _HEIGHT, parts), x
 
 
 def error_axis(low: float, high: float) -> Axis:
@@ -121,7 +102,7 @@ def error_axis(low: float, high: float) -> Axis:
 
 def posterior_chart(epsilon: float, prior: float) -> tuple[str, Axis, Axis]:
     """How sure somebody may be after a report, against before; and both axes."""
-    x = Axis(0, 1, _LEFT, WIDTH - _RIGHT, log=False)
+    x = Axis(0, 1, _LEFT, CHART - _RIGHT, log=False)
     y = Axis(0, 1, _HEIGHT - _BOTTOM, _TOP, log=False)
     priors = np.linspace(0, 1, 65)
     ends = [posterior(p, epsilon) for p in priors]
@@ -133,7 +114,7 @@ def posterior_chart(epsilon: float, prior: float) -> tuple[str, Axis, Axis]:
     parts = [
         f'<polygon class="band" points="{band}"/>',
         *_frame(x, y, "before the report", "after the report"),
-        _line(x.start, y.start, x.end, y.end, "same"),
+        svg_line(x.start, y.start, x.end, y.end, "same"),
         f'<line id="range" class="range" x1="{at:.1f}" x2="{at:.1f}" y1="{y.at(low):.1f}" '
         f'y2="{y.at(high):.1f}"/>',
         *(
@@ -142,7 +123,7 @@ def posterior_chart(epsilon: float, prior: float) -> tuple[str, Axis, Axis]:
         ),
     ]
     title = "Probability of a guess after a report against that before it, between two curves"
-    return _svg("posterior", title, _HEIGHT, parts), x, y
+    return svg("posterior", title, _HEIGHT, parts), x, y
 
 
 def channel_chart(channel: Channel) -> str:
@@ -150,7 +131,7 @@ def channel_chart(channel: Channel) -> str:
     table, rows = channel.probabilities, len(channel.inputs)
     largest = table.max()
     if not channel.is_table:
-        x = Axis(float(channel.reports[0]), float(channel.reports[1]), _LEFT, WIDTH - _RIGHT, False)
+        x = Axis(float(channel.reports[0]), float(channel.reports[1]), _LEFT, CHART - _RIGHT, False)
         parts, each = [], 62
         for i, name in enumerate(channel.inputs):
             y = Axis(0, largest, _TOP + (i + 1) * each - 8, _TOP + i * each + 6, log=False)
@@ -161,16 +142,16 @@ def channel_chart(channel: Channel) -> str:
             )
             edge = f"{x.start:.1f},{y.start:.1f}", f"{x.end:.1f},{y.start:.1f}"
             parts.append(f'<polygon class="band" points="{edge[0]} {points} {edge[1]}"/>')
-            parts.append(_line(x.start, y.start, x.end, y.start, "axis"))
-            parts.append(_text(x.start - 6, y.start, name, "end"))
+            parts.append(svg_line(x.start, y.start, x.end, y.start, "axis"))
+            parts.append(svg_text(x.start - 6, y.start, name, "end"))
         height = _TOP + rows * each + _BOTTOM - 6
         for tick in x.ticks():
-            parts.append(_text(x.at(tick), height - 28, f"{tick:g}"))
-        parts.append(_text((x.start + x.end) / 2, height - 8, "report", kind="label"))
+            parts.append(svg_text(x.at(tick), height - 28, f"{tick:g}"))
+        parts.append(svg_text((x.start + x.end) / 2, height - 8, "report", kind="label"))
         parts.append(_beside((_TOP + height - _BOTTOM) / 2, "value"))
-        return _svg("channel", "Probabilities of reports, a line for each value", height, parts)
+        return svg("channel", "Probabilities of reports, a line for each value", height, parts)
     columns = table.shape[1]
-    wide = min((WIDTH - _LEFT - _RIGHT) / columns, 80)
+    wide = min((CHART - _LEFT - _RIGHT) / columns, 80)
     tall = min(wide, 32)
     parts = []
     for (i, j), p in np.ndenumerate(table):
@@ -182,65 +163,44 @@ def channel_chart(channel: Channel) -> str:
             "</rect>"
         )
         if columns <= 8:
-            parts.append(_text(left + wide / 2, top + tall / 2 + 4, f"{p:.2f}", kind="label"))
+            parts.append(svg_text(left + wide / 2, top + tall / 2 + 4, f"{p:.2f}", kind="label"))
     for i, name in enumerate(channel.inputs):
-        parts.append(_text(_LEFT - 6, _TOP + (i + 0.5) * tall + 4, name, "end"))
+        parts.append(svg_text(_LEFT - 6, _TOP + (i + 0.5) * tall + 4, name, "end"))
     bottom = _TOP + rows * tall
     if max(map(len, channel.reports)) * 7 <= wide:
         for j, name in enumerate(channel.reports):
-            parts.append(_text(_LEFT + (j + 0.5) * wide, bottom + 16, name))
-    parts.append(_text(_LEFT + columns * wide / 2, bottom + 34, "report", kind="label"))
+            parts.append(svg_text(_LEFT + (j + 0.5) * wide, bottom + 16, name))
+    parts.append(svg_text(_LEFT + columns * wide / 2, bottom + 34, "report", kind="label"))
     parts.append(_beside((_TOP + bottom) / 2, "value"))
-    return _svg("channel", "Probabilities of reports by value", bottom + _BOTTOM, parts)
+    return svg("channel", "Probabilities of reports by value", bottom + _BOTTOM, parts)
 
 
 def support_chart(user: float, other: float) -> str:
     """How often a report holds a person's value, and how often another given one."""
-    x = Axis(0, 1, 8, WIDTH - _RIGHT, log=False)
+    x = Axis(0, 1, 8, CHART - _RIGHT, log=False)
     parts = []
     for place, (name, p) in enumerate(
         [("the person's own value", user), ("any other value", other)]
     ):
         top = 20 + place * 52
-        parts.append(_text(x.start, top, f"A report holds {name}: {p:.1%}", "start", "label"))
+        parts.append(svg_text(x.start, top, f"A report holds {name}: {p:.1%}", "start", "label"))
         parts.append(
             f'<rect class="rest" x="{x.start}" y="{top + 7}" width="{x.end - x.start}" '
             'height="16"/>'
             f'<rect class="bar" x="{x.start}" y="{top + 7}" width="{x.at(p) - x.start:.1f}" '
             'height="16"/>'
         )
-    return _svg("channel", "How often a report holds a value", 106, parts)
+    return svg("channel", "How often a report holds a value", 106, parts)
 
 
 def example_chart(example: Example, names: Sequence[str]) -> str:
     """A row for each answer: its interval, the estimate, the truth, the nearest possible one."""
-    answer = example.answer
-    ends = answer.intervals
-    every = [ends.ravel(), example.truth]
-    if example.nearest is not None:
-        every.append(example.nearest)
-    numbers = np.concatenate([*every, [0.0]] if len(names) > 1 else every)
-    margin = 0.03 * (numbers.max() - numbers.min() or 1.0)
-    wide = max((len(name) for name in names), default=0)
-    left = 14 + 7 * min(wide, 16)
-    x = Axis(numbers.min() - margin, numbers.max() + margin, left, WIDTH - 14, log=False)
-    each = 17 if len(names) > 1 else 40
-    bottom = _TOP + each * len(names)
-    parts = []
-    for tick in x.ticks():
-        parts.append(_line(x.at(tick), _TOP, x.at(tick), bottom, "axis" if tick == 0 else "grid"))
-        parts.append(_text(x.at(tick), bottom + 17, f"{tick:.6g}"))
-    for i, name in enumerate(names):
-        y = _TOP + (i + 0.5) * each
-        shown = name if len(name) <= 16 else f"{name[:15]}…"
-        parts.append(_text(left - 8, y + 4, shown, "end"))
-        parts.append(_line(x.at(ends[i, 0]), y, x.at(ends[i, 1]), y, "interval"))
-        at = x.at(example.truth[i])
-        parts.append(_line(at, y - 6, at, y + 6, "truth"))
-        parts.append(f'<circle class="estimate" cx="{x.at(answer.values[i]):.1f}" cy="{y}" r="3"/>')
-        if example.nearest is not None:
-            at = x.at(example.nearest[i])
-            parts.append(
-                f'<path class="nearest" d="M{at:.1f} {y - 4.5:.1f}l4.5 4.5l-4.5 4.5l-4.5 -4.5Z"/>'
-            )
-    return _svg("example", "A simulated result with intervals", bottom + 26, parts)
+    return interval_chart(
+        "example",
+        "A simulated result with intervals",
+        names,
+        example.answer.values,
+        example.answer.intervals,
+        truth=example.truth,
+        nearest=example.nearest,
+    )

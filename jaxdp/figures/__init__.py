@@ -23,6 +23,11 @@ from ._style import Mark as Mark
 from ._style import mark as mark
 from ._style import shades as shades
 from ._style import style as style
+from ._svg import CHART as CHART
+from ._svg import interval_chart as interval_chart
+from ._svg import svg as svg
+from ._svg import svg_line as svg_line
+from ._svg import svg_text as svg_text
 from ._theme import DARK as DARK
 from ._theme import LIGHT as LIGHT
 from ._theme import Theme as Theme

@@ -2,11 +2,14 @@
 
 import dataclasses
 import math
+import os
+import pathlib
 import statistics
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import figures
 from .._spec import check_real
 from ..engine import Trials
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:  # extras
     import pandas
 
 _SHOWN = 20  # rows of a table as text
+_NAMED = 40  # entries that have a line and a name in a figure
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,18 +134,27 @@ class Answer:
             head += f", confidence {100 * self.confidence:.6g} %"
         if self.purpose:
             head = f"{self.purpose}\n{head}"
-        names, columns = self._names(), self._columns()
-        shown = slice(_SHOWN if len(names) > _SHOWN + 1 else None)
-        table = [["", *names[shown]]]
-        table += [[name, *map(self._shown, part[shown])] for name, part in columns.items()]
-        widths = [max(map(len, column)) for column in table]
+        number = self.values.size
+        table = self.table(_SHOWN if number > _SHOWN + 1 else number)
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         rows = [
             "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in zip(*table, strict=True)
+            for row in table
         ]
-        if len(names) > len(rows) - 1:
-            rows.append(f"... ({len(names)} rows)")
+        if number > len(rows) - 1:
+            rows.append(f"... ({number} rows)")
         return "\n".join([head, *rows])
+
+    def table(self, most: int | None = None) -> list[tuple[str, ...]]:
+        """The answer as texts: a row of headings, and one for each entry, in the digits that count.
+
+        Args:
+          most: how many entries; None for all.
+        """
+        columns = self._columns()
+        names = self._names()[:most]
+        parts = [[name, *map(self._shown, part[:most])] for name, part in columns.items()]
+        return list(zip(["", *names], *parts, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and texts."""
@@ -184,33 +197,36 @@ class Answer:
         Raises:
           ImportError: matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "plot draws with matplotlib: pip install 'jaxdp[sweep]', or use to_dict()."
-            ) from error
-        values, few = self.values.ravel(), self.values.size <= 40
         if axes is None:
-            height = 1.2 + 0.28 * values.size if few else 3.6
-            axes = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    "plot draws with matplotlib: pip install 'jaxdp[sweep]', or use to_dict()."
+                ) from error
+            with figures.style():
+                few = self.values.size <= _NAMED
+                height = 0.9 + 0.22 * self.values.size if few else 3.2
+                drawn = plt.subplots(figsize=(0.75 * figures.PAGE, height))[1]
+                return self.plot(drawn)
+        values, few = self.values.ravel(), self.values.size <= _NAMED
         place = np.arange(values.size)
         half = None
         if self.standard_errors is not None:
             half = values - self.intervals.reshape(-1, 2)[:, 0]
         if few:
-            axes.errorbar(values, place, xerr=half, fmt="o", markersize=4, capsize=2)
+            axes.errorbar(values, place, xerr=half, fmt="o")
             axes.set_yticks(place, self._names())
             axes.set_ylim(values.size - 0.5, -0.5)
-            axes.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-            axes.grid(axis="x", alpha=0.3)
+            axes.axvline(0.0, color=figures.LIGHT.axis, linewidth=0.8, zorder=0)
+            axes.grid(visible=False, axis="y")
+            axes.xaxis.set_major_formatter("{x:,.6g}")
         else:
             if half is not None:
                 axes.fill_between(place, values - half, values + half, alpha=0.3, linewidth=0)
             axes.plot(place, values, linewidth=1)
-            axes.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+            axes.axhline(0.0, color=figures.LIGHT.axis, linewidth=0.8, zorder=0)
             axes.set_xlabel("entry")
-            axes.grid(alpha=0.3)
         about = f"{self.num_users:,} users"
         if self.epsilon is not None:
             about += f", ε = {self.epsilon:.4g}"
@@ -218,3 +234,24 @@ class Answer:
             about += f", {100 * self.confidence:.6g} % intervals"
         axes.set_title(f"{self.purpose}\n{about}" if self.purpose else about, fontsize="medium")
         return axes
+
+    def to_html(self, path: "str | os.PathLike | None" = None) -> str:
+        """A page: the values with their intervals, as a chart and as a table.
+
+        It is one file that needs no server and no network.
+
+        Args:
+          path: the file to write; None to write none.
+
+        Returns:
+          The page, text of HTML.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        from ._answer_page import answer_page
+
+        page = answer_page(self)
+        if path is not None:
+            pathlib.Path(path).write_text(page, encoding="utf-8")
+        return page

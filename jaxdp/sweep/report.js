@@ -340,19 +340,19 @@
     const labels = data.columns.filter((column) => column.label);
     const names = (some) => some.map((column) => [column.name, column.title]);
     get("axes").append(
-      picker("across", "pick-x", names([...labels, ...numbers.filter((column) => !column.label)]), shown.x, redraw("x")),
-      picker("up", "pick-y", names(numbers), shown.y, redraw("y")),
-      picker("marks", "pick-hue", [["", "all alike"], ...names(labels)], shown.hue, redraw("hue")),
+      picker("x axis", "pick-x", names([...labels, ...numbers.filter((column) => !column.label)]), shown.x, redraw("x")),
+      picker("y axis", "pick-y", names(numbers), shown.y, redraw("y")),
+      picker("series", "pick-hue", [["", "all alike"], ...names(labels)], shown.hue, redraw("hue")),
       picker("panels", "pick-col", [["", "one"], ...names(labels)], shown.col, redraw("col")),
-      tick("log across", "log-x", set("logX")),
-      tick("log up", "log-y", set("logY")));
+      tick("log x", "log-x", set("logX")),
+      tick("log y", "log-y", set("logY")));
     for (const column of labels) {
       const found = levels(data.rows, column.name);
       if (found.length < 2 || found.length > 60) continue;
       get("filters").append(picker(column.title, `only-${column.name}`,
         [["", "all"], ...found.map((x) => [String(x), text(x)])], "", (x) => { shown.filters[column.name] = x; update(); }));
     }
-    get("filters").append(node("label", {}, "that hold the words",
+    get("filters").append(node("label", {}, "search",
       node("input", { type: "search", id: "search", autocomplete: "off", oninput: (event) => set("search")(event.target.value) })));
     get("more").addEventListener("click", () => { shown.rows += 500; list(chosen()); });
     get("wide").addEventListener("change", (event) => { shown.all = event.target.checked; list(chosen()); });

@@ -1,5 +1,6 @@
 """Answers say how well they know: intervals hold the truth as often as they claim, and no wider."""
 
+import html
 import json
 import math
 import statistics
@@ -11,6 +12,7 @@ import pytest
 import jaxdp
 from jaxdp.randomizers import KRR, FiniteChannel
 from jaxdp.reports import Aggregate, Answer, Collection
+from tests.browser import driven
 from tests.contracts.registry import APPLICABLE
 from tests.reports.made import CASES, bins, drawn, sent
 from tests.stats import check_proportion, must_fail
@@ -159,6 +161,43 @@ def test_an_answer_is_a_figure(k, tmp_path):
     assert axes.get_title().startswith("letters\n2,000 users, ε = 1")
     axes.figure.savefig(tmp_path / "answer.png")
     matplotlib.pyplot.close(axes.figure)
+
+
+@pytest.mark.parametrize("k", [2, 5, 300])
+def test_an_answer_is_a_page(k, tmp_path):
+    labels = ("<b>", *map(str, range(1, k)))
+    answer = answer_of(k=k, labels=labels, purpose="letters & <i>")
+    page = answer.to_html(tmp_path / "answer.html")
+    assert (tmp_path / "answer.html").read_text("utf-8") == page
+    assert "<h1>letters &amp; &lt;i&gt;</h1>" in page
+    assert "<b>" not in page
+    assert page.count('class="interval"') == min(k, 200)
+    for row in answer.table()[1:]:
+        assert all(f">{html.escape(cell)}<" in page for cell in row)
+    assert len(answer.table(3)) == min(k, 3) + 1
+
+
+def test_an_answer_without_errors_is_a_page():
+    page = Answer(np.array([1.0, 2.0]), None, None, 10, None).to_html()
+    assert "What the reports say" in page
+    assert "standard error" not in page
+
+
+def test_a_page_fits_a_telephone(tmp_path):
+    answer = answer_of(k=30, labels=tuple(f"a label of some length, {i}" for i in range(30)))
+    driver = """<!doctype html><iframe id="frame" width="390" height="800"></iframe>
+<pre id="result"></pre><script>
+const frame = document.getElementById("frame");
+frame.onload = () => {
+  const page = frame.contentDocument;
+  const seen = {over: Math.max(page.documentElement.scrollWidth - 390, 0),
+    marks: page.querySelectorAll(".estimate").length, script: page.documentElement.className};
+  document.getElementById("result").textContent = JSON.stringify(seen);
+};
+frame.src = "page.html";
+</script>"""
+    seen = driven(answer.to_html(), driver, tmp_path)
+    assert seen == {"over": 0, "marks": 30, "script": "js"}
 
 
 def test_labels_are_those_of_bins_alone():
