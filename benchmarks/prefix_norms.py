@@ -12,9 +12,9 @@ import json
 import math
 import pathlib
 
-import matplotlib.pyplot as plt
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.factorization import prefix_norm
 
 from ._report import Rows, rows_table, run_sections
@@ -68,24 +68,29 @@ def norms(sizes: list[int] = SIZES) -> Rows:
 
 def draw(rows: Rows, output: pathlib.Path) -> None:
     """The constants against k, without and with a shift, and the limits for equal weights."""
-    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained")
-    for axes, shift in zip(panels, (False, True), strict=True):
-        for name, (_, shifted) in KINDS.items():
-            mine = [row for row in rows if row["norm"] == name]
-            if shifted == shift:
+    with figures.style():
+        figure, grid = figures.panels(2, height=3.0)
+        for axes, shift in zip(grid[0], (False, True), strict=True):
+            kinds = [name for name, (_, shifted) in KINDS.items() if shifted == shift]
+            for place, name in enumerate(kinds):
+                mine = [row for row in rows if row["norm"] == name]
                 sizes = [int(row["k"].replace(",", "")) for row in mine]
+                color, marker, _ = figures.mark(place)
                 values = [float(row["upper"]) for row in mine]
-                axes.semilogx(sizes, values, base=2, marker="o", markersize=3.5, label=name)
-        limit = equal_weights(None, shift)
-        axes.axhline(limit, color="k", linewidth=0.8, linestyle=":")
-        axes.annotate(
-            f"{limit:.4f}", (2**20, limit), (0, 3), textcoords="offset points", ha="right"
-        )
-        axes.set_xlabel("number of values k")
-        axes.legend(frameon=False)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("norm − ln(k)/π (certified to 1e-6)")
-    figure.savefig(output, dpi=150)
+                label = name.partition(",")[0]
+                axes.plot(sizes, values, color=color, marker=marker, label=label)
+            limit = equal_weights(None, shift)
+            look = dict(color=figures.LIGHT.ink, linestyle=":", label="limit of equal weights")
+            axes.axhline(limit, **look)
+            axes.annotate(
+                f"{limit:.4f}", (2**20, limit), (0, 3), textcoords="offset points", ha="right"
+            )
+            axes.set(xscale="log", xlabel="number of values k")
+            axes.set_title("shifted by a constant" if shift else "as it is")
+            figures.tidy(axes, x={2.0**i: f"$2^{{{i}}}$" for i in range(6, 21, 2)})
+        grid[0, 0].set_ylabel("norm − ln(k)/π (certified to 1e-6)")
+        figures.legend(figure)
+        output.write_bytes(figures.encode(figure, ["png"])["png"])
 
 
 def main() -> None:
