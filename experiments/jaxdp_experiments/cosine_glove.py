@@ -141,7 +141,7 @@ def figure(results: "pa.Table") -> "Figure":
         for method in dict.fromkeys(row["method"] for row in rows)
     }
     for number, (method, mine) in enumerate(lines.items()):
-        # The three differ by a few per cent: markers beside each other, hollow ones over full ones.
+        # The three differ by a few per cent: markers beside each other, not on each other.
         shift = 1.07 ** (number - 1)
         sigma = np.array([row["sigma"] for row in mine]) * shift
         color, marker, _ = figures.mark(number)

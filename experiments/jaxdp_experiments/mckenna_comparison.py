@@ -161,8 +161,10 @@ def figure(results: "pa.Table") -> "Figure":
             axes.plot(*zip(*known, strict=True), "*", zorder=5, **star)
     for axes in list(grid.flat)[len(epsilons) :]:
         axes.set_visible(False)
-    canvas.supxlabel("values k of the prefix workload", fontsize=8)
-    canvas.supylabel("worst-case total variance / least", fontsize=8)
+    for axes in grid[-1]:
+        axes.set_xlabel("values k")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("worst-case total variance / least")
     figures.legend(canvas)
     return canvas
 
