@@ -36,9 +36,14 @@ class Progress(abc.ABC):
 
     @property
     def left(self) -> float | None:
-        """Seconds that the other cells will take if they are like those so far; None before."""
-        computed = self.done - self.reused
-        return self.elapsed / computed * (self.total - self.done) if computed else None
+        """Seconds that the other cells will take if they are like those so far.
+
+        None until an eighth is done: the first cells compile what others run.
+        """
+        computed, to_do = self.done - self.reused, self.total - self.reused
+        if computed < max(to_do / 8, 1):
+            return None
+        return self.elapsed / computed * (self.total - self.done)
 
     def begin(self, label: str) -> None:
         """A cell begins."""
