@@ -102,7 +102,7 @@ def _of_pairs() -> Iterator[tuple[str, Callable[[], Any], int]]:
     yield "PairSampling", lambda: trusted.PairSampling(gini, e, num_values=k), k
     yield "AllPairs", lambda: trusted.AllPairs(gini, e, USERS, num_values=k), k
     yield "ShuffledSum", lambda: trusted.ShuffledSum(gini, e, DELTA, USERS, num_values=k), k
-    yield "ShuffledReports", lambda: trusted.ShuffledReports(quantized, USERS, DELTA), k
+    yield "Shuffled", lambda: trusted.Shuffled(quantized, USERS, DELTA), k
 
 
 def _population(users: int | np.ndarray) -> jaxdp.Population:

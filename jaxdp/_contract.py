@@ -359,7 +359,7 @@ class Spec(Described, Checked, Generic[P_co]):
 
     @property
     def reporter(self) -> "Spec[Any] | None":
-        """The spec whose report is all that a user sends, if there is one, such as an oracle.
+        """The spec of whose report all is made that a user sends, if there is one: an oracle, say.
 
         What is proven of its reports holds of those of this protocol.
         """

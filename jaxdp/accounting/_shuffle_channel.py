@@ -27,12 +27,10 @@ _MOST_TRIED = 8  # data sets that a lower bound tries
 class ShuffleBracket:
     """Bounds of the smallest epsilon of shuffled reports at some delta.
 
-    Attributes:
-      lower: below this the shuffled reports are not private: two neighbouring data sets show it.
-      upper: the shuffled reports are (upper, delta)-private: proven.
-      index_ratio: about upper / lower for many users and a delta far below 1 / sqrt(n): the ratio
-        of the shuffle indices of the data sets that attain `lower` and of the blanket that proves
-        `upper`; 1 where they meet.
+    Below `lower` the shuffled reports are not private: two neighbouring data sets show it. They are
+    (`upper`, delta)-private: proven. `index_ratio` is about upper / lower for many users and a
+    delta far below 1 / sqrt(n): the ratio of the shuffle indices of the data sets that attain
+    `lower` and of the blanket that proves `upper`; 1 where they meet.
     """
 
     lower: float
@@ -47,7 +45,7 @@ class PairLaw:
     Reports come in m classes; within a class the probabilities under both values, and the least one
     under any value, are in one proportion.
 
-    Attributes:
+    Args:
       first: float64[m], the probabilities of the classes under the user's first value.
       second: float64[m], those under the second value.
       least: float64[m], the sums over a class of each report's least probability under any value;

@@ -21,7 +21,7 @@ from .._spec import (
     check_key,
     check_real,
 )
-from ..trusted import ShuffledReports
+from ..trusted import Shuffled
 from ._measure import Measure
 from ._option import Goal, Loss, Trust
 from ._page import page
@@ -344,11 +344,11 @@ def _trusting(
     return makers
 
 
-def _shuffled(make: Maker, delta: float, epsilon: float, num_users: int) -> ShuffledReports:
+def _shuffled(make: Maker, delta: float, epsilon: float, num_users: int) -> Shuffled:
     def local(epsilon: float) -> Any:
         return make(epsilon, num_users)
 
-    return ShuffledReports.calibrated(local, epsilon, num_users, delta)
+    return Shuffled.calibrated(local, epsilon, num_users, delta)
 
 
 def _checked(candidates: object) -> dict[str, Maker]:

@@ -126,6 +126,11 @@ class Memoised(LinearOracle["MemoisedParams"]):
         inner = self.instantaneous.build(word_bits)
         return MemoisedParams(self.permanent.build(word_bits), inner, split(decoder))
 
+    @property
+    def reporter(self) -> FrequencyOracle[Any]:
+        """The permanent oracle: however many reports are shuffled, all are made of its reports."""
+        return self.permanent
+
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter of any number of reports of one value, rounded up."""
         return self.permanent.exact_epsilon(word_bits)

@@ -133,6 +133,8 @@ class BinRandomizer(Randomizer[P_co]):
     def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """Bounds of the epsilon of shuffled reports, by `pair_laws`, or by a small `channel`."""
         generic = Spec.shuffle_bracket(self, num_users, delta)
+        if self.reporter is not None:
+            return generic
         if (pairs := self.pair_laws()) is not None:
             found = pair_shuffle_bracket(pairs, num_users, delta)
         elif (channel := self._small_channel()) is not None:
@@ -143,6 +145,8 @@ class BinRandomizer(Randomizer[P_co]):
 
     def shuffle_delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta of shuffled reports, by `pair_laws`, or by a small `channel`."""
+        if self.reporter is not None:
+            return self.reporter.shuffle_delta(num_users, epsilon)
         if (pairs := self.pair_laws()) is not None:
             return pair_shuffle_delta(pairs, num_users, epsilon)
         if (channel := self._small_channel()) is not None:
@@ -150,6 +154,7 @@ class BinRandomizer(Randomizer[P_co]):
         return Spec.shuffle_delta(self, num_users, epsilon)
 
     def _small_channel(self) -> list[list[Fraction]] | None:
+        """The channel of all that a user sends, if it has few values and reports."""
         if self.num_values > MOST_SHUFFLED:
             return None
         channel = self.channel()

@@ -205,6 +205,10 @@ class Rappor(LinearOracle):
         zeros = rounds - ones
         return permanent * q**ones * (1 - q) ** zeros + (1 - permanent) * p**ones * (1 - p) ** zeros
 
+    def _small_channel(self) -> None:
+        """None: `channel` is of some rounds, and what is claimed holds of any number of them."""
+        return None
+
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter of all reports: 2 h ln((1 - f/2) / (f/2)), rounded up.
 

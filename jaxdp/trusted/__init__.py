@@ -8,6 +8,6 @@ from ._all_pairs import AllPairs as AllPairs
 from ._pair_sampling import PairSampling as PairSampling
 from ._pairs import PairOutcome as PairOutcome
 from ._secure_sum import SecureSum as SecureSum
-from ._shuffled_reports import ShuffledReports as ShuffledReports
-from ._shuffled_reports import local_epsilon as local_epsilon
+from ._shuffled import Shuffled as Shuffled
+from ._shuffled import local_epsilon as local_epsilon
 from ._shuffled_sum import ShuffledSum as ShuffledSum

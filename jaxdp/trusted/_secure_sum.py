@@ -19,7 +19,7 @@ from ..accounting import dithered_gaussian_delta, gaussian_sigma
 from ..central import FactorizationMechanism
 from ..population import Population
 from ..random import Count, NormalNoise, normal, sum_integers
-from ._shuffled_reports import check_enough
+from ._shuffled import check_enough
 
 _STEPS = (2**6, 2**8, 2**10, 2**12)  # in the standard deviation of a user's noise
 _PART = 2**16  # parts of a step that columns are resolved to, and values of a dither

@@ -21,7 +21,7 @@ from ..pairwise import Kernel, PairwiseProtocol
 from ..pairwise.vectors._quadratic_factor import best_factor
 from ..population import Population
 from ..random import Count, standard_normal, sum_integers, user_words
-from ._shuffled_reports import check_enough
+from ._shuffled import check_enough
 
 _BITS = 12  # of a coordinate, at least: columns are rounded to 2**-13 of the largest
 _SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid

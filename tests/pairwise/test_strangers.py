@@ -19,7 +19,7 @@ from jaxdp.pairwise import (
     TwoRound,
     best,
 )
-from jaxdp.trusted import ShuffledReports
+from jaxdp.trusted import Shuffled
 from tests import stats
 from tests.marks import slow
 from tests.strangers import OneCoordinate, Stranger
@@ -81,7 +81,7 @@ def test_other_protocols_on_top(key):
     users = jaxdp.Population.from_histogram(COUNTS)
     queries = QueriesFromPairs(EXACT["oracle"])
     assert jaxdp.run(queries, users, key).shape == (4,)
-    shuffled = ShuffledReports(EXACT["one report"], 1000, 1e-6)
+    shuffled = Shuffled(EXACT["one report"], 1000, 1e-6)
     assert shuffled.exact_epsilon() < 4.0
     np.testing.assert_allclose(shuffled.variance(COUNTS), EXACT["one report"].variance(COUNTS))
 

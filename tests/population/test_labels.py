@@ -23,7 +23,7 @@ from jaxdp.linear import HistogramQuery, OracleQueries, Projected
 from jaxdp.population import _labels, labels_and_codes, labels_and_counts
 from jaxdp.randomizers import KRR, BinaryResponse, DiscreteLaplace
 from jaxdp.sweep import HistogramData, Simulation
-from jaxdp.trusted import ShuffledReports
+from jaxdp.trusted import Shuffled
 from tests.contracts.registry import PROTOCOLS
 
 KIND = np.array(["b", "a", "c", "a", "a", "b"])
@@ -389,7 +389,7 @@ def test_trials_have_labels_where_entries_are_of_bins(key):
         query,
         Projected(query, "simplex"),
         OracleQueries(np.eye(3), KRR3),
-        ShuffledReports(KRR3, 100, 1e-6),
+        Shuffled(KRR3, 100, 1e-6),
     ]
     for protocol in answering:
         assert protocol.answers_bins

@@ -11,7 +11,9 @@ from jaxdp.randomizers import (
     HadamardBit,
     HadamardResponse,
     LocalHashing,
+    Memoised,
     PrivUnitG,
+    Rappor,
     SubsetSelection,
     UnaryEncoding,
 )
@@ -64,6 +66,18 @@ def test_others_have_the_bound_of_all_reports(spec):
     found = spec.shuffle_bracket(N, DELTA)
     assert found == (0.0, shuffle_epsilon(spec.exact_epsilon(), N, DELTA), math.inf)
     assert 0.99 * DELTA < spec.shuffle_delta(N, found.upper) <= DELTA
+
+
+def test_repeated_reports_are_as_private_as_what_they_are_made_of():
+    """Any number of collections, not one."""
+    permanent = KRR(4, 2.0)
+    memoised = Memoised(permanent, KRR(4, 1.0))
+    assert memoised.shuffle_bracket(N, DELTA) == permanent.shuffle_bracket(N, DELTA)
+    assert memoised.shuffle_delta(N, 0.1) == permanent.shuffle_delta(N, 0.1)
+    rappor = Rappor(4, 2.0, num_bits=8, num_hashes=1, num_cohorts=2)
+    assert rappor.channel() is not None
+    generic = shuffle_epsilon(rappor.exact_epsilon(), N, DELTA)
+    assert rappor.shuffle_bracket(N, DELTA).upper == generic
 
 
 def test_large_domains_are_quick():

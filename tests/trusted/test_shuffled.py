@@ -32,7 +32,7 @@ from jaxdp.randomizers import KRR, HadamardBit, SubsetSelection
 from jaxdp.trusted import (
     AllPairs,
     PairSampling,
-    ShuffledReports,
+    Shuffled,
     ShuffledSum,
     _shuffled_sum,
     local_epsilon,
@@ -55,7 +55,7 @@ def test_local_epsilon_is_the_inverse():
 
 def test_calibration_uses_the_channel_of_the_reports():
     """Twice as good as what is enough for all reports, and the bracket is closed."""
-    shuffled = ShuffledReports.calibrated(make, 0.5, num_users=20_000, delta=1e-6)
+    shuffled = Shuffled.calibrated(make, 0.5, num_users=20_000, delta=1e-6)
     generic = local_epsilon(0.5, 20_000, 1e-6)
     assert generic == pytest.approx(4.35, abs=0.01)
     assert shuffled.protocol.epsilon >= 5.0
@@ -76,7 +76,7 @@ def test_calibration_uses_the_channel_of_the_reports():
     ],
 )
 def test_protocols_ask_their_reporter(maker):
-    shuffled = ShuffledReports.calibrated(maker, 0.5, num_users=20_000, delta=1e-6)
+    shuffled = Shuffled.calibrated(maker, 0.5, num_users=20_000, delta=1e-6)
     assert 0.99 * 0.5 < shuffled.exact_epsilon() <= 0.5
     assert shuffled.local_epsilon() > local_epsilon(0.5, 20_000, 1e-6) + 0.5
 
@@ -107,11 +107,25 @@ def test_protocols_ask_their_reporter(maker):
 )
 def test_reports_that_do_not_hide_among_all_are_refused(protocol, error, remedy):
     with pytest.raises(error, match=remedy):
-        ShuffledReports(protocol, 10**5, 1e-6)
+        Shuffled(protocol, 10**5, 1e-6)
+
+
+def test_colluding_users_hide_nobody():
+    """A tenth of the users work with the adversary: 9,000 are left, wherever the others are."""
+    plain = Shuffled(HistogramQuery(KRR(5, 2.0)), 9000, 1e-6)
+    fewer = Shuffled(HistogramQuery(KRR(5, 2.0)), 10_000, 1e-6, colluding=0.1)
+    assert fewer.bracket() == plain.bracket()
+    group = Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300, colluding=0.2)
+    assert group.exact_epsilon() == shuffle_epsilon(group.local_epsilon(), 100, 1e-6)
+    with pytest.raises(ValueError, match="colluding must leave a user"):
+        Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300, colluding=0.3)
+    split = Shuffled.calibrated(make, 0.5, num_users=20_000, delta=1e-6, colluding=0.5)
+    assert split.exact_epsilon() <= 0.5
+    assert split.local_epsilon() < Shuffled.calibrated(make, 0.5, 20_000, 1e-6).local_epsilon()
 
 
 def test_reports_hide_in_their_class():
-    public = ShuffledReports(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300)
+    public = Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300)
     assert public.exact_epsilon() == shuffle_epsilon(public.local_epsilon(), 300, 1e-6)
     public.check_population(jaxdp.Population.from_histogram([300, 0, 0, 0, 0, 0, 0, 700]))
     few = jaxdp.Population.from_histogram([299, 0, 0, 0, 0, 0, 0, 701])
@@ -121,16 +135,16 @@ def test_reports_hide_in_their_class():
         public.check_population(
             jaxdp.Population.from_distribution([0.25, 0, 0, 0, 0.75, 0, 0, 0], 1000)
         )
-    private = ShuffledReports(BilinearAUC(4, 1.0, labels="private"), 1000, 1e-6)
+    private = Shuffled(BilinearAUC(4, 1.0, labels="private"), 1000, 1e-6)
     private.check_population(few)
 
 
 def test_reports_hide_in_their_random_group():
     steps = OneStep(GiniDiversity(), 1.0, 3)
     with pytest.raises(ValueError, match="got 49999; 49") as refusal:
-        ShuffledReports(steps, 10**5, 1e-6, group_size=49_999)
+        Shuffled(steps, 10**5, 1e-6, group_size=49_999)
     size = int(str(refusal.value).split()[-3])
-    split = ShuffledReports(steps, 10**5, 1e-6, group_size=size)
+    split = Shuffled(steps, 10**5, 1e-6, group_size=size)
     chance = 2 * float(binom.cdf(size - 1, 10**5, 0.5))
     local = split.local_epsilon()
     assert split.exact_epsilon() >= shuffle_epsilon(local, size, 1e-6 - chance)
@@ -139,12 +153,12 @@ def test_reports_hide_in_their_random_group():
 
 @pytest.mark.slow
 def test_shuffled_reports_are_the_protocol_with_more_privacy():
-    shuffled = ShuffledReports.calibrated(make, 0.5, num_users=10**4, delta=1e-6)
+    shuffled = Shuffled.calibrated(make, 0.5, num_users=10**4, delta=1e-6)
     local = shuffled.protocol
     assert shuffled.exact_epsilon() <= 0.5 < 2.0 < shuffled.local_epsilon()
     assert float(shuffled.variance(COUNTS)) == float(local.variance(COUNTS))
     assert shuffled.worst_case_variance(10**4) == local.worst_case_variance(10**4)
-    split = ShuffledReports(local, 10**4, 1e-6, group_size=10**3)
+    split = Shuffled(local, 10**4, 1e-6, group_size=10**3)
     assert split.exact_epsilon() > 2 * shuffled.exact_epsilon()  # fewer to hide among
     users = jaxdp.Population.from_histogram(20 * COUNTS)
     key = jax.random.key(0)
@@ -281,13 +295,13 @@ def test_bad_input():
     with pytest.raises(ValueError, match="delta"):
         ShuffledSum(GiniDiversity(), 1.0, 0.0, num_users=100, num_values=5)
     with pytest.raises(ValueError, match="group_size"):
-        ShuffledReports(make(epsilon=1.0), 100, 1e-6, group_size=101)
+        Shuffled(make(epsilon=1.0), 100, 1e-6, group_size=101)
     gaussian = jaxdp.randomizers.Gaussian(3, 1.0, 1e-6)
     with pytest.raises(TypeError, match="pure local privacy"):
-        ShuffledReports(gaussian, 100, 1e-6)
+        Shuffled(gaussian, 100, 1e-6)
     few, shuffled = (
         jaxdp.Population.from_histogram([9] * 5),
-        ShuffledReports(make(epsilon=1.0), 100, 1e-6),
+        Shuffled(make(epsilon=1.0), 100, 1e-6),
     )
     with pytest.raises(ValueError, match="fewer than num_users"):
         shuffled.check_population(few)

@@ -1,7 +1,7 @@
 """Protocols with a shuffler or a secure sum."""
 
 from jaxdp.pairwise import GiniDiversity, GiniMeanDifference, QuantizedRR
-from jaxdp.trusted import SecureSum, ShuffledReports, ShuffledSum
+from jaxdp.trusted import SecureSum, Shuffled, ShuffledSum
 from jaxdp.workloads import prefix
 from tests.contracts.case import Case
 
@@ -21,7 +21,7 @@ CASES = (
     ),
     Case(
         "shuffled-reports",
-        lambda e: ShuffledReports(QuantizedRR(GiniDiversity(), e, 5), 1000, 1e-6),
+        lambda e: Shuffled(QuantizedRR(GiniDiversity(), e, 5), 1000, 1e-6),
         counts=(400, 0, 100, 300, 200),
         variant=True,
     ),

@@ -29,7 +29,7 @@ def local_epsilon(epsilon: float, num_users: int, delta: float) -> float:
     """The largest privacy parameter of reports that shuffling amplifies to (epsilon, delta).
 
     The inverse of `jaxdp.accounting.shuffle_epsilon`: enough whatever the reports are.
-    `ShuffledReports.calibrated` finds what is enough for a protocol's own.
+    `Shuffled.calibrated` finds what is enough for a protocol's own.
 
     Args:
       epsilon: of the shuffled reports, > 0.
@@ -66,12 +66,12 @@ def _local_epsilon(epsilon: float, n: int, delta: float) -> float:
 
 
 @spec
-class ShuffledReports(Spec[Params[Any]]):
+class Shuffled(Spec[Params[Any]]):
     """A protocol whose users' reports pass a shuffler: the same estimates, more privacy.
 
     A shuffler forgets who sent what. Tallies do not depend on that, so estimates and their errors
     are those of the protocol, and all that changes is the guarantee: that of the multiset of the
-    reports. `ShuffledReports.calibrated` goes the other way, from a central guarantee to the
+    reports. `Shuffled.calibrated` goes the other way, from a central guarantee to the
     protocol with the reports that yield it.
 
     Formal guarantees:
@@ -91,6 +91,8 @@ class ShuffledReports(Spec[Params[Any]]):
       random groups (`OneStep`, `TwoRound`   `group_size` must be given, and all groups be as large
       and `ThreeRound` by groups)            but for less than half of delta, which that takes a
                                              part of; ValueError with a size that will do
+      users who tell an adversary their      `colluding` is their share: the others hide among
+      reports, or send what they like        themselves, at the least
       users who answer in several rounds     TypeError: shuffle each round, and compose
       users who report in pairs              TypeError: those are not local reports
       =====================================  =====================================================
@@ -100,6 +102,7 @@ class ShuffledReports(Spec[Params[Any]]):
       num_users: how many users there are at least.
       delta: in (0, 1).
       group_size: how many reports are shuffled together, at least; None for `num_users`.
+      colluding: the largest share of the `num_users` who may work with the adversary, in [0, 1).
 
     Raises:
       ValueError: an argument is out of range, or `group_size` is needed.
@@ -108,9 +111,9 @@ class ShuffledReports(Spec[Params[Any]]):
     Example:
       >>> import functools
       >>> from jaxdp.pairwise import GiniDiversity, QuantizedRR
-      >>> from jaxdp.trusted import ShuffledReports
+      >>> from jaxdp.trusted import Shuffled
       >>> make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
-      >>> shuffled = ShuffledReports.calibrated(make, 0.25, num_users=10**5, delta=1e-6)
+      >>> shuffled = Shuffled.calibrated(make, 0.25, num_users=10**5, delta=1e-6)
       >>> shuffled.protocol.epsilon > 5.2, shuffled.exact_epsilon() <= 0.25
       (True, True)
 
@@ -123,6 +126,7 @@ class ShuffledReports(Spec[Params[Any]]):
     num_users: int = field(Integer(1))
     delta: float = field(Real(0.0, 1.0))
     group_size: int | None = field(Optional(Integer(1)), default=None)
+    colluding: float = field(Real(0.0, 1.0, closed=True), default=0.0)
 
     def validate(self) -> None:
         """Raises unless each user sends one pure local report, and groups can be as promised."""
@@ -136,6 +140,7 @@ class ShuffledReports(Spec[Params[Any]]):
         if self.protocol.exact_delta() > 0:
             raise TypeError(f"protocol must be {_LOCAL}, got {self.protocol!r}.")
         _ = self._spent  # which checks the groups
+        _honest(self.num_users, self.group_size, self.colluding)
 
     @property
     def _together(self) -> int:
@@ -154,7 +159,8 @@ class ShuffledReports(Spec[Params[Any]]):
         num_users: int,
         delta: float,
         group_size: int | None = None,
-    ) -> "ShuffledReports":
+        colluding: float = 0.0,
+    ) -> "Shuffled":
         """The protocol whose shuffled reports are (epsilon, delta)-private.
 
         Args:
@@ -163,11 +169,12 @@ class ShuffledReports(Spec[Params[Any]]):
           num_users: as in the class.
           delta: as in the class.
           group_size: as in the class.
+          colluding: as in the class.
         """
         left = delta - _spent(make(epsilon=epsilon), num_users, delta, group_size)
-        together = group_size or num_users
-        protocol = _calibrated(make, epsilon, together, left)
-        return cls(protocol, num_users, delta, group_size)
+        hiding = _honest(num_users, group_size, colluding)
+        protocol = _calibrated(make, epsilon, hiding, left)
+        return cls(protocol, num_users, delta, group_size, colluding)
 
     def build(self, word_bits: int = 32) -> Params[Any]:
         """The params of the protocol."""
@@ -183,7 +190,8 @@ class ShuffledReports(Spec[Params[Any]]):
 
     def bracket(self) -> ShuffleBracket:
         """The proven privacy parameter of the shuffled reports, and an attained one."""
-        return _bracket(self.protocol, self._together, self.delta - self._spent)
+        hiding = _honest(self.num_users, self.group_size, self.colluding)
+        return _bracket(self.protocol, hiding, self.delta - self._spent)
 
     def exact_delta(self) -> float:
         """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
@@ -238,6 +246,21 @@ class ShuffledReports(Spec[Params[Any]]):
                     f"the smaller class has {least:.0f} users, fewer than group_size = "
                     f"{self._together}, for which the privacy was computed; lower group_size."
                 )
+
+
+def _honest(num_users: int, group_size: int | None, colluding: float) -> int:
+    """How many reports hide each other: an adversary subtracts those of the users who collude.
+
+    Raises:
+      ValueError: all of a group may collude.
+    """
+    honest = (group_size or num_users) - math.ceil(colluding * num_users)
+    if honest < 1:
+        raise ValueError(
+            f"colluding must leave a user in each group, got {colluding} of {num_users} users and "
+            f"group_size = {group_size}."
+        )
+    return honest
 
 
 @functools.lru_cache(maxsize=64)
