@@ -14,10 +14,10 @@ TABLE = np.array([[40, 3, 7], [5, 30, 9], [1, 12, 60]])
 def test_cells_and_their_predictions(monkeypatch):
     """Ties, and what is predicted: more matchings are worse at small epsilon, all pairs worst."""
     small = cells_of(TABLE, dataclasses.replace(EXPERIMENT.settings, epsilons=(0.5,)))
-    assert len(small) == 2 * 2 * 5
+    assert len(small) == 2 * 2 * 6
     errors = {cell.labels: float(cell.protocol.variance(TABLE)) for cell in small}
-    for first in (0, 5, 10, 15):
-        line = list(errors.values())[first : first + 5]
+    for first in (0, 6, 12, 18):
+        line = list(errors.values())[first : first + 6]
         assert line == sorted(line)
     monkeypatch.delenv("JAXDP_DATA", raising=False)
     with pytest.raises(ValueError, match="JAXDP_DATA"):
