@@ -53,25 +53,23 @@ def reconcile(
     if unknown := [code for code in codes if code not in found]:
         has = f"one of {', '.join(found)}" if found else "left out, since no cell is of other code"
         raise ValueError(f"accept_code must be {has}, got {unknown[0]!r}.")
-    before = store.accepted()
+    before = store.accepted() if found else []
     kept: dict[str, str] = {}
+    pairs = set[str]()
     for code, names in found.items():
         for want, name in names.items():
             # What was accepted in place of some code is not in place of the next one.
-            accepted = code in codes or _pair(code, want) in before
+            pair = f"{code}={want.rpartition('-')[2]}"
+            accepted = code in codes or pair in before
             if accepted and want not in kept and store.load(name) is not None:
                 kept[want] = name
-    pairs = {_pair(code, want) for code, names in found.items() for want in names if want in kept}
+                pairs.add(pair)
     stale = []
     for code, names in found.items():
         if left := [want for want in names if want not in kept]:
             form, now = store.form(names[left[0]]), cell_json(wanted[left[0]])
             stale.append(Stale(code, len(left), _difference(form, now)))
     return kept, sorted(pairs), tuple(stale)
-
-
-def _pair(code: str, wanted: str) -> str:
-    return f"{code}={wanted.rpartition('-')[2]}"
 
 
 def _difference(stored: str | None, wanted: str) -> str:

@@ -51,6 +51,20 @@ def test_accepted_cells_are_kept_by_this_code_and_by_no_later_one(tmp_path, edit
     assert (last.computed, sorted(stale.cells for stale in last.stale)) == (3, [2, 2])
 
 
+def test_to_accept_one_code_is_not_to_accept_another(tmp_path, edit):
+    codes = []
+    for mine in ("a", "b"):
+        edit(mine=mine)
+        sweep.run(NAPS, tmp_path)
+        codes.append(fingerprint(NAPS[0]).partition("-")[2])
+    edit(mine="c")
+    assert sweep.run(NAPS, tmp_path, accept_code=codes[:1]).reused == 3
+    for path in (tmp_path / "cells").glob(f"*-{codes[0]}.parquet"):
+        path.unlink()
+    found = sweep.run(NAPS, tmp_path)
+    assert (found.computed, [stale.code for stale in found.stale]) == (3, codes[1:])
+
+
 def test_codes_that_are_not_there_are_refused(tmp_path, edit):
     edit(mine="a")
     sweep.run(NAPS, tmp_path)
