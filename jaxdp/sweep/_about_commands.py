@@ -7,21 +7,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ._words import Mistake, option
+from ._words import ExperimentName, Mistake, option
 
 
 @dataclasses.dataclass(frozen=True)
 class Describe:
     """Say what an experiment does, and what of it can be set."""
 
-    name: Annotated[
-        tyro.conf.Positional[str],
-        option(
-            "An experiment of `jaxdp list`; a file that defines EXPERIMENT; or module:NAME.",
-            "required",
-            metavar="NAME|FILE.py",
-        ),
-    ]
+    name: ExperimentName
 
     def __call__(self) -> int:
         """Prints it."""
@@ -104,10 +97,3 @@ class Completion:
         tyro.conf.Positional[Literal["bash", "zsh", "tcsh"]],
         option("For which.", "required", metavar="bash|zsh|tcsh"),
     ]
-
-    def __call__(self) -> int:
-        """Prints it."""
-        from .cli import parse
-
-        parse(["--tyro-print-completion", self.shell])
-        return 0

@@ -88,7 +88,7 @@ class Claims:
         return set(self._latest)
 
     def abandoned(self, names: set[str]) -> set[str]:
-        """Those of some cells, claimed in the last two looks, whose worker is dead."""
+        """Which of some cells, claimed in the last two looks, have a dead worker."""
         claims = {(name, self._latest[name]) for name in names} & self._before
         self._holders = {c: w for c, w in self._holders.items() if c in claims}
         for claim in claims - set(self._holders):  # nobody else gets it: it is read once
@@ -126,7 +126,7 @@ class Claims:
         return [worker for worker in sorted(self._heard) if not self._is_dead(worker)]
 
     def dead(self, workers: set[str]) -> set[str]:
-        """Those of some workers that are known not to run any more."""
+        """Which of some workers are known not to run any more."""
         if workers:
             self._listen()
         return {worker for worker in workers if self._is_dead(worker)}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from ._words import Mistake, option
+from ._words import Mistake, ResultsName, option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,10 +17,7 @@ class Clean:
     longer part of it, and what killed processes have left. It lists them first, and asks.
     """
 
-    name: Annotated[
-        tyro.conf.Positional[str],
-        option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
-    ]
+    name: ResultsName
     yes: Annotated[
         tyro.conf.FlagCreatePairsOff[bool], option("Remove them unasked.", "default: ask")
     ] = False

@@ -17,7 +17,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from ._shard import read_shard, shard_of
-from ._words import Mistake, OptionalInteger, numbers, option
+from ._words import ExperimentName, Mistake, OptionalInteger, ResultsName, numbers, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,14 +86,7 @@ class Run:
     Example: jaxdp run kendall-flights --trials 200 --epsilons 0.5 1 2
     """
 
-    name: Annotated[
-        tyro.conf.Positional[str],
-        option(
-            "An experiment of `jaxdp list`; a file that defines EXPERIMENT; or module:NAME.",
-            "required",
-            metavar="NAME|FILE.py",
-        ),
-    ]
+    name: ExperimentName
     out: Annotated[
         str,
         option(
@@ -258,10 +251,10 @@ class Run:
 
     def _foretell(self, store: "Store", cells: "Sequence[Cell]") -> int:
         """Says what a run would do."""
-        from ._fingerprint import describe, fingerprint
+        from ._fingerprint import cells_by_name, describe
         from ._stale import reconcile
 
-        wanted = {fingerprint(cell): cell for cell in cells}
+        wanted = cells_by_name(cells)
         kept, _, stale = ({}, [], ()) if self.force else reconcile(store, wanted, self.accept_code)
         done = set() if self.force else (store.finished() & set(wanted)) | set(kept)
         left = [cell for name, cell in wanted.items() if name not in done]
@@ -292,10 +285,7 @@ class Status:
     On a terminal the table follows what happens until all cells are done, or Ctrl-C.
     """
 
-    name: Annotated[
-        tyro.conf.Positional[str],
-        option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
-    ]
+    name: ResultsName
 
     def __call__(self) -> int:
         """Prints the table."""

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from .._form import spec_to_json
@@ -75,6 +75,21 @@ def cell_json(cell: Cell) -> str:
 def fingerprint(cell: Cell) -> str:
     """The name under which a cell's rows are stored: 24 hex digits of the cell, 12 of its code."""
     return "-".join(hashes(cell_json(cell)))
+
+
+def cells_by_name(cells: Sequence[Cell]) -> dict[str, Cell]:
+    """Cells by their names.
+
+    Raises:
+      ValueError: two are equal.
+    """
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        name = fingerprint(cell)
+        if name in found:
+            raise ValueError(f"cells must differ, but two are equal: {describe(cell)}.")
+        found[name] = cell
+    return found
 
 
 def hashes(content: str) -> tuple[str, str]:

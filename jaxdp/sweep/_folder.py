@@ -151,11 +151,11 @@ class Objects(Folder):
 
     def __init__(self, url: str):
         self._url = url.rstrip("/")
-        scheme = url.partition("://")[0]
+        self._files: Any
         try:
             fsspec = importlib.import_module("fsspec")
             # Others write there, so nothing that was listed before may be believed.
-            self._files: Any = fsspec.filesystem(scheme, use_listings_cache=False)
+            self._files, self._root = fsspec.url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
             raise ValueError(
                 f"out must be of a kind whose package is there, got {url!r} ({error}): "
@@ -165,7 +165,6 @@ class Objects(Folder):
             raise ValueError(
                 f"out must be a directory or a URL of fsspec, got {url!r}: {error}."
             ) from None
-        self._root = self._files._strip_protocol(self._url)
 
     def __str__(self) -> str:
         return self._url

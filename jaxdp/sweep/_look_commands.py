@@ -1,27 +1,24 @@
 """The subcommands that look at results: as a table, as a figure, as a page."""
 
+import contextlib
 import csv
 import dataclasses
 import json
 import math
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from ._commands import results_of
-from ._words import Mistake, OptionalInteger, OptionalNumber, option
+from ._words import Mistake, OptionalInteger, OptionalNumber, ResultsName, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ._fingerprint import Row
 
-Name = Annotated[
-    tyro.conf.Positional[str],
-    option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
-]
 Where = Annotated[
     str,
     option(
@@ -42,7 +39,7 @@ class Show:
     Example: jaxdp show kendall-flights --where "epsilon == 1" --csv > one.csv
     """
 
-    name: Name
+    name: ResultsName
     where: Where = ""
     limit: Annotated[OptionalInteger, option("At most so many rows.", "default: all")] = None
     entries: Annotated[
@@ -71,9 +68,9 @@ class Show:
         if self.limit is not None:
             table = table.slice(0, self.limit)
         if self.csv or self.json:
-            lists = self.json and self.entries
-            rows = table.select(plain_columns(table) if not lists else table.column_names)
-            (_write_json if self.json else _write_csv)(rows.column_names, rows.to_pylist())
+            if not (self.json and self.entries):
+                table = table.select(plain_columns(table))
+            (_write_json if self.json else _write_csv)(table)
             return 0
         if table.num_rows:
             print_results(table, store.manifest().labels)
@@ -90,7 +87,7 @@ class Plot:
     Example: jaxdp plot kendall-flights --x epsilon --y rmse --hue grid --out errors.pdf
     """
 
-    name: Name
+    name: ResultsName
     out: Annotated[
         str, option("Where to: .png, .svg or .pdf.", "default: NAME.png", metavar="FILE")
     ] = ""
@@ -128,13 +125,8 @@ class Plot:
         with figures.style(self.theme, transparent=self.transparent):
             figure = self._figure(results, store)
             content = figures.encode(figure, [kind], name=path.stem)[kind]
-        try:
+        with _written(path):
             path.write_bytes(content)
-        except OSError as error:
-            raise Mistake(
-                f"--out must be a file that can be written, got {str(path)!r}: {error.strerror}"
-            ) from None
-        print(path)
         return 0
 
     def _figure(self, results: "pa.Table", store: Any) -> Any:
@@ -200,16 +192,24 @@ class Report:
         roots = [results_of(name) for name in self.names]
         beside = pathlib.Path("" if "://" in roots[0] else roots[0])
         path = pathlib.Path(self.out or beside / "report.html")
-        try:
-            report(*roots, to=path, entries=self.entries)
-        except ValueError as error:
-            raise Mistake(str(error)) from None
-        except OSError as error:
-            raise Mistake(
-                f"--out must be a file that can be written, got {str(path)!r}: {error.strerror}"
-            ) from None
-        print(path)
+        with _written(path):
+            try:
+                report(*roots, to=path, entries=self.entries)
+            except ValueError as error:
+                raise Mistake(str(error)) from None
         return 0
+
+
+@contextlib.contextmanager
+def _written(path: pathlib.Path) -> Iterator[None]:
+    """Says which file is written, or why it cannot be."""
+    try:
+        yield
+    except OSError as error:
+        raise Mistake(
+            f"--out must be a file that can be written, got {str(path)!r}: {error.strerror}"
+        ) from None
+    print(path)
 
 
 def looked_up(store: Any) -> "tuple[pa.Table, int]":
@@ -246,15 +246,14 @@ def plain_columns(table: "pa.Table") -> list[str]:
     return [n for n in table.column_names if not types.is_nested(table.schema.field(n).type)]
 
 
-def _write_csv(columns: list[str], rows: "list[Row]") -> None:
-    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+def _write_csv(table: "pa.Table") -> None:
+    writer = csv.DictWriter(sys.stdout, table.column_names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(table.to_pylist())
 
 
-def _write_json(columns: list[str], rows: "list[Row]") -> None:
-    del columns
-    lines = [json.dumps(_finite(row), ensure_ascii=False) for row in rows]
+def _write_json(table: "pa.Table") -> None:
+    lines = [json.dumps(_finite(row), ensure_ascii=False) for row in table.to_pylist()]
     print("[" + ",\n ".join(lines) + "]")
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ._claims import Claims
-from ._fingerprint import Cell, Row, describe, fingerprint, labels_of
+from ._fingerprint import Cell, Row, cells_by_name, describe, labels_of
 from ._progress import Progress, show_progress
 from ._shard import Shard
 from ._split import MOST_TRIALS, Split
@@ -136,11 +136,7 @@ def run(
 
         check_int("split", split, low=1)
     store = Store(out)
-    wanted = {fingerprint(cell): cell for cell in cells}
-    if len(wanted) < len(cells):
-        names = [fingerprint(cell) for cell in cells]
-        twice = next(cell for cell, n in zip(cells, names, strict=True) if names.count(n) > 1)
-        raise ValueError(f"cells must differ, but two are equal: {describe(twice)}.")
+    wanted = cells_by_name(cells)
     labels = _label_names(cells)
     store.folder.make()
     kept, pairs, stale = ({}, [], ()) if force else reconcile(store, wanted, accept_code)

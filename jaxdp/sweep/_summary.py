@@ -63,14 +63,14 @@ def readable(table: "pa.Table") -> "pa.Table":
     return summarize(table) if many else table
 
 
-def labels_of(table: "pa.Table") -> list[str]:
+def label_columns(table: "pa.Table") -> list[str]:
     """The columns of simulations' rows that are labels."""
     return [name for name in table.column_names if name not in ENTRY_COLUMNS]
 
 
 def _cells(table: "pa.Table") -> "Iterator[pa.Table]":
     """The rows of each cell: entries ascend within one, and labels stay the same."""
-    names = [*labels_of(table), "entry"]
+    names = [*label_columns(table), "entry"]
     keys = list(zip(*(table[name].to_pylist() for name in names), strict=True))
     starts = [
         i
@@ -87,7 +87,7 @@ def _summary(cell: "pa.Table") -> Row:
     predicted = cell["predicted_rmse"].to_numpy() ** 2
     errors = _errors(cell)
     total, stderr = float(mse.sum()), None
-    row = {name: first[name] for name in labels_of(cell)}
+    row = {name: first[name] for name in label_columns(cell)}
     row |= {"entries": len(mse)} | {n: first[n] for n in ("num_users", "num_trials", "method")}
     found: dict[str, Any] = dict.fromkeys(("max_error", "tv", "tv_stderr"))
     if errors is not None:

@@ -46,6 +46,20 @@ OptionalInteger = Annotated[int | None, numbers(int, "N")]
 OptionalNumber = Annotated[float | None, numbers(float, "X")]
 
 
+ExperimentName = Annotated[
+    tyro.conf.Positional[str],
+    option(
+        "An experiment of `jaxdp list`; a file that defines EXPERIMENT; or module:NAME.",
+        "required",
+        metavar="NAME|FILE.py",
+    ),
+]
+ResultsName = Annotated[
+    tyro.conf.Positional[str],
+    option("An experiment, or a directory with results.", "required", metavar="NAME|DIR"),
+]
+
+
 def _number(kind: type, word: str) -> Any:
     if kind is not int:
         return kind(word)

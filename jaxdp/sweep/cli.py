@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 
 from .._version import __version__
 
+TYPE_CHECKING = False  # that of `typing`, which takes long to import
+if TYPE_CHECKING:
+    from typing import Any
+
 EXTRAS = ("pyarrow", "rich", "matplotlib", "tyro")
 
 
@@ -52,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os._exit(130)  # not to wait for threads in the middle of a cell, of which nothing is kept
 
 
-def parse(arguments: list[str]):
+def parse(arguments: list[str]) -> Callable[[], int]:
     """The subcommand; of wrong arguments, what is wrong in one line."""
     import contextlib
 
@@ -65,7 +69,7 @@ def parse(arguments: list[str]):
     from ._plan_command import Plan
     from ._words import Mistake
 
-    def read(arguments: list[str]):
+    def read(arguments: list[str]) -> "Any":
         return tyro.cli(
             Run
             | Status
@@ -87,7 +91,11 @@ def parse(arguments: list[str]):
     shown = io.StringIO()
     try:
         with contextlib.redirect_stderr(shown):
-            return read(arguments)
+            command = read(arguments)
+            # What knows all words, tyro's parser, prints them.
+            if isinstance(command, Completion):
+                command = read(["--tyro-print-completion", command.shell])
+            return command
     except SystemExit as stop:
         if not stop.code:
             raise

@@ -9,7 +9,7 @@ import pytest
 import jaxdp
 from jaxdp import sweep
 from jaxdp.pairwise import KendallTau, QuantizedRR
-from jaxdp.sweep import _parts, _split
+from jaxdp.sweep import _cell, _split
 from jaxdp.sweep._cell import trials_of
 from jaxdp.sweep._clean import orphans
 from jaxdp.sweep._fingerprint import fingerprint
@@ -68,7 +68,7 @@ def test_parts_of_other_trials_make_other_bytes(whole, tmp_path, monkeypatch):
     def shifted(cell, first, number):
         return trials_of(cell, first + 1 if first else first, number)
 
-    monkeypatch.setattr(_parts, "trials_of", shifted)
+    monkeypatch.setattr(_cell, "trials_of", shifted)
     sweep.run(kinds(), tmp_path, split=15)
     found = contents(tmp_path)
     assert found.keys() == whole.keys()
@@ -102,10 +102,10 @@ def test_parts_are_joined_with_their_truth(kind, split, monkeypatch):
         own = truth[first : first + number] if kind == "of each" else truth
         return jaxdp.Trials(estimates[first : first + number], own, "tally", 9)
 
-    monkeypatch.setattr(_parts, "trials_of", some)
+    monkeypatch.setattr(_cell, "trials_of", some)
     starts = range(0, 30, split)
-    pieces = [_parts.Part(whole=cell, first=first, number=split).rows() for first in starts]
-    found = _parts.joined(pieces)
+    pieces = [_cell.Part(whole=cell, first=first, number=split).rows() for first in starts]
+    found = _cell.joined(pieces)
     assert (found.method, found.num_users, found.labels) == ("tally", 9, None)
     np.testing.assert_array_equal(found.estimates, estimates)
     assert found.estimates.flags.c_contiguous
@@ -132,7 +132,7 @@ def test_what_is_there_of_a_cell_is_kept(tmp_path, whole, monkeypatch):
         begun.append(first)
         return trials_of(cell, first, number)
 
-    monkeypatch.setattr(_parts, "trials_of", noted)
+    monkeypatch.setattr(_cell, "trials_of", noted)
     assert sweep.run(kinds()[:1], tmp_path, split=7).computed == 1
     assert begun == [18, 24, 6]
     name = f"cells/{fingerprint(cell)}.parquet"
@@ -161,7 +161,7 @@ def test_a_cell_of_which_a_part_fails(tmp_path, monkeypatch):
         return trials_of(cell, first, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_parts, "trials_of", failing)
+        patch.setattr(_cell, "trials_of", failing)
         found = sweep.run(kinds(), tmp_path, split=7)
         assert (found.computed, [label for label, _ in found.failures]) == (
             0,
