@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int, Int32
+from jaxtyping import Array, Int, Int32, UInt32
 
 
 def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -20,6 +20,21 @@ def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     middle = (low >> half) + (cross_a & mask) + (cross_b & mask)
     high = a_hi * b_hi + (cross_a >> half) + (cross_b >> half) + (middle >> half)
     return high, (low & mask) | (middle << half)
+
+
+FRACTION = 2**16
+"""The parts of a unit that `rounded` takes."""
+
+
+def rounded(parts: Int32[Array, "d *n"], words: UInt32[Array, "w *n"]) -> Int32[Array, "d *n"]:
+    """Numbers in parts of a unit, rounded at random to units, without bias.
+
+    Args:
+      parts: multiples of 1/`FRACTION`, below 2**31 - `FRACTION`.
+      words: random ones, half as many as numbers, rounded up: each has the dithers of two.
+    """
+    dithers = jnp.concatenate([words & np.uint32(FRACTION - 1), words >> np.uint32(16)])
+    return (parts + dithers[: parts.shape[0]].astype(jnp.int32)) >> np.int32(16)
 
 
 def parity(x: Int[Array, "..."]) -> Int32[Array, "..."]:

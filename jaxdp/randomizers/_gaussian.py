@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
+from .._bits import FRACTION, rounded
 from .._checks import By, Choice, Epsilon, Optional, Real
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._prediction import Prediction
@@ -29,7 +30,6 @@ from ._mean import (
 )
 from ._vector import DIM, RADIUS
 
-FRACTION = 2**16  # parts of a grid step that inputs are resolved to, and values of a dither
 _STEPS = (2**8, 2**10, 2**12, 2**15, 2**17, 2**19)  # in sigma; from 2**13 on two tables
 _LARGEST_INPUT = 2**14  # in grid steps, so that the parts of a step fit an int32
 
@@ -73,8 +73,8 @@ def rounded_delta(
     apart = radius if diameter is None else diameter / 2
     # Parts of a step are rounded too, by half a part of each entry.
     r = apart + radius * _norm_excess(dim) + math.sqrt(dim) * step / (2 * FRACTION)
-    rounded = dithered_gaussian_delta(epsilon, 2 * r, sigma, step, dim)
-    return rounded + table_delta(epsilon, noise, dim)
+    dithered = dithered_gaussian_delta(epsilon, 2 * r, sigma, step, dim)
+    return dithered + table_delta(epsilon, noise, dim)
 
 
 def table_delta(epsilon: float, noise: NormalNoise, dim: int) -> float:
@@ -437,7 +437,7 @@ class GaussianParams(MeanRound):
         size = self.dim * self.noise.levels
         ties = size + self._dither_words
         pair = words[0:size].reshape(-1, self.dim), words[ties : ties + size].reshape(-1, self.dim)
-        return self._rounded(words[size:ties], self._parts(value)) + self.noise.draw(*pair)
+        return rounded(self._parts(value), words[size:ties]) + self.noise.draw(*pair)
 
     @property
     def draft(self) -> Draft:
@@ -449,13 +449,8 @@ class GaussianParams(MeanRound):
     ) -> Int32[Array, "d n"]:
         size, users = self.dim * self.noise.levels, words.shape[1]
         noise, sure = self.noise.draft(words[0:size].reshape(-1, self.dim, users))
-        reports = self._rounded(words[size:], self._parts(values).T) + noise
+        reports = rounded(self._parts(values).T, words[size:]) + noise
         return jnp.where(sure, reports, Draft.UNSURE)
-
-    def _rounded(self, pairs: jax.Array, parts: jax.Array) -> jax.Array:
-        """Values in grid steps, rounded by independent dithers: two of each word."""
-        dithers = jnp.concatenate([pairs & np.uint32(FRACTION - 1), pairs >> np.uint32(16)])
-        return (parts + dithers[: self.dim].astype(jnp.int32)) >> np.int32(16)
 
     @property
     def law(self) -> TallyLaw[dict[str, Count]]:

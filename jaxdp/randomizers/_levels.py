@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, UInt32
 
+from .._bits import FRACTION as FRACTION
 from .._contract import params
 from ..random import AliasTable, Count, multinomial
 
 T = TypeVar("T")
 
-FRACTION = 2**16
-"""Parts of a level that inputs are resolved to, and values of the dither that rounds them away."""
 
 _FAR = np.float32(1e15)  # levels; more is cut to it before a norm is taken
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int32, UInt32
 
+from .._bits import FRACTION, rounded
 from .._checks import Choice, Epsilon, Integer, Real
 from .._contract import Draft, Round, TallyLaw, Tree, Words, Work, field, params, spec
 from .._queries import WORKLOAD, AdditiveProtocol
@@ -22,7 +23,6 @@ from ..random import Count, NormalNoise, normal, sum_integers
 from ._shuffled import check_enough
 
 _STEPS = (2**6, 2**8, 2**10, 2**12)  # in the standard deviation of a user's noise
-_PART = 2**16  # parts of a step that columns are resolved to, and values of a dither
 _LARGEST = 2**30  # of a report, in steps
 _TAIL = 13.0  # deviations beyond which a sum has a probability of 2**-120
 
@@ -121,7 +121,7 @@ class SecureSum(AdditiveProtocol["SecureSumParams"]):
         return SecureSumParams(
             plan.noise,
             (plan.parts >> 16).astype(np.int32),
-            (plan.parts % _PART).astype(np.int32),
+            (plan.parts % FRACTION).astype(np.int32),
             plan.left,
             plan.shift,
             np.asarray(plan.step),
@@ -142,7 +142,7 @@ class SecureSum(AdditiveProtocol["SecureSumParams"]):
     def modulus_bits(self) -> int:
         """The bits of an entry of the sum: it stays within them but with probability 2**-100."""
         plan = _plan(self)
-        largest = self.num_users * (np.abs(plan.parts).max() / _PART + 1)
+        largest = self.num_users * (np.abs(plan.parts).max() / FRACTION + 1)
         # A rounded normal is sub-Gaussian with T**2 + 1/12, see the law of the sum.
         tail = _TAIL * math.sqrt(self.num_users * (plan.noise.steps**2 + 1)) + 1
         return math.ceil(math.log2(2 * (largest + tail) + 1))
@@ -167,9 +167,9 @@ class SecureSum(AdditiveProtocol["SecureSumParams"]):
     def contributions(self) -> tuple[Float64[np.ndarray, "m k"], Float64[np.ndarray, "m k"]]:
         """The mean and the variance of one user's contribution to each answer; exact."""
         plan = _plan(self)
-        share = plan.parts % _PART / _PART
+        share = plan.parts % FRACTION / FRACTION
         entries = plan.step**2 * (plan.noise.variance + share * (1 - share))
-        mean = plan.left.T @ (plan.parts / _PART * plan.step) + plan.shift[:, None]
+        mean = plan.left.T @ (plan.parts / FRACTION * plan.step) + plan.shift[:, None]
         return mean, np.square(plan.left).T @ entries
 
     def check_population(self, population: Population) -> None:
@@ -221,7 +221,7 @@ def _plan(spec: SecureSum) -> _Plan:
 
         def bound(factor: float, noise: NormalNoise = noise, unit: float = least / total) -> float:
             step = factor * unit
-            apart = size + math.sqrt(dim) * step / _PART
+            apart = size + math.sqrt(dim) * step / FRACTION
             return _sum_delta(spec.epsilon, apart, step, noise, dim, n)
 
         # A finer grid costs larger numbers, and the tables' distances.
@@ -243,8 +243,8 @@ def _plan(spec: SecureSum) -> _Plan:
             f"epsilon must be smaller for so many users: {spec.epsilon:g} leaves each of {n} users "
             "so little noise that reports would not fit 31 bits."
         )
-    parts = np.rint(right / step * _PART).astype(np.int64)
-    columns = parts.T / _PART * step
+    parts = np.rint(right / step * FRACTION).astype(np.int64)
+    columns = parts.T / FRACTION * step
     distance = max(
         float(np.linalg.norm(columns[i + 1 :] - row, axis=1).max(initial=0.0))
         for i, row in enumerate(columns)
@@ -315,8 +315,7 @@ class SecureSumParams(Round[dict[str, Count]]):
         """One user's vector."""
         size, ties = self.num_entries, self.num_entries + self._dither_words
         noise = self.noise.draw(words[0:size][None], words[ties : ties + size][None])
-        bin = jnp.clip(value, 0, self.num_bins - 1)
-        return self._rounded(words[size:ties], bin) + noise
+        return self._column(value, words[size:ties]) + noise
 
     @property
     def draft(self) -> Draft:
@@ -326,14 +325,12 @@ class SecureSumParams(Round[dict[str, Count]]):
     def _draft(self, words: UInt32[Array, "w n"], values: Int32[Array, " n"]) -> jax.Array:
         size = self.num_entries
         noise, sure = self.noise.draft(words[0:size][None])
-        bins = jnp.clip(values, 0, self.num_bins - 1)
-        return jnp.where(sure, self._rounded(words[size:], bins) + noise, Draft.UNSURE)
+        return jnp.where(sure, self._column(values, words[size:]) + noise, Draft.UNSURE)
 
-    def _rounded(self, pairs: jax.Array, bins: jax.Array) -> jax.Array:
-        """Columns in steps, rounded by independent dithers: two of each word."""
-        dithers = jnp.concatenate([pairs & np.uint32(_PART - 1), pairs >> np.uint32(16)])
-        parts = jnp.asarray(self.share)[:, bins] + dithers[: self.num_entries].astype(jnp.int32)
-        return jnp.asarray(self.whole)[:, bins] + (parts >> np.int32(16))
+    def _column(self, values: jax.Array, words: jax.Array) -> jax.Array:
+        """The columns of values, in steps, rounded at random."""
+        bins = jnp.clip(values, 0, self.num_bins - 1)
+        return jnp.asarray(self.whole)[:, bins] + rounded(jnp.asarray(self.share)[:, bins], words)
 
     def tally(self, reports: Int32[Array, "n l"], mask: Any = None, /) -> dict[str, Count]:
         """{"sum": Count[l], "users": Count[]}."""
@@ -361,7 +358,7 @@ class SecureSumParams(Round[dict[str, Count]]):
         del inputs
         users, each = counts.sum(), counts.f64()
         whole, share = (jnp.asarray(x).astype(jnp.float64) for x in (self.whole, self.share))
-        share = share / _PART
+        share = share / FRACTION
         mean = dot(whole, each) + dot(share, each)
         spread = jnp.sqrt(users.f64() * self.noise.variance + dot(share * (1 - share), each))
         total = mean + spread * normal(jax.random.fold_in(key, 0), (self.num_entries,))
