@@ -53,12 +53,35 @@ def browser():
     pytest.skip(f"there is no browser on PATH: none of {', '.join(BROWSERS)}")
 
 
-def driven(page, driver, tmp_path):
-    """What a driver has seen of a page in a browser, which has not complained."""
+DRIVER = """<!doctype html>
+<iframe id="frame" width="390" height="800"></iframe><pre id="result"></pre>
+<script>
+const frame = document.getElementById("frame");
+frame.onload = () => {
+  const page = frame.contentDocument, view = frame.contentWindow;
+SCRIPT
+  seen.overflow = page.documentElement.scrollWidth - 390;
+  seen.small = [...page.querySelectorAll("p, td, th, li, pre, svg text, select, label")].filter(
+    (x) => x.getClientRects().length && parseFloat(view.getComputedStyle(x).fontSize) < 12).length;
+  document.getElementById("result").textContent = JSON.stringify(seen);
+};
+frame.src = "page.html";
+</script>"""
+
+
+def driven(page, script, tmp_path):
+    """What a script has seen of a page 390 pixels wide in a browser, which has not complained.
+
+    Args:
+      page: text of HTML.
+      script: has the `page` and its `view`, and makes an object `seen`. To that are added
+        `overflow`, the pixels by which the page is too wide, and `small`, how many texts are.
+      tmp_path: an empty folder.
+    """
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "page.html").write_text(page, encoding="utf-8")
-    (folder / "driver.html").write_text(driver, encoding="utf-8")
+    (folder / "driver.html").write_text(DRIVER.replace("SCRIPT", script), encoding="utf-8")
     shown, complaints = browsed(folder, browser(), tmp_path / "profile")
     assert complaints == []
     (result,) = re.findall(r'<pre id="result">(.*?)</pre>', shown, re.DOTALL)
