@@ -247,23 +247,34 @@ def _approximate(matrix, level, tol, max_steps, priced=False, mean=False):
     how = {"priced": priced, "mean": mean}
     newton = system_order(*matrix.shape[-2:]) <= _LARGEST_SYSTEM and max_steps > _SPLITTING
     how_long = _SPLITTING if newton else max_steps
-    first, host = (functools.partial(f, max_steps=how_long, **how) for f in (_splitting, _admm))
+
+    def splitting(steps: int, *given):
+        first, host = (functools.partial(f, max_steps=steps, **how) for f in (_splitting, _admm))
+        return solve(first, *given, host=host, largest=_SMALL)
+
     last = functools.partial(_newton, max_steps=max_steps - _SPLITTING, **how)
     if newton and is_traced(matrix, level, tol):
+        first = functools.partial(_splitting, max_steps=how_long, **how)
         both = solve(lambda *given: last(*given, first(*given)), matrix, level, tol)
         return scaled(both, exponents)
-    found = solve(first, matrix, level, tol, host=host, largest=_SMALL)
+    found = splitting(how_long, matrix, level, tol)
     if newton:  # one by one: a step for a stack is no faster, and few of it need one
         found = jax.tree.map(np.array, found)  # to write into
         lead = matrix.shape[:-2]
         levels, tols = (np.broadcast_to(value, lead) for value in (level, tol))
         for i in map(tuple, np.argwhere(~found.converged)):
             one = jax.tree.map(lambda x, i=i: x[i], found)
-            better = _unbiased(matrix[i], levels[i], tols[i], one) if priced else one
+            given = matrix[i], levels[i], tols[i]
+            better = _unbiased(*given, one) if priced else one
             if not better.converged:
-                better = evaluate(
-                    lambda *given, one=one: last(*given, one), matrix[i], levels[i], tols[i]
-                )
+                better = evaluate(lambda *given, one=one: last(*given, one), *given)
+            left = max_steps - int(better.num_steps)
+            if not better.converged and left > _SPLITTING:
+                # Rounding may end Newton's progress sooner than that of the splitting.
+                other = splitting(left, *given)
+                if other.gap < better.gap:
+                    steps = better.num_steps + other.num_steps
+                    better = dataclasses.replace(other, num_steps=steps)
             for whole, part in zip(jax.tree.leaves(found), jax.tree.leaves(better), strict=True):
                 whole[i] = part
     return scaled(found, exponents)
