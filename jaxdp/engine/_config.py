@@ -10,12 +10,12 @@ import numpy as np
 from .._contract import Params, Runnable, params_of, work_of
 from .._spec import check_choice, check_key, is_traced
 from ..population import Population
-from ._fused import check_fused
+from ._fused import WORTHWHILE, check_fused, have_kernel, try_fused
 from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
 Rounds = Literal[13, 20]
-Implementation = Literal["mosaic_gpu"] | None
+Implementation = Literal["mosaic_gpu", "xla"] | None
 Mesh = jax.sharding.Mesh | Literal["local"] | None
 
 _CACHED = 2**16  # numbers of a batch of vmapped trials on CPU, where a core's cache holds them
@@ -99,6 +99,7 @@ def configure(
     block_size: int | None,
     rounds: Rounds = 20,
     implementation: Implementation = None,
+    num_trials: int = 1,
 ) -> Config:
     """The configuration of a call, its options checked and its method chosen."""
     check_choice("method", method, ("auto", "per_user", "tally"))
@@ -114,7 +115,7 @@ def configure(
     platform = work.platform if mesh is None else _platform_of(mesh)
     check_block_size(block_size)
     check_choice("rounds", rounds, (13, 20))
-    fused = _check_implementation(implementation, platform)
+    fused = _may_fuse(implementation, platform, mesh)
     chosen = str(method)
     if method == "auto":
         cost = params.cost(work)
@@ -123,8 +124,12 @@ def configure(
     if chosen == "per_user" and not is_traced(population.size):
         check_num_users(population.num_users, played, block_size, platform)
     if fused and chosen == "per_user":
+        maker, most = population.source.maker, _most_users(population)
         for round in played:
-            check_fused(round, population.source.maker)
+            if implementation is not None:
+                check_fused(round, maker)
+            elif most * num_trials >= WORTHWHILE:
+                try_fused(round, maker)
     host = platform == "tpu" and _has_host(population)
     if host and chosen == "tally":
         platform, mesh = "cpu", None
@@ -150,17 +155,36 @@ def _has_host(population: Population) -> bool:
         return False
 
 
-def _check_implementation(implementation: Implementation, platform: str) -> bool:
-    """Whether one kernel is asked for; raises where the platform has none."""
-    if implementation is None:
+def _may_fuse(
+    implementation: Implementation, platform: str, mesh: jax.sharding.Mesh | None
+) -> bool:
+    """Whether one kernel may serve rounds; raises where it is asked for and there is none."""
+    if implementation is not None:
+        check_choice("implementation", implementation, ("mosaic_gpu", "xla"))
+    if implementation == "xla":
         return False
-    check_choice("implementation", implementation, ("mosaic_gpu",))
-    if platform != "gpu":
+    if platform == "gpu":
+        if implementation is not None:
+            return True
+        return have_kernel(_on(platform) if mesh is None else list(mesh.devices.flat))
+    if implementation is not None:
         raise ValueError(
             f"implementation='mosaic_gpu' needs an NVIDIA GPU, and this would run on {platform!r}; "
             "leave it out."
         )
-    return True
+    return False
+
+
+def _on(platform: str) -> list[Any]:
+    """The device of a platform that runs what is not split."""
+    return jax.local_devices(backend=platform)[:1]
+
+
+def _most_users(population: Population) -> int:
+    """How many users there are, or can be where they are traced; 0 where nothing is known."""
+    if is_traced(population.size):
+        return population.source.most or 0
+    return population.num_users
 
 
 def _auto_mesh(mesh: Mesh, platform: str) -> jax.sharding.Mesh | None:

@@ -4,7 +4,9 @@ The kernel is compiled by Mosaic GPU, whose interpreter leaves out the instructi
 process compares it with XLA before it uses it, once for each kind of round.
 """
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -20,7 +22,13 @@ from .._spec import Tree, is_traced
 from ..random import TILE
 
 _CHECKED_USERS = 1600 * TILE + 1000  # several tiles for each block of threads, and a part of one
-_accepted: set[Any] = set()
+_accepted: set[Any] = set()  # kinds of rounds for which the kernel has been found right,
+_left: set[Any] = set()  # and those that are left to XLA
+
+WORTHWHILE = 2**28
+"""Users of a call, in all trials, for whom it is worth the second that the comparison takes."""
+
+_OLDEST = 9.0  # compute capability of a GPU that has the kernel's instructions
 
 
 def can_fuse(round: Round[Any], maker: Tree = None) -> bool:
@@ -58,20 +66,64 @@ def check_fused(round: Round[Any], maker: Tree = None) -> None:
         _check(round, maker)
 
 
+def try_fused(round: Round[Any], maker: Tree = None) -> None:
+    """`check_fused`, after which XLA serves a round where the kernel is not right.
+
+    Warns:
+      RuntimeWarning: the kernel has another tally, or does not run; once for each kind of round.
+    """
+    if _kind((round, maker)) in _left:
+        return
+    try:
+        check_fused(round, maker)
+    except RuntimeError as error:
+        _left.add(_kind((round, maker)))
+        warnings.warn(f"{error} XLA's programs run in its place.", RuntimeWarning, stacklevel=2)
+    else:
+        if not can_fuse(round, maker) and not is_traced((round, maker)):
+            _left.add(_kind((round, maker)))
+
+
+def have_kernel(devices: Sequence[Any]) -> bool:
+    """Whether all of some devices are NVIDIA GPUs that can run the kernel: Hopper, or later."""
+    found = [getattr(device, "compute_capability", "") for device in devices]
+    try:
+        return all(float(capability) >= _OLDEST for capability in found)
+    except ValueError:  # none, or that of another maker
+        return False
+
+
 def _check(round: Round[Any], maker: Tree) -> None:
     if can_fuse(round, maker) or _unserved(round, maker) or is_traced((round, maker)):
         return
-    with jax.ensure_compile_time_eval(), jax.enable_x64(False):
-        try:
-            same = all(_is_right(round, *users) for users in _users(round, maker))
-        except jax.errors.JaxRuntimeError as error:
-            raise RuntimeError(f"implementation='mosaic_gpu' does not run here: {error}") from error
+    try:
+        same = _compared(round, maker)
+    except Exception as error:  # of any kind: what compiles the kernel is new, and changes
+        raise RuntimeError(
+            f"implementation='mosaic_gpu' does not run here: {type(error).__name__}: {error}."
+        ) from error
     if not same:
         raise RuntimeError(
             f"implementation='mosaic_gpu' has another tally of {type(round).__name__} than XLA on "
-            "this device; leave it out, and report this with the versions of jax and of the driver."
+            "this device; use 'xla', and report this with the versions of jax and of the driver."
         )
     _accepted.add(_kind((round, maker)))
+
+
+def _compared(round: Round[Any], maker: Tree) -> bool:
+    """Whether the kernel has XLA's tally on the default device.
+
+    A thread of its own computes it: what is traced around the call cannot be seen from there, and
+    `ensure_compile_time_eval` would see axes of the kernel as unbound.
+    """
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+
+    def compare() -> bool:
+        with jax.default_device(device), jax.enable_x64(False):
+            return bool(jax.jit(_is_right, static_argnums=0)(fused_tally, round, maker))
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(compare).result()
 
 
 def fused_tally(round, key, start, first, values, mask) -> Tree:
@@ -135,12 +187,14 @@ def _users(round: Round[Any], maker: Tree) -> Iterator[tuple[Tree, jax.Array]]:
     yield jax.tree.map(lambda row: row[:tiles], users), numbers
 
 
-def _is_right(round: Round[Any], users: Tree, count: jax.Array) -> bool:
-    """Whether the kernel has XLA's tally of some users."""
+def _is_right(kernel: Callable[..., Tree], round: Round[Any], maker: Tree) -> jax.Array:
+    """Whether the kernel has XLA's tally of some users, bool[]."""
     stream = StreamKey.of(jax.random.key(0))
     start = jnp.asarray([0, 2**32 - TILE // 2], jnp.uint32)
-    found = jax.jit(fused_tally)(round, stream, start, None, users, count)
-    wide = jax.jit(randomize_and_tally, static_argnames="implementation")
-    expected = wide(round, stream, start, None, users, count, implementation="wide")
-    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
-    return all(bool(np.array_equal(a, b)) for a, b in pairs)
+    same = []
+    for users, count in _users(round, maker):
+        found = kernel(round, stream, start, None, users, count)
+        expected = randomize_and_tally(round, stream, start, None, users, count, "wide")
+        pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+        same += [jnp.all(a == b) for a, b in pairs]
+    return jnp.all(jnp.stack(same))

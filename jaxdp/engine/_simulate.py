@@ -79,10 +79,11 @@ def run(
         have no known flaw, but a thin margin (see `jaxdp_kernels.threefry_words.StreamKey`), and
         the privacy of real reports rests on 20. Random users, their groups, and tallies that are
         drawn at once always take 20.
-      implementation: of the per-user path on an NVIDIA GPU. None for the programs of XLA;
-        "mosaic_gpu" for one kernel that makes reports and counts them, in rounds that count their
-        reports. Experimental: before a process first uses it for a kind of reports, its tally of
-        three million users is compared with XLA's. The bits are the same.
+      implementation: of the per-user path on an NVIDIA GPU. "mosaic_gpu" for one kernel that makes
+        reports and counts them, in rounds that count their reports; "xla" for the programs of XLA;
+        None for the kernel from Hopper on, where a call has 2**28 users and more. The bits are the
+        same: before a process first uses the kernel for a kind of reports, its tally of three
+        million users is compared with XLA's.
 
     Returns:
       The estimate: NumPy float64, or a jax array of the caller's precision inside jit.
@@ -90,7 +91,7 @@ def run(
     Raises:
       ValueError: the population does not fit the protocol, or an option is out of range, or an
         implementation is asked for that the device does not have.
-      RuntimeError: such an implementation has another tally than XLA, or does not run.
+      RuntimeError: the kernel is asked for, and has another tally than XLA, or does not run.
       TypeError: an argument is of the wrong kind, such as a legacy key; or a derivative is taken,
         of which reports, being integers, leave nothing.
 
@@ -237,7 +238,9 @@ def simulate(
             "simulate runs on the host and cannot be traced; inside jit use "
             "jax.vmap(lambda k: jaxdp.run(protocol, population, k))(keys)."
         )
-    config = configure(params, population, method, mesh, block_size, rounds, implementation)
+    config = configure(
+        params, population, method, mesh, block_size, rounds, implementation, num_trials
+    )
     population = bounded(population, config)
     source = population.source
     if truth is None:

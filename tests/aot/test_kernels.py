@@ -1,6 +1,7 @@
 """The kernel of reports and their counts, compiled for an H200, keeps to its budgets."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -174,3 +175,14 @@ def test_a_run_is_the_kernel_and_little_else(kind, kernels, monkeypatch):
     assert (found.conditionals, found.atomics, found.unknown) == (0, 0, 0)
     assert found.mebibytes <= 28
     assert found.outside <= kernels
+
+
+def test_what_compares_the_kernel_compiles():
+    """Before a process first uses it; and little else: there is a call that waits for it."""
+    users = jaxdp.Population.from_distribution(np.full(256, 1 / 256), 2**28)
+    compare = jax.jit(functools.partial(_fused._is_right, _fused.fused_tally))
+    params = randomizers.KRR(256, 1.0).build()
+    for maker, kernels in ((None, 2), (users.source.maker, 1)):
+        program = compile_for("cuda", compare, params, maker)
+        assert program.text.count('custom_call_target="mosaic_gpu') == kernels
+        assert program.seconds < 15

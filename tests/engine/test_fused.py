@@ -1,18 +1,22 @@
 """`implementation="mosaic_gpu"`: who is served, what is checked first, and what a GPU would run."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 import jaxdp
 from jaxdp import Population
-from jaxdp.engine import _fused
+from jaxdp._contract import work_of
+from jaxdp.engine import _config, _fused
 from jaxdp.engine._config import Config, bounded
 from jaxdp.engine._plan import make_plan
 from jaxdp.engine._simulate import _play_compiled
 from jaxdp.engine._stream import stream_tally
 from jaxdp.randomizers import KRR, UnaryEncoding
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.randomize_and_tally.mosaic_gpu import randomize_and_tally_mosaic_gpu
 from jaxdp_kernels.threefry_words import StreamKey
 
 KRR_5 = KRR(5, 1.0)
@@ -33,6 +37,7 @@ POPULATIONS = {
 def accepted(monkeypatch):
     """The kinds of rounds that the kernel is used for: none, before a test accepts some."""
     monkeypatch.setattr(_fused, "_accepted", set())
+    monkeypatch.setattr(_fused, "_left", set())
     monkeypatch.setattr(_fused, "_CHECKED_USERS", 4096)
 
 
@@ -136,6 +141,88 @@ def test_a_kernel_is_used_after_it_is_compared(accepted, monkeypatch):
     monkeypatch.setattr(_fused, "fused_tally", randomize_and_tally)
     _fused.check_fused(params, maker)
     assert _fused.can_fuse(params, maker)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_kernel_can_be_traced_where_it_is_compared(inside, accepted, monkeypatch):
+    def traced(*arguments):
+        jax.eval_shape(randomize_and_tally_mosaic_gpu, *arguments)
+        return randomize_and_tally(*arguments)
+
+    monkeypatch.setattr(_fused, "fused_tally", traced)
+    params, maker = KRR_5.build(), POPULATIONS["distribution"]().source.maker
+    if inside:
+        jax.jit(lambda: _fused.check_fused(params, maker))()
+    else:
+        _fused.check_fused(params, maker)
+    assert _fused.can_fuse(params)
+    assert _fused.can_fuse(params, maker)
+
+
+def test_by_default_a_kernel_that_is_not_right_is_left_with_a_warning(accepted, monkeypatch):
+    def failing(*arguments):
+        raise NotImplementedError("no such instruction")
+
+    monkeypatch.setattr(_fused, "fused_tally", failing)
+    params, bits = KRR_5.build(), UnaryEncoding(5, 1.0).build()
+    with pytest.warns(RuntimeWarning, match=r"does not run here: NotImpl.* XLA's programs run in"):
+        _fused.try_fused(params)
+    _fused.try_fused(params)  # known by now
+    _fused.try_fused(bits)  # whose reports are not counted
+    with pytest.raises(RuntimeError, match="no such instruction"):
+        _fused.check_fused(params)
+    monkeypatch.setattr(_fused, "fused_tally", randomize_and_tally)
+    _fused.try_fused(params)
+    assert not _fused.can_fuse(params)
+    _fused.try_fused(KRR(7, 1.0).build())
+    assert _fused.can_fuse(KRR(7, 1.0).build())
+
+
+class Device:
+    def __init__(self, capability=None):
+        if capability is not None:
+            self.compute_capability = capability
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        (["9.0"], True),
+        (["10.0", "9.0"], True),
+        (["8.6"], False),
+        (["9.0", "8.0"], False),
+        (["gfx90a"], False),
+        ([None], False),
+    ],
+)
+def test_gpus_that_have_the_kernel(capabilities, expected):
+    assert _fused.have_kernel([Device(c) for c in capabilities]) == expected
+
+
+@pytest.mark.parametrize(
+    ("implementation", "users", "trials", "asked"),
+    [
+        (None, 2**28, 1, "try"),
+        (None, 2**27, 1, ""),
+        (None, 2**20, 2**8, "try"),
+        ("xla", 2**28, 1, ""),
+        ("mosaic_gpu", 100, 1, "check"),
+    ],
+)
+def test_who_takes_the_kernel_on_a_gpu(implementation, users, trials, asked, monkeypatch):
+    called = []
+    monkeypatch.setattr(_config, "try_fused", lambda *kind: called.append("try"))
+    monkeypatch.setattr(_config, "check_fused", lambda *kind: called.append("check"))
+    monkeypatch.setattr(_config, "have_kernel", lambda devices: True)
+    monkeypatch.setattr(_config, "_on", lambda platform: [Device("9.0")])
+    monkeypatch.setattr(_config, "work_of", lambda users: dataclasses.replace(work, platform="gpu"))
+    population = Population.from_distribution(np.full(5, 0.2), users)
+    work = work_of(population)
+    config = _config.configure(
+        KRR_5.build(), population, "per_user", None, None, 20, implementation, trials
+    )
+    assert called == [asked] * bool(asked)
+    assert config.fused == (implementation != "xla")
 
 
 def test_what_cannot_be_compared_is_left_to_xla(accepted):

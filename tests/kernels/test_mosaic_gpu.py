@@ -257,7 +257,7 @@ def in_plain_jax(monkeypatch):
                     counts = held.pop() if self.masked else jnp.ones(TILE // 2, jnp.int32)
                 value = jax.tree.unflatten(self.structure, held)
                 report = mosaic_gpu._report(self.randomizer, leaves, half, value)
-                found = found.at[report].add(jnp.where(tile < tiles, counts, 0))
+                found = found.at[report].add(jnp.where(tile < tiles, counts, 0).astype(jnp.int32))
         return found
 
     monkeypatch.setattr(mosaic_gpu._Kernel, "_counts_of_tiles", counts_of_tiles)

@@ -311,7 +311,7 @@ class _Kernel:
         found = jax.ops.segment_sum(counts.astype(jnp.int32), reports, self.num_reports)
         if size < TILE:
             return found
-        rows += [mask.astype(jnp.int32)] if self.masked else []
+        rows += [mask.astype(jnp.int8)] if self.masked else []
         return found + self._counts_of_tiles(streams, rows, tiles, size // TILE)
 
     def _counts_of_tiles(
@@ -399,7 +399,7 @@ class _Kernel:
                     at = pl.ds(tile * np.int32(TILE) + place, LANES)
                     loaded = [_load(row, at) for row in given.rows]
                     if self.masked:
-                        counts = loaded.pop() != np.int32(0)
+                        counts = loaded.pop().astype(jnp.int32) != np.int32(0)
                 values = jax.tree.unflatten(self.structure, loaded)
                 report = _report(self.randomizer, leaves, words, values)
                 if counts is not None:

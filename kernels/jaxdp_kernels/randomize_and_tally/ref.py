@@ -133,18 +133,28 @@ class Drawn:
         return jax.vmap(self.maker.make)(words)
 
 
-def count_reports(reports: jax.Array, mask: jax.Array, num_reports: int) -> jax.Array:
+def count_reports(
+    reports: jax.Array, mask: jax.Array, num_reports: int, copies: int = 1
+) -> jax.Array:
     """How often each of some reports occurs, int32[num_reports].
 
     Args:
       reports: int[n], in [0, num_reports); fewer than 2**31.
       mask: bool[n], which of them count.
       num_reports: static.
+      copies: of the histogram, which users take in turn and which are added up; static, a power of
+        two. More than one is for many threads, which wait for one another where they add to the
+        same number.
     """
     if num_reports == 2:  # one comparison is faster than a scatter
         ones = jnp.sum(mask & (reports == 1), dtype=jnp.int32)
         return jnp.stack([jnp.sum(mask, dtype=jnp.int32) - ones, ones])
-    return jax.ops.segment_sum(mask.astype(jnp.int32), reports, num_reports)
+    if copies == 1:
+        return jax.ops.segment_sum(mask.astype(jnp.int32), reports, num_reports)
+    turn = lax.iota(jnp.int32, reports.shape[0]) & np.int32(copies - 1)
+    place = reports.astype(jnp.int32) * np.int32(copies) + turn
+    counts = jax.ops.segment_sum(mask.astype(jnp.int32), place, num_reports * copies)
+    return jnp.sum(counts.reshape(num_reports, copies), axis=1, dtype=jnp.int32)
 
 
 def tiles_users(values: Tree, numbers: jax.Array) -> tuple[Tree, jax.Array]:
