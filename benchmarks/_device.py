@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 import jaxdp
+from jaxdp.engine._fused import WORTHWHILE
 from jaxdp_kernels.standard_normal import standard_normal
 from jaxdp_kernels.threefry_words.ref import threefry2x32
 
@@ -175,7 +176,9 @@ def per_user(setting: Setting, kind: str, scale: Scale, rounds: Literal[13, 20] 
             run = functools.partial(jaxdp.run, method="per_user", rounds=rounds)
             return functools.partial(run, params, population(users), key)
 
-        start = 2 ** max(22 - setting.draws.bit_length(), 10)
+        # So many as one kernel serves, or N and 2 N users would be of two programs.
+        counted = params.counted is not None and jax.default_backend() == "gpu"
+        start = WORTHWHILE if counted else 2 ** max(22 - setting.draws.bit_length(), 10)
         most = min(2**31 // width, 2**29) if kind == "array" else 2**44
         bytes_read = {"bytes": float(width)} if kind == "array" else {}
         return {"unit": "user", **scale.slope(prepare, start, most), "needs": draws | bytes_read}

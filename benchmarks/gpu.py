@@ -229,6 +229,7 @@ def run_tests(part: str, file: Any, options: argparse.Namespace, end: float) -> 
         snapshot = shutil.copy(file.path, folder)
         settings = _device_tests.Settings(part, str(file.path.resolve()), snapshot, _stamp())
         command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks._device_tests"]
+        command += ["-p", "no:benchmark"]  # warns of pytest-xdist, and warnings are errors
         command += ["--share", _share(part), "--minutes", f"{seconds / 60:.2f}"]
         command += _workers(options.workers, platform)
         command += QUICK_TESTS if options.quick else ()
