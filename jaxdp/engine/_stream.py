@@ -32,9 +32,6 @@ from ._plan import Plan, make_plan
 T = TypeVar("T")
 
 _MOST_PLACES = 2**15  # blocks that are located at once; so many times 16 bits are below 2**31
-_MOST_COPIES = 2**10  # of the histogram of a block's reports on an accelerator, which have
-_COPIED = 2**20  # not more bins than these, all together,
-_FEWEST_IN_BIN = 2**4  # and no more than so many users for each
 _MOST_USERS = 2**31 - 1  # of a span of blocks, whose reports 32 bits can count
 
 
@@ -163,23 +160,16 @@ def _adder(round: Round[Any], plan: Plan) -> Any:
     if not plan.wide or round.kernels.tally:
         return round
     if round.counted is not None:
-        return _Counting(round, plan.adds)
+        return _Counting(round)
     return _Summing.of(round, plan) or round
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Counting:
-    """A round whose reports are counted, as one whose tally is int32[num_reports], these counts.
-
-    Attributes:
-      round: the round.
-      copied: whether users count in many copies of a histogram in turn: on a GPU threads that add
-        to one number wait for each other, 15 times as long as all else takes for 256 reports.
-    """
+    """A round whose reports are counted, as one whose tally is int32[num_reports], these counts."""
 
     round: Round[Any]
-    copied: bool = dataclasses.field(metadata={"static": True})
     draft: ClassVar[Draft | None] = None
     kernels: ClassVar[Kernels[Any]] = Kernels()
 
@@ -200,12 +190,7 @@ class _Counting:
         return self.round.from_bits(words, value)
 
     def tally(self, reports: jax.Array, mask: jax.Array, /) -> jax.Array:
-        size = self.counted.num_reports
-        if not self.copied:
-            return count_reports(reports, mask, size)
-        bins = min(_COPIED, reports.shape[0] // _FEWEST_IN_BIN)
-        copies = 2 ** (max(bins // size, 1).bit_length() - 1)
-        return count_reports(reports, mask, size, min(copies, _MOST_COPIES))
+        return count_reports(reports, mask, self.counted.num_reports)
 
     def merge(self, first: jax.Array, second: jax.Array, /) -> jax.Array:
         return first + second

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt32
 
-from jaxdp_kernels.randomize_and_tally import randomize_and_tally
+from jaxdp_kernels.randomize_and_tally import count_reports, randomize_and_tally
 from jaxdp_kernels.threefry_words import StreamKey, threefry_words
 from jaxdp_kernels.threefry_words.xla import stored
 
@@ -320,11 +320,11 @@ class LocalHashingParams(SupportRound):
         linear = jnp.zeros_like(bucket)
         for i, term in enumerate(low):
             linear |= (term >> shift) << np.uint32(bits * i)
-        above, ones = bits * low.shape[0], counted.astype(jnp.int32)
+        above = bits * low.shape[0]
 
         def count(point):
             cell = (((point >> shift) ^ bucket) << np.uint32(above)) | linear
-            return jax.ops.segment_sum(ones, cell.astype(jnp.int32), 2 ** (bits + above))
+            return count_reports(cell.astype(jnp.int32), counted, 2 ** (bits + above))
 
         return count
 

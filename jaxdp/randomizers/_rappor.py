@@ -15,6 +15,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
+from jaxdp_kernels.randomize_and_tally import count_reports
+
 from .._checks import By, Epsilon, Integer, Real
 from .._contract import Kernels, Round, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
@@ -547,7 +549,7 @@ class RapporParams(Round[dict[str, Count]]):
     ) -> dict[str, Count]:
         """{"ones": Count[C, B], each bit over all rounds, "users": Count[C]}, by cohort."""
         counted, cohort = everyone(reports, mask), reports[:, 0].astype(jnp.int32)
-        users = jax.ops.segment_sum(counted.astype(jnp.int32), cohort, self._num_cohorts)
+        users = count_reports(cohort, counted, self._num_cohorts)
         sent, width = reports[:, 1:], 32 * num_packed(self.num_bits)
         if self._num_cohorts <= _FEW_COHORTS:
 

@@ -10,8 +10,8 @@ from jaxdp.engine._config import Config
 from jaxdp.engine._stream import stream_tally
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, BinaryResponse, Gaussian, Laplace, PrivUnitG, UnaryEncoding
-from jaxdp_kernels.randomize_and_tally import arg_specs, count_reports, randomize_and_tally
-from jaxdp_kernels.randomize_and_tally.ref import randomize_and_tally_ref
+from jaxdp_kernels.randomize_and_tally import arg_specs, randomize_and_tally
+from jaxdp_kernels.randomize_and_tally.ref import count_in_copies, randomize_and_tally_ref
 from jaxdp_kernels.threefry_words import StreamKey
 from tests.marks import slow
 
@@ -50,7 +50,7 @@ def test_reports_of_pairs_are_counted(num_values, rng):
 def test_copies_of_a_histogram_are_added(num_reports, copies, rng):
     reports = rng.integers(0, num_reports, 5001).astype(np.int32)
     mask = rng.random(5001) < 0.7
-    found = count_reports(jnp.asarray(reports), jnp.asarray(mask), num_reports, copies)
+    found = count_in_copies(jnp.asarray(reports), jnp.asarray(mask), num_reports, copies)
     np.testing.assert_array_equal(found, np.bincount(reports[mask], minlength=num_reports))
 
 
