@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._install import install
 from ._spec import check_bool
 
 _PATIENCE = 1.0  # seconds until a terminal is told what takes so long
@@ -18,7 +19,7 @@ def bars() -> Any:
         import rich.progress
     except ImportError as error:
         raise ImportError(
-            "progress=True draws its bar with rich: pip install 'jaxdp[sweep]', or leave it out."
+            f"progress=True draws its bar with rich: {install('sweep')}, or leave it out."
         ) from error
     return rich.progress
 

@@ -12,7 +12,7 @@ import public_names
 import pytest
 
 import jaxdp
-from jaxdp import _hints
+from jaxdp import _hints, _install
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -26,6 +26,7 @@ FLOORS = {
     "jaxdp._progress": 1,
     "jaxdp._features": 1,
     "jaxdp._hints": 0,
+    "jaxdp._install": 0,
     "jaxdp._form": -1,
     "jaxdp._spec": 0,
     "jaxdp._subsets": 0,
@@ -119,7 +120,7 @@ def test_import_is_quick():
     found = subprocess.run(
         [sys.executable, "-c", probe], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    assert set(found.stdout.split()) == {"jaxdp", "jaxdp._version", "jaxdp._lazy"}
+    assert set(found.stdout.split()) == {"jaxdp", "jaxdp._version", "jaxdp._install", "jaxdp._lazy"}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_import_changes_no_flag_and_starts_no_backend(fresh_import):
 
 
 def test_version_is_the_installed_one():
-    assert jaxdp.__version__ == importlib.metadata.version("jaxdp")
+    assert jaxdp.__version__ == importlib.metadata.version(_install.DISTRIBUTION)
 
 
 def source_modules():

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import figures
+from .._install import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,14 +146,14 @@ class AuditReport:
           The axes.
 
         Raises:
-          ImportError: matplotlib is not installed; it comes with `pip install "jaxdp[sweep]"`.
+          ImportError: matplotlib is not installed; it is part of the extra `sweep`.
         """
         if ax is None:
             try:
                 import matplotlib.pyplot as plt
             except ImportError as error:
                 raise ImportError(
-                    'plot needs matplotlib: pip install "jaxdp[sweep]", or pass axes.'
+                    f"plot draws with matplotlib: {install('sweep')}, or pass axes."
                 ) from error
             with figures.style():
                 size = 0.75 * figures.PAGE, 0.9 + 0.3 * len(self.pairs)

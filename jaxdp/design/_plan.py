@@ -168,7 +168,7 @@ def plan(
       timed: whether to measure what a report costs in time on this machine, which compiles the
         programs of all options; see `jaxdp.reports.report_cost`.
       progress: whether to show on stderr which protocol is solved or simulated, which needs
-        `jaxdp[sweep]`; None for a terminal that has waited for a second.
+        the extra `sweep`; None for a terminal that has waited for a second.
 
     Returns:
       A `Plan`. Numbers that were solved for are at most 0.01 % above the least ones, simulated ones

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .. import figures
+from .._install import install
 from ._curves import curves_of
 from ._plan_numbers import PlanNumbers
 from ._question import as_title
@@ -21,7 +22,7 @@ def plot(plan: PlanNumbers, axes: "matplotlib.axes.Axes | None") -> "matplotlib.
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError(
-                "plot draws with matplotlib: pip install 'jaxdp[sweep]', or use to_json()."
+                f"plot draws with matplotlib: {install('sweep')}, or use to_json()."
             ) from error
         with figures.style():
             return plot(plan, plt.subplots(figsize=(0.75 * figures.PAGE, 3.6))[1])

@@ -209,7 +209,7 @@ def simulate(
       truth: what errors are measured against. "sample": the statistic of the users at hand, the
         default for given users. "population": that of the distribution they are drawn from, the
         default for `from_distribution`. Or an array.
-      progress: whether to show a progress bar over trials; needs `jaxdp[sweep]`.
+      progress: whether to show a progress bar over trials; needs the extra `sweep`.
 
     Returns:
       The `Trials`; with the labels of the population, if it has any, where the entries of the

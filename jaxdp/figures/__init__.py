@@ -1,6 +1,6 @@
 """What all figures and pages of the project share: one style, axes that can be read, one page.
 
-Figures are drawn by matplotlib, of the extra `jaxdp[sweep]`, which is imported when it is used.
+Figures are drawn by matplotlib, of the extra `sweep`, which is imported when it is used.
 Pages are single files of HTML that ask nothing of any server.
 """
 

@@ -3,6 +3,7 @@
 import contextlib
 from typing import Any, Literal, NamedTuple
 
+from .._install import install
 from ._theme import DARK, LIGHT, Theme
 
 COLUMN = 3.3
@@ -92,7 +93,7 @@ def style(
     try:
         import matplotlib.style
     except ImportError as error:
-        raise ImportError("figures are drawn by matplotlib: pip install 'jaxdp[sweep]'.") from error
+        raise ImportError(f"figures are drawn by matplotlib: {install('sweep')}.") from error
     from cycler import cycler
 
     settings = {

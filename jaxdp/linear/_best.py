@@ -181,7 +181,7 @@ def best(
       timed: whether to measure what a report costs in time on this machine, which compiles the
         programs of all; see `jaxdp.reports.report_cost`.
       progress: whether to show on stderr which protocol is made or simulated, which needs
-        `jaxdp[sweep]`; None for a terminal that has waited for a second.
+        the extra `sweep`; None for a terminal that has waited for a second.
 
     Returns:
       A `Ranking`, whose `protocol` is the best one.

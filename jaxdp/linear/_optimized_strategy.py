@@ -61,7 +61,8 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
       num_steps: of the descent. A thousand are within 3 % of three thousand.
       seed: of the start, in [0, 2**32).
       channel: float[k, m], the probabilities of the reports of each value, instead of a search.
-      progress: whether the search shows a bar; needs `jaxdp[sweep]`. Not part of what is compared.
+      progress: whether the search shows a bar; needs the extra `sweep`. Not part of what is
+        compared.
 
     Raises:
       ValueError: an argument is out of range.

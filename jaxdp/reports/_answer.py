@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import figures
+from .._install import install
 from .._spec import check_real
 from ..engine import Trials
 
@@ -180,7 +181,7 @@ class Answer:
             import pandas
         except ImportError as error:
             raise ImportError(
-                "to_pandas makes a data frame of pandas: pip install pandas, or use to_dict()."
+                f"to_pandas makes a data frame of pandas: {install('pandas')}, or use to_dict()."
             ) from error
         index = self.labels if self.labels is not None else self._names()
         return pandas.DataFrame(self._columns(), index=pandas.Index(list(index)))
@@ -202,7 +203,7 @@ class Answer:
                 import matplotlib.pyplot as plt
             except ImportError as error:
                 raise ImportError(
-                    "plot draws with matplotlib: pip install 'jaxdp[sweep]', or use to_dict()."
+                    f"plot draws with matplotlib: {install('sweep')}, or use to_dict()."
                 ) from error
             with figures.style():
                 few = self.values.size <= _NAMED

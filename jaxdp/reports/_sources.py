@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import UInt8
 
+from .._install import install
+
 if TYPE_CHECKING:  # an extra
     import pyarrow as pa
 
@@ -151,7 +153,7 @@ def require_pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError(
-            "Parquet files are read by pyarrow: pip install 'jaxdp[sweep]', or give files of "
+            f"Parquet files are read by pyarrow: {install('sweep')}, or give files of "
             "reports one after the other."
         ) from error
     return pyarrow

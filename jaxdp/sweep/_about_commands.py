@@ -62,9 +62,12 @@ class Version:
 
     def __call__(self) -> int:
         """Prints it."""
+        from .._install import clash
         from .._version import __version__
 
         print(f"jaxdp {__version__}")
+        if warning := clash():
+            print(f"jaxdp: {warning}", file=sys.stderr)
         if self.verbose:
             import importlib.metadata
             import platform

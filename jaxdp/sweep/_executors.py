@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .._install import install
 from ._run import Executor
 
 KINDS = ("threads", "processes", "dask://HOST:PORT", "ray", "ray://HOST:PORT", "slurm")
@@ -86,7 +87,7 @@ def _package(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise ValueError(
-            f"executor must be one whose package is there: pip install 'jaxdp[{extra}]'."
+            f"executor must be one whose package is there: {install(extra)}."
         ) from None
 
 

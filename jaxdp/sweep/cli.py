@@ -32,9 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     import importlib.util  # only now, as all that `--version` can do without
 
+    from .._install import install
+
     missing = [name for name in EXTRAS if importlib.util.find_spec(name) is None]
     if missing:
-        return _refuse(f"needs {', '.join(missing)}: pip install 'jaxdp[sweep]'")
+        return _refuse(f"needs {', '.join(missing)}: {install('sweep')}")
 
     if arguments == ["list"]:  # not worth the wait for tyro, which reads all other arguments
         from ._catalog import print_catalog

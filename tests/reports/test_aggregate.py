@@ -17,7 +17,7 @@ from jaxdp.randomizers import KRR, CandidateResponse, Gaussian, PrivUnit, Rappor
 from jaxdp.reports import Aggregate, Client, Collection
 from tests.reports.made import CASES, bins, drawn, same, sent
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is part of jaxdp[sweep]")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is part of the extra `sweep`")
 pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyarrow.dataset")
 

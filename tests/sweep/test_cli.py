@@ -13,7 +13,7 @@ import jax
 import pytest
 
 import jaxdp
-from jaxdp import sweep
+from jaxdp import _install, sweep
 from jaxdp.sweep import _catalog, _fingerprint, cli
 from tests.markdown import fenced
 
@@ -155,7 +155,7 @@ def test_version(capsys):
 def test_missing_extras(capsys, monkeypatch):
     monkeypatch.setattr(cli, "EXTRAS", ("rich", "no_such_package"))
     assert cli.main(["list"]) == 2
-    assert capsys.readouterr().err == "jaxdp: needs no_such_package: pip install 'jaxdp[sweep]'\n"
+    assert capsys.readouterr().err == f"jaxdp: needs no_such_package: {_install.install('sweep')}\n"
 
 
 @pytest.mark.parametrize("line", ["", "--help", "run --help", "show --help", "list --help"])
