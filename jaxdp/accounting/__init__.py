@@ -14,6 +14,7 @@ from ._gaussian import dithered_gaussian_delta as dithered_gaussian_delta
 from ._gaussian import gaussian_composition as gaussian_composition
 from ._gaussian import gaussian_delta as gaussian_delta
 from ._gaussian import gaussian_sigma as gaussian_sigma
+from ._privacy_loss import PrivacyLoss as PrivacyLoss
 from ._shuffle import shuffle_amplification as shuffle_amplification
 from ._shuffle import shuffle_delta as shuffle_delta
 from ._shuffle import shuffle_epsilon as shuffle_epsilon

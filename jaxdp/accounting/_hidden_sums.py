@@ -4,6 +4,7 @@ What a shuffler hides a report behind is such a sum: see `jaxdp.accounting.shuff
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +73,8 @@ def positive_part(values: np.ndarray, weights: np.ndarray, scale: float, num_ter
     weights = np.append(weights, max(1 - math.fsum(weights), 0.0))
     # One term below what all others can add up to makes the sum negative, whatever it is. A G' > G
     # is as good there, and keeps the grid short; both bounds allow it.
-    rounded = np.maximum(values, -_chernoff(np.maximum(values, 0.0), weights, n)[1])
+    most = chernoff_window([(np.maximum(values, 0.0), weights, n)])[1]
+    rounded = np.maximum(values, -most)
     theta, log_moment = _saddle(rounded, weights, n)
     tilted = weights * np.exp(theta * rounded - log_moment)
     # The likeliest atom is on the grid, wherever it is: n of them add no error.
@@ -206,32 +208,43 @@ def _window(law: _Law, count: int, theta: float = 0.0, added: float = 0.0) -> tu
       added: see `theta`.
     """
     used = law.mass > 0
-    return _chernoff(law.places[used], law.mass[used], count, theta, added)
+    return chernoff_window([(law.places[used], law.mass[used], count)], theta, added)
 
 
-def _chernoff(
-    places: np.ndarray, masses: np.ndarray, count: int, theta: float = 0.0, added: float = 0.0
+def chernoff_window(
+    parts: Sequence[tuple[np.ndarray, np.ndarray, int]], theta: float = 0.0, added: float = 0.0
 ) -> tuple[float, float]:
-    mean = float(masses @ places) / float(masses.sum())
-    places = places - mean
-    largest = float(np.abs(places).max())
-    spread = math.sqrt(float(masses @ places**2))
-    if spread == 0:
-        return count * mean, count * mean
-    rates = 2.0 ** np.arange(-3, 12, 0.5) / (spread * math.sqrt(count))
+    """Where a sum of independent draws is, but for e**-60 on each side: Chernoff's bound.
+
+    Args:
+      parts: places, their probabilities and the number of draws, of each law.
+      theta: see `_window`.
+      added: see `_window`.
+    """
+    centred, mean, variance = [], 0.0, 0.0
+    for places, masses, count in parts:
+        once = float(masses @ places) / float(masses.sum())
+        centred.append((places - once, masses, count))
+        mean += count * once
+        variance += count * float(masses @ (places - once) ** 2)
+    if variance == 0:
+        return mean, mean
+    largest = max(float(np.abs(places).max()) for places, _, _ in centred)
+    rates = 2.0 ** np.arange(-3, 12, 0.5) / math.sqrt(variance)
     rates = np.minimum(rates, 600 / largest)
     ends = []
     for sign in (-1, 1):
-        moments = np.log(np.exp(np.multiply.outer(sign * rates, places)) @ masses)
-        excess = count * moments + added * (theta + rates) ** 2 + _RARE
-        ends.append(count * mean + sign * float((excess / rates).min()))
+        excess = added * (theta + rates) ** 2 + _RARE
+        for places, masses, count in centred:
+            excess += count * np.log(np.exp(np.multiply.outer(sign * rates, places)) @ masses)
+        ends.append(mean + sign * float((excess / rates).min()))
     return ends[0], ends[1]
 
 
 def _sum(law: _Law, count: int, other: _Law | None, window: tuple[float, float]) -> _Law:
     """The law of the sum of `count` draws, and of one of `other`, within a window."""
     first = math.floor(window[0] / law.step)
-    size = _smooth(math.ceil(window[1] / law.step) - first + 1)
+    size = smooth_size(math.ceil(window[1] / law.step) - first + 1)
     mass, moment, mass_error, moment_error = _transform(law, size)
     power = mass**count
     before = mass ** (count - 1)
@@ -282,7 +295,7 @@ def _transform(law: _Law, size: int) -> tuple[np.ndarray, np.ndarray, float, flo
     return transforms[0], transforms[1], errors[0], errors[1]
 
 
-def _smooth(size: int) -> int:
+def smooth_size(size: int) -> int:
     """The least even number with no prime factor above 5 that is at least `size`."""
     best = 2 ** max((size - 1).bit_length(), 1)
     for five in range(1 + int(math.log(size + 1, 5))):

@@ -204,6 +204,8 @@ def channel_shuffle_delta(channel: Channel, num_users: int, epsilon: float) -> f
     kinds = _kinds(_check_channel(channel))
     n, epsilon = _check_epsilon(num_users, epsilon)
     if isinstance(kinds, _Binary):
+        if epsilon >= kinds.local_epsilon():
+            return 0.0
         return min(proven_binary_delta(epsilon, kinds.low, kinds.high, n), 1.0)
     return _largest_delta(kinds, n, epsilon)
 
@@ -302,6 +304,12 @@ class _Binary(NamedTuple):
 
     low: float
     high: float
+
+    def local_epsilon(self) -> float:
+        """The epsilon of one report, rounded up."""
+        laws = np.array([[self.high, 1 - self.high], [self.low, 1 - self.low]])
+        orders = (laws, laws[::-1])
+        return max(_hidden(one, other, other).local_epsilon() for one, other in orders)
 
 
 def _kinds(channel: np.ndarray) -> list[PairLaw] | _Binary:
@@ -411,7 +419,7 @@ def _bracket(pairs: Sequence[PairLaw], n: int, delta: float) -> ShuffleBracket:
         if math.isinf(upper):
             break
         if hidden.quick(upper, n) > delta and hidden.upper(upper, n) > delta:
-            found = _crossing(lambda e, h=hidden: h.upper(e, n), delta, hidden.guess(n, delta))[1]
+            found = crossing(lambda e, h=hidden: h.upper(e, n), delta, hidden.guess(n, delta))[1]
             upper = max(upper, min(found, hidden.local_epsilon()))
     attained: dict[bytes, _Hidden] = {}
     for pair in pairs:
@@ -422,7 +430,7 @@ def _bracket(pairs: Sequence[PairLaw], n: int, delta: float) -> ShuffleBracket:
     lower = 0.0
     for hidden in best[:_MOST_TRIED]:
         if hidden.lower(lower, n) > delta:
-            lower = _crossing(lambda e, h=hidden: h.lower(e, n), delta, hidden.guess(n, delta))[0]
+            lower = crossing(lambda e, h=hidden: h.lower(e, n), delta, hidden.guess(n, delta))[0]
     indices = [max((h.divergence for h in group), default=0.0) for group in (blankets, best)]
     ratio = math.sqrt(indices[0] / indices[1]) if indices[1] else 1.0
     return ShuffleBracket(min(lower, upper), upper, float(_rounded(np.array(ratio))))
@@ -442,15 +450,12 @@ def _binary_bracket(binary: _Binary, n: int, delta: float) -> ShuffleBracket:
     first, second = np.array([[high, 1 - high], [low, 1 - low]])
     hidden = _hidden(first, second, second)
     guess = hidden.guess(n, delta)
-    lower = _crossing(lambda e: attained_binary_delta(e, low, high, n), delta, guess)[0]
-    upper = _crossing(lambda e: proven_binary_delta(e, low, high, n), delta, lower or guess)[1]
-    local = max(hidden.local_epsilon(), _hidden(second, first, first).local_epsilon())
-    return ShuffleBracket(lower, min(upper, local), 1.0)
+    lower = crossing(lambda e: attained_binary_delta(e, low, high, n), delta, guess)[0]
+    upper = crossing(lambda e: proven_binary_delta(e, low, high, n), delta, lower or guess)[1]
+    return ShuffleBracket(lower, min(upper, binary.local_epsilon()), 1.0)
 
 
-def _crossing(
-    delta_of: Callable[[float], float], delta: float, guess: float
-) -> tuple[float, float]:
+def crossing(delta_of: Callable[[float], float], delta: float, guess: float) -> tuple[float, float]:
     """Where a decreasing function falls to delta: (still above, not above), close to each other.
 
     (0, 0) if it is never above, inf if it is not known to fall so far.

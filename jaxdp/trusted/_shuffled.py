@@ -93,7 +93,7 @@ class Shuffled(Spec[Params[Any]]):
                                              part of; ValueError with a size that will do
       users who tell an adversary their      `colluding` is their share: the others hide among
       reports, or send what they like        themselves, at the least
-      users who answer in several rounds     TypeError: shuffle each round, and compose
+      users who answer in several rounds     TypeError: `accounting.PrivacyLoss` adds up
       users who report in pairs              TypeError: those are not local reports
       =====================================  =====================================================
 
@@ -323,8 +323,8 @@ def _groups(protocol: Spec[Any]) -> tuple[float, ...]:
     if sum(step.times * step.work.num_users for step in steps) > 1 + 1e-9:
         raise TypeError(
             f"protocol must ask each user once, but users of {protocol!r} answer in several "
-            "rounds; split them into groups, or account for the reports of each round by "
-            "jaxdp.accounting.shuffle_epsilon, and compose."
+            "rounds; split them into groups, or add up the privacy of the shuffled "
+            "reports of each round by jaxdp.accounting.PrivacyLoss."
         )
     return tuple(step.work.num_users for step in steps)
 
