@@ -253,5 +253,5 @@ def test_report_as_a_plot():
 
 def test_plot_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"jaxdp\[sweep\]"):
+    with pytest.raises(ImportError, match=r"jaxdp-local\[sweep\]"):
         REPORT.plot()

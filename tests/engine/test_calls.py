@@ -28,7 +28,7 @@ def test_progress_changes_nothing_but_the_screen(key, capsys):
 
 def test_progress_without_rich_names_the_remedy(key, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "rich.progress", None)
-    with pytest.raises(ImportError, match=r"jaxdp\[sweep\]"):
+    with pytest.raises(ImportError, match=r"jaxdp-local\[sweep\]"):
         jaxdp.simulate(KRR3, POPULATION, key, num_trials=2, progress=True)
 
 
