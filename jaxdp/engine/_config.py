@@ -161,18 +161,14 @@ def _may_fuse(
     """Whether one kernel may serve rounds; raises where it is asked for and there is none."""
     if implementation is not None:
         check_choice("implementation", implementation, ("mosaic_gpu", "xla"))
-    if implementation == "xla":
-        return False
-    if platform == "gpu":
-        if implementation is not None:
-            return True
-        return have_kernel(_on(platform) if mesh is None else list(mesh.devices.flat))
-    if implementation is not None:
+    if implementation == "mosaic_gpu" and platform != "gpu":
         raise ValueError(
             f"implementation='mosaic_gpu' needs an NVIDIA GPU, and this would run on {platform!r}; "
             "leave it out."
         )
-    return False
+    if implementation is None and platform == "gpu":
+        return have_kernel(_on(platform) if mesh is None else list(mesh.devices.flat))
+    return implementation == "mosaic_gpu"
 
 
 def _on(platform: str) -> list[Any]:

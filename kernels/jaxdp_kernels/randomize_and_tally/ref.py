@@ -152,6 +152,8 @@ def count_reports(reports: jax.Array, mask: jax.Array, num_reports: int) -> jax.
     bins = min(_COPIED, reports.shape[0] // _FEWEST_IN_BIN)
     copies = min(2 ** (max(bins // num_reports, 1).bit_length() - 1), _MOST_COPIES)
     count = functools.partial(count_in_copies, num_reports=num_reports)
+    if copies == 1:
+        return count(reports, mask)
     return lax.platform_dependent(
         reports, mask, cuda=functools.partial(count, copies=copies), default=count
     )
