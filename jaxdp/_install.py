@@ -31,7 +31,10 @@ def clash_beside(file: str) -> str | None:
     Args:
       file: the `__init__.py` of jaxdp.
     """
-    entries = os.listdir(os.path.dirname(os.path.dirname(file)))
+    try:
+        entries = os.listdir(os.path.dirname(os.path.dirname(file)))
+    except OSError:  # a zip archive, or a folder that may not be listed: no reason not to import
+        return None
     installed = any(x.startswith("jaxdp-") and x.endswith(".dist-info") for x in entries)
     return _remedy(["jaxdp"] if installed else [])
 

@@ -73,6 +73,12 @@ def test_the_command_tells_of_a_clash(monkeypatch, capsys):
     assert "pip uninstall jaxdp, then pip install --force-reinstall" in told
 
 
+def test_a_folder_that_cannot_be_listed_has_no_clash(tmp_path):
+    archive = tmp_path / "packages.zip"
+    archive.touch()
+    assert _install.clash_beside(str(archive / "jaxdp" / "__init__.py")) is None
+
+
 @pytest.mark.parametrize("other", [None, "jaxdp-0.4.0.dist-info", "jaxdp_local-0.1.0.dist-info"])
 def test_the_import_tells_of_a_clash(other, tmp_path):
     """In a folder of packages that has what another distribution leaves there."""

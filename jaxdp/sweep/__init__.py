@@ -1,7 +1,7 @@
 """Grids of configurations: run, resume, store, summarise, plot; the `jaxdp` command.
 
 Results are stored as Parquet files and shown as tables and figures, which needs the extra
-the extra `sweep`.
+`sweep`.
 """
 
 # Imported when they are used: what the command prints without computing needs no jax.
