@@ -70,7 +70,7 @@ class Plan:
     def device_start(self, device: jax.Array, num_blocks: jax.Array | int) -> Count:
         """The first user of a device."""
         if self.share is not None:
-            return Count.of(device).times(self.share)
+            return Count.of(self.share).times(device)
         blocks = Count.of(device).times(jnp.asarray(num_blocks, jnp.int32).astype(jnp.uint32))
         return blocks.times(self.block)
 

@@ -12,7 +12,9 @@ from jaxdp.engine import _stream, params, static
 from jaxdp.engine._config import Config, bounded, build_params
 from jaxdp.engine._plan import make_plan
 from jaxdp.engine._simulate import _play_once
+from jaxdp.engine._stream import stream_tally
 from jaxdp.random import TILE, Count
+from jaxdp_kernels.threefry_words import StreamKey
 from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
 from tests.marks import slow
 
@@ -64,6 +66,21 @@ def test_users_left_of_many(left):
     population = jaxdp.Population.from_histogram([2**33 + left])
     plan = make_plan(population, Words(number=1), 1, 2**12, "cpu")
     assert int(plan.users_left(Count.of(2**33), population, Count.of(0))) == min(left, 2**12)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+@pytest.mark.parametrize("kind", ["histogram", "distribution"])
+def test_a_program_for_more_users_than_32_bits_hold(kind, devices, key):
+    """On an accelerator, where the number of users is part of the program."""
+    wide = Config("per_user", None if devices == 1 else mesh_of(devices), None, platform="gpu")
+    users = jaxdp.Population.from_histogram([2**40 + 3, 5])
+    if kind == "distribution":
+        users = jaxdp.Population.from_distribution([0.25, 0.75], num_users=2**40 + 3)
+    users = bounded(users.bind(key), wide)
+    params = build_params(jaxdp.randomizers.KRR(2, 1.0))
+    stream = StreamKey.of(key)
+    tally = jax.eval_shape(lambda *args: stream_tally(*args, stream, config=wide), params, users)
+    assert tally.shape == (2,)
 
 
 @pytest.mark.parametrize("devices", [1, 3])
@@ -121,6 +138,17 @@ def test_number_of_blocks_beyond_32_bits_of_users():
     assert int(plan.num_blocks(population, 8)) == -(-(2**40 + 2**41 + 1) // plan.block // 8)
     start = plan.device_start(jnp.uint32(7), plan.num_blocks(population, 8))
     assert int(start) == 7 * int(plan.num_blocks(population, 8)) * plan.block
+
+
+def test_devices_of_more_users_than_32_bits_hold():
+    """Users whose number is part of the program, as on an accelerator."""
+    users = jaxdp.Population.from_histogram([2**40 + 3])
+    plan = make_plan(jaxdp.Population(users.source.bounded()), Words(number=1), 3, None, "gpu")
+    assert plan.share > 2**32
+    first = plan.device_start(jnp.uint32(2), plan.num_blocks(users, 3))
+    assert int(first) == 2 * plan.share
+    last = int(first) + (2**40 + 2 - int(first)) // plan.block * plan.block
+    assert last + int(plan.users_left(Count.of(last), users, first)) == 2**40 + 3
 
 
 def test_words_of_a_user_do_not_depend_on_who_else_there_is(key):
