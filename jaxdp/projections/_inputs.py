@@ -70,28 +70,30 @@ def check_radius(name: str, value: ArrayLike, lead: tuple[int, ...], dtype: DTyp
       lead: the shape of the batch.
       dtype: of the result.
     """
+    array: Any = value
     if not is_traced(value):
-        numbers = as_array(name, value)
-        if numbers.dtype.kind not in "iuf":
+        array = as_array(name, value)
+        if array.dtype.kind not in "iuf":
             raise TypeError(f"{name} must be a real number, got {value!r}.")
         with np.errstate(over="ignore", under="ignore"):  # beyond the type they are refused
-            numbers = numbers.astype(dtype)
+            array = array.astype(dtype)
         most = float(jnp.finfo(dtype).max) / 2**20  # sums of so many are finite
-        if not np.all((numbers > 0) & (numbers <= most)):
+        if not np.all((array > 0) & (array <= most)):
             raise ValueError(
                 f"{name} must be a finite number > 0 and at most {most:.3g} in "
                 f"{np.dtype(dtype).name}, got {value!r}."
             )
-    array = jnp.asarray(value, dtype)
-    fits = array.ndim <= len(lead) and all(
-        ours in (1, theirs) for ours, theirs in zip(array.shape[::-1], lead[::-1], strict=False)
+    shape = jnp.shape(array)
+    fits = len(shape) <= len(lead) and all(
+        ours in (1, theirs) for ours, theirs in zip(shape[::-1], lead[::-1], strict=False)
     )
     if not fits:
         raise ValueError(
-            f"{name} must be a number or broadcast to the leading axes {lead}, got shape "
-            f"{array.shape}."
+            f"{name} must be a number or broadcast to the leading axes {lead}, got shape {shape}."
         )
-    return jnp.broadcast_to(array, lead)
+    if isinstance(array, np.ndarray):  # by NumPy, which starts no programs
+        return jnp.asarray(np.broadcast_to(array, lead))
+    return jnp.broadcast_to(jnp.asarray(array, dtype), lead)
 
 
 def check_tolerance(name: str, value: float) -> float:

@@ -102,10 +102,14 @@ def project_l1_ball(x: jax.Array, radius: jax.Array) -> jax.Array:
     return jnp.where(inside[..., None], x, shrunk)
 
 
-@jax.custom_jvp
 @jax.jit
 def project_simplex(x: jax.Array, radius: jax.Array) -> jax.Array:
     """`simplex` without checks; radius of shape x.shape[:-1]."""
+    return _nearest(x, radius)
+
+
+@jax.custom_jvp  # inside of jit: called eagerly, its rule is looked up anew in half a millisecond
+def _nearest(x: jax.Array, radius: jax.Array) -> jax.Array:
     return soft_threshold(x, *threshold(x, radius))
 
 
@@ -185,11 +189,11 @@ def _pad(x):
     return jnp.pad(x, widths, constant_values=-jnp.inf) if fill else x
 
 
-@project_simplex.defjvp
-def _project_simplex_jvp(primals, tangents):
+@_nearest.defjvp
+def _nearest_jvp(primals, tangents):
     x, radius = primals
     dx, dradius = tangents
-    w = project_simplex(x, radius)
+    w = _nearest(x, radius)
     support = (w > 0).astype(w.dtype)
     size = jnp.sum(support, axis=-1)
     # On the support w = x − τ and Σw = r, so τ moves by (Σ dx − dr)/size.

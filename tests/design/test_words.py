@@ -35,6 +35,7 @@ def test_simulated_errors_have_a_standard_error():
 
 
 def test_the_command_prints_words(capsys):
+    pytest.importorskip("tyro")
     assert main("plan histogram --values 1000 --users 50000 --error 0.01".split()) == 0
     assert capsys.readouterr().out.rstrip() == (
         plan(Histogram(1000), users=50_000, error=0.01).in_words()
@@ -42,6 +43,7 @@ def test_the_command_prints_words(capsys):
 
 
 def test_the_command_prints_what_to_deploy(capsys):
+    pytest.importorskip("tyro")
     assert main("plan mean --low 0 --high 1 --users 50000 --error 0.01 --json".split()) == 0
     document = json.loads(capsys.readouterr().out)
     best = plan(Mean(0.0, 1.0), users=50_000, error=0.01).best
@@ -70,6 +72,7 @@ def test_the_command_prints_what_to_deploy(capsys):
     ],
 )
 def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
+    pytest.importorskip("tyro")
     assert main(f"plan {arguments} --users 5000 --epsilon 1".split()) == 0
     expected = plan(question, users=5000, epsilon=1.0, **given).in_words()
     assert capsys.readouterr().out.rstrip() == expected
@@ -94,6 +97,7 @@ def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
     ],
 )
 def test_mistakes_are_one_line(arguments, message, capsys):
+    pytest.importorskip("tyro")
     assert main(arguments.split()) == 2
     error = capsys.readouterr().err
     assert message in error

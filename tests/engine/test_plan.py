@@ -79,7 +79,7 @@ def test_a_program_for_more_users_than_32_bits_hold(kind, devices, key):
     users = bounded(users.bind(key), wide)
     params = build_params(jaxdp.randomizers.KRR(2, 1.0))
     stream = StreamKey.of(key)
-    tally = jax.eval_shape(lambda *args: stream_tally(*args, stream, config=wide), params, users)
+    tally = jax.eval_shape(lambda p, u: stream_tally(p, u, stream, config=wide), params, users)
     assert tally.shape == (2,)
 
 
@@ -144,6 +144,7 @@ def test_devices_of_more_users_than_32_bits_hold():
     """Users whose number is part of the program, as on an accelerator."""
     users = jaxdp.Population.from_histogram([2**40 + 3])
     plan = make_plan(jaxdp.Population(users.source.bounded()), Words(number=1), 3, None, "gpu")
+    assert plan.share is not None
     assert plan.share > 2**32
     first = plan.device_start(jnp.uint32(2), plan.num_blocks(users, 3))
     assert int(first) == 2 * plan.share
