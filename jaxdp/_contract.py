@@ -457,12 +457,13 @@ class Params(Described, Generic[O]):
         """Whether what the estimate aims at depends on the outcome, and `target` tells it."""
         return False
 
-    def target(self, outcome: O, histogram: jax.Array, /) -> jax.Array:
+    def target(self, outcome: O, histogram: jax.Array, inputs: Tree, /) -> jax.Array:
         """What the estimate of an outcome aims at; only where `has_target`.
 
         Args:
           outcome: of a trial.
           histogram: float64[k], normalised, of the users or of their distribution.
+          inputs: what the bins stand for, a pytree of arrays; None for the bins.
         """
         raise NotImplementedError(f"{type(self).__name__} has no target of its own.")
 

@@ -8,4 +8,5 @@ from ._diabetes import load_diabetes_scores as load_diabetes_scores
 from ._flights import load_flights as load_flights
 from ._glove import load_glove as load_glove
 from ._military import load_military as load_military
+from ._names import load_names as load_names
 from ._tripadvisor import load_tripadvisor as load_tripadvisor

@@ -251,9 +251,11 @@ def simulate(
     config = for_trials(config, cast.params, cast.population, trial_batch)
     if want == "given" and params.traceable:
         truth = check_given(truth, _estimate_shape(params, cast, key, config), num_trials)
-    histogram = known_histogram(population, want) if params.has_target else None
+    users = (None, None)
+    if params.has_target:
+        users = known_histogram(population, want), population.inputs
     span = range(first_trial, first_trial + num_trials)
-    estimates, targets, counts = _run_trials(params, cast, key, span, config, progress, histogram)
+    estimates, targets, counts = _run_trials(params, cast, key, span, config, progress, users)
     if want == "given":
         truth = check_given(truth, estimates.shape[1:], num_trials)
     if targets is None:
@@ -380,12 +382,20 @@ def _where(host: bool, function: Callable[..., T]) -> Callable[..., T]:
     return called
 
 
-def _finish(params, histogram, outcome, counts):
-    """The estimate of an outcome, and its target where params have one (else None)."""
+def _finish(params, users, outcome, counts):
+    """The estimate of an outcome, and its target where params have one (else None).
+
+    Args:
+      params: of the trials.
+      users: the histogram, None where each trial has its own, and what its bins stand for.
+      outcome: of a trial.
+      counts: of its users; None where all have one histogram, or params have no target.
+    """
+    histogram, inputs = users
     found = params.estimate(outcome)
     if counts is not None:
         histogram = counts.f64() / jnp.sum(counts.f64())
-    return found, None if histogram is None else params.target(outcome, histogram)
+    return found, None if histogram is None else params.target(outcome, histogram, inputs)
 
 
 def _estimate(params: Params[Any], outcome: Tree) -> Tree:
@@ -425,15 +435,15 @@ def _play_trials(params, population, key, trials, config: Config):
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _finish_trials(params, histogram, outcomes, counts, config: Config):
+def _finish_trials(params, users, outcomes, counts, config: Config):
     """The estimates and the targets of trials, split over the mesh as the trials are.
 
     Memory holds the intermediate results of one batch: a trial on CPU, elsewhere as many lanes on
     any mesh and for any number of trials.
     """
 
-    def share(params, histogram, outcomes, counts):
-        finish = functools.partial(_finish, params, histogram)
+    def share(params, users, outcomes, counts):
+        finish = functools.partial(_finish, params, users)
         return _mapped(finish, (outcomes, counts), config)
 
     if config.trial_axes:
@@ -442,7 +452,7 @@ def _finish_trials(params, histogram, outcomes, counts, config: Config):
         share = _manual(
             share, config, (jax.P(), jax.P(), split, split), split, config.mesh.axis_names
         )
-    return share(params, histogram, outcomes, counts)
+    return share(params, users, outcomes, counts)
 
 
 def _manual(function: Callable[..., T], config: Config, specs, split, axes) -> Callable[..., T]:
@@ -494,7 +504,7 @@ def _padded(x: jax.Array, rows: int) -> jax.Array:
     return jnp.pad(x, [(0, max(rows - x.shape[0], 0)), *[(0, 0)] * (x.ndim - 1)], "edge")
 
 
-def _compiled_trials(params, cast, key, trials, config, histogram):
+def _compiled_trials(params, cast, key, trials, config, users):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
         program = own_program(_play_trials, config)
@@ -510,7 +520,7 @@ def _compiled_trials(params, cast, key, trials, config, histogram):
             outcomes = cast.cut(outcomes)
         used = counts if params.has_target else None
         finish = _where(config.host, _finish_trials)
-        found = *finish(params, histogram, outcomes, used, config.finishing), counts
+        found = *finish(params, users, outcomes, used, config.finishing), counts
         return jax.tree.map(_gathered, found)
 
 
@@ -522,17 +532,17 @@ def _gathered(x: jax.Array | np.ndarray) -> np.ndarray:
     return np.asarray(x)
 
 
-def _host_trial(params, cast, key, trials, config, histogram):
+def _host_trial(params, cast, key, trials, config, users):
     """`_compiled_trials` for the one trial of `trials`, on the host."""
     key = jax.random.fold_in(key, trials[0])
     played, counts = play_on_host(params, cast.population, key, config)
     with jax.enable_x64(True):
         used = counts if params.has_target else None
-        found = *_where(config.host, _finish)(params, histogram, played, used), counts
+        found = *_where(config.host, _finish)(params, users, played, used), counts
         return jax.tree.map(lambda x: np.asarray(x)[None], found)
 
 
-def _run_trials(params, cast, key, span: range, config, progress, histogram):
+def _run_trials(params, cast, key, span: range, config, progress, users):
     """The estimates, the targets and the true counts of all trials, as far as they exist."""
     params, cast, key = _host_arrays(config.mesh, (params, cast, key))
     num_trials = len(span)
@@ -550,7 +560,7 @@ def _run_trials(params, cast, key, span: range, config, progress, histogram):
         for begin in range(0, num_trials, chunk):
             # The excess is dropped, and may wrap.
             trials = (span.start + begin + np.arange(chunk)).astype(np.uint32)
-            piece = step(params, cast, key, trials, config, histogram)
+            piece = step(params, cast, key, trials, config, users)
             number = min(chunk, num_trials - begin)
             if found is None:
                 found = jax.tree.map(lambda x: np.empty((num_trials, *x.shape[1:]), x.dtype), piece)

@@ -17,6 +17,8 @@ from ._encoded import EncodedRound as EncodedRound
 from ._factorized_queries import FactorizedQueries as FactorizedQueries
 from ._gaussian_queries import GaussianQueries as GaussianQueries
 from ._gram_queries import GramQueries as GramQueries
+from ._heavy_hitters import FoundItems as FoundItems
+from ._heavy_hitters import HeavyHitters as HeavyHitters
 from ._hierarchical import HierarchicalQueries as HierarchicalQueries
 from ._histogram_query import HistogramQuery as HistogramQuery
 from ._laplace_queries import LaplaceQueries as LaplaceQueries

@@ -497,8 +497,11 @@ class AdaptiveQueriesParams(Interactive[Transcript]):
         return True
 
     @compiled_in_float64
-    def target(self, outcome: Transcript, histogram: jax.Array, /) -> Float[Array, " d"]:
+    def target(
+        self, outcome: Transcript, histogram: jax.Array, inputs: Tree, /
+    ) -> Float[Array, " d"]:
         """The true answers to the queries that were asked."""
+        del inputs
         queries = jnp.asarray(outcome.queries).astype(jnp.float64)
         return dot(queries, jnp.asarray(histogram).astype(jnp.float64))
 

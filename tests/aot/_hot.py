@@ -82,7 +82,7 @@ def _draw(spec: Any, users: jaxdp.Population, platform: str) -> Call:
 def _simulate(params, population, key, trials, config):
     """Both programs of a simulation, one after the other."""
     outcomes, _ = engine._play_trials(params, population, key, trials, config)
-    return engine._finish_trials(params, None, outcomes, None, config)
+    return engine._finish_trials(params, (None, None), outcomes, None, config)
 
 
 def _trials(

@@ -66,7 +66,7 @@ class Flips(Round[Count]):
     def has_target(self) -> bool:
         return True
 
-    def target(self, outcome: Count, histogram: jax.Array, /) -> jax.Array:
+    def target(self, outcome: Count, histogram: jax.Array, inputs: Any, /) -> jax.Array:
         return self.estimate(outcome) * histogram.max()
 
 
@@ -122,7 +122,7 @@ def lowered(name: str, method: Any, number: int) -> tuple[Any, Any]:
         play = own_program(_simulate._play_trials, config)
         play = play.lower(FLIPS, USERS, jax.random.key(17), trials, config).compile()
         outcomes, counts = play(FLIPS, USERS, jax.random.key(17), trials)
-        finish = _simulate._finish_trials.lower(FLIPS, None, outcomes, counts, config)
+        finish = _simulate._finish_trials.lower(FLIPS, (None, None), outcomes, counts, config)
         return (play, finish.compile()), outcomes
 
 
@@ -198,7 +198,7 @@ def test_batches_of_estimates(number, monkeypatch):
     counts = np.random.default_rng(0).integers(1, 10**6, (2, number, 5))
     with jax.enable_x64(True):
         outcome, users = Count.of(counts[0]), Count.of(counts[1])
-        finish = functools.partial(_simulate._finish_trials, FLIPS, None, outcome, users)
+        finish = functools.partial(_simulate._finish_trials, FLIPS, (None, None), outcome, users)
         for batched, single in zip(finish(gpu), finish(cpu), strict=True):
             np.testing.assert_allclose(batched, single, rtol=1e-12)
 
@@ -211,7 +211,7 @@ def test_memory_of_estimates(platform, monkeypatch):
     flips = Flips(64)
     with jax.enable_x64(True):
         outcomes = jax.eval_shape(lambda: Count.of(jnp.zeros((100, 64), jnp.int32)))
-        program = _simulate._finish_trials.lower(flips, np.ones(64), outcomes, None, config)
+        program = _simulate._finish_trials.lower(flips, (np.ones(64), None), outcomes, None, config)
         memory = program.compile().memory_analysis()
     one = 8 * 64**2
     assert memory is not None
