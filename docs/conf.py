@@ -62,3 +62,4 @@ copybutton_only_copy_prompt_lines = True
 html_theme = "furo"
 html_title = "jaxdp"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]

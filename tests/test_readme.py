@@ -5,6 +5,8 @@ import io
 import pathlib
 import re
 
+import jaxdp
+
 from .markdown import fenced
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -18,7 +20,7 @@ def test_example_prints_what_it_says():
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})
     assert printed.getvalue().split() == expected.split()
-    assert len(code.strip().splitlines()) <= 15
+    assert len([line for line in code.splitlines() if line]) <= 10
 
 
 def test_continuous_integration_runs_the_commands_as_written():
@@ -29,6 +31,27 @@ def test_continuous_integration_runs_the_commands_as_written():
     for ending in endings:
         (command,) = (line for line in README.splitlines() if line.endswith(ending))
         assert command in commands
+
+
+def test_citation_is_the_one_of_the_file():
+    ((_, entry),) = fenced(README, "bibtex")
+    cited = dict(re.findall(r"(\w+) += \{(.*?)\}?\},?$", entry, re.MULTILINE))
+    cited["author"] = cited["author"].strip("{}")
+    text = (ROOT / "CITATION.cff").read_text()
+    stated = dict(re.findall(r'^(?:  - )?(title|version|name): "?(.*?)"?$', text, re.MULTILINE))
+    assert cited["title"] == stated["title"]
+    assert cited["author"] == stated["name"]
+    assert cited["version"] == stated["version"] == jaxdp.__version__
+
+
+def test_landing_page_shares_the_text():
+    """Each part is there once, and in order: Sphinx does not tell of a part that is empty."""
+    page = (ROOT / "docs/index.md").read_text()
+    marks = re.findall(r':(?:start-after|end-before): "(.*)"', page)
+    assert len(marks) == 8
+    places = [README.index(mark) for mark in marks]
+    assert all(README.count(mark) == 1 for mark in marks)
+    assert places == sorted(places)
 
 
 def test_links_lead_somewhere():
