@@ -21,8 +21,10 @@ extensions = [
     "budgets",
     "offline_math",
     "public_names",
+    "reference",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
 ]
@@ -31,7 +33,12 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-autodoc_default_options = {"members": True, "imported-members": True}
+# Of inherited members `_ext/reference.py` keeps those of private bases.
+autodoc_default_options = {
+    "members": True,
+    "imported-members": True,
+    "inherited-members": "object",
+}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings state shape and dtype, which annotations cannot
 default_role = "code"

@@ -1,14 +1,16 @@
-"""Pages of the built documentation in a browser: nothing from another host, nothing too wide.
+"""Pages of the built documentation, also in a browser: links lead somewhere, nothing comes from
+another host, is too wide, too pale, or a white box on dark ground.
 
 sphinx-build -W docs docs/_build/html
 JAXDP_SITE=docs/_build/html python -m pytest tests/test_site.py
 """
 
-import html
+import html.parser
 import json
 import os
 import pathlib
 import re
+import urllib.parse
 
 import pytest
 
@@ -23,19 +25,68 @@ DRIVER = """<!doctype html>
 <script>
 const frame = document.getElementById("frame"), seen = {};
 const load = (path) => new Promise((done) => { frame.onload = done; frame.src = path; });
+
+const channels = (color) => color.match(/[\\d.]+/g).map(Number);
+const luminance = (color) => {
+  const [r, g, b] = channels(color).slice(0, 3).map((c) => c / 255).map(
+    (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (a, b) => {
+  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+  return (high + 0.05) / (low + 0.05);
+};
+
+// Text whose contrast with its ground is below 4.5, or 3 where it is large: WCAG 2, level AA.
+const pale = (page, view) => {
+  const found = new Set(), texts = page.createTreeWalker(page.body, view.NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement, style = view.getComputedStyle(element);
+    if (!texts.currentNode.data.trim() || !element.getClientRects().length) continue;
+    if (style.visibility != "visible" || element.closest("svg, script, style")) continue;
+    let ground = element, color = "rgba(0, 0, 0, 0)";
+    for (; ground && channels(color)[3] === 0; ground = ground.parentElement)
+      color = view.getComputedStyle(ground).backgroundColor;
+    const large = parseFloat(style.fontSize) >= 24;
+    const ratio = contrast(style.color, color);
+    if (ratio < (large ? 3 : 4.5))
+      found.add(`${texts.currentNode.data.trim().slice(0, 20)} ${style.color} ${color}`);
+  }
+  return [...found];
+};
+
+// Images whose corner, as it is shown, differs from the ground of the page.
+const boxes = (page, view) => {
+  const ground = view.getComputedStyle(page.body).backgroundColor;
+  return [...page.querySelectorAll("article img:not(.toggler)")].filter((image) => {
+    const canvas = page.createElement("canvas").getContext("2d");
+    canvas.filter = view.getComputedStyle(image).filter;
+    canvas.drawImage(image, 0, 0, 4, 4, 0, 0, 4, 4);
+    return contrast(`rgb(${canvas.getImageData(1, 1, 1, 1).data})`, ground) > 1.1;
+  }).map((image) => image.src);
+};
+
 (async () => {
   for (const width of WIDTHS) for (const path of PAGES) {
     frame.width = width;
     await load(path + ".html");
     const page = frame.contentDocument, view = frame.contentWindow;
     if (view.MathJax) await view.MathJax.startup.promise;
-    seen[path + " " + width] = {
+    const found = {
       overflow: Math.max(0, page.documentElement.scrollWidth - width),
+      clipped: [...page.querySelectorAll(".content")].map((x) => x.scrollWidth - x.clientWidth),
       elsewhere: view.performance.getEntriesByType("resource").map((x) => x.name).filter(
         (x) => !x.startsWith("data:") && new URL(x).host !== location.host),
       formulas: page.querySelectorAll(".math").length,
       drawn: page.querySelectorAll(".math mjx-container svg").length,
+      pale: [], boxes: [], images: page.querySelectorAll("article img:not(.toggler)").length,
     };
+    for (const theme of ["light", "dark"]) {
+      page.body.dataset.theme = theme;
+      found.pale.push(...pale(page, view));
+      found.boxes.push(...boxes(page, view));
+    }
+    seen[path + " " + width] = found;
   }
   document.getElementById("result").textContent = JSON.stringify(seen);
 })();
@@ -47,6 +98,65 @@ LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"(?:htt
 def loaded_from_elsewhere(text):
     """The tags of a page that load something from another host; links may lead anywhere."""
     return LOADED.findall(text)
+
+
+class Links(html.parser.HTMLParser):
+    """The places of a page, and where its links lead."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.places, self.links = {""}, set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.places.add(found.get("id", ""))
+        if tag == "a" and found.get("href"):
+            self.links.add(found["href"])
+
+
+def dead_links(pages):
+    """(page, link) of the links within a site that lead nowhere, of texts by their paths.
+
+    Left out are those from sources: their ways back know one name of an object that has several.
+    """
+    parsed = {path: Links(text) for path, text in pages.items()}
+    for path, page in parsed.items():
+        if path.startswith("_modules"):
+            continue
+        for link in page.links:
+            url = urllib.parse.urlsplit(link)
+            target = os.path.normpath(os.path.join(os.path.dirname(path), url.path))
+            if url.scheme or not (url.path == "" or target.endswith(".html")):
+                continue
+            there = parsed.get(path if url.path == "" else target)
+            if there is None or urllib.parse.unquote(url.fragment) not in there.places:
+                yield path, link
+
+
+def shown(pages, site, folder):
+    """What the driver has seen of pages, by page and width."""
+    copy = folder / "site"
+    copy.mkdir()
+    for entry in pathlib.Path(site).resolve().iterdir():
+        (copy / entry.name).symlink_to(entry)
+    driver = DRIVER.replace("WIDTHS", json.dumps(WIDTHS)).replace("PAGES", json.dumps(pages))
+    (copy / "driver.html").write_text(driver, encoding="utf-8")
+    page, complaints = browsed(copy, browser(), folder / "profile")
+    assert complaints == []
+    (result,) = re.findall(r'<pre id="result">(.+?)</pre>', page, re.DOTALL)
+    seen = json.loads(html.unescape(result))
+    assert len(seen) == len(WIDTHS) * len(pages)
+    return seen
+
+
+def complaints_about(seen):
+    """What is wrong with pages, of what the driver has seen."""
+    for name, page in seen.items():
+        wrong = {fault: page[fault] for fault in ("overflow", "elsewhere", "pale", "boxes")}
+        wrong["clipped"] = max(page["clipped"], default=0)
+        wrong["formulas"] = page["formulas"] - page["drawn"]
+        yield from ((name, fault, value) for fault, value in wrong.items() if value)
 
 
 @pytest.mark.parametrize(
@@ -62,31 +172,82 @@ def test_a_tag_that_loads_from_elsewhere_is_seen(tag):
     assert not loaded_from_elsewhere('<a href="https://example.org">')
 
 
-@pytest.mark.skipif(SITE is None, reason="JAXDP_SITE names no built site")
-class TestSite:
-    def test_no_page_loads_from_elsewhere(self):
-        pages = sorted(pathlib.Path(SITE).rglob("*.html"))
-        assert len(pages) > 50
-        found = {
-            page.name: tags
-            for page in pages
-            if (tags := loaded_from_elsewhere(page.read_text(encoding="utf-8")))
-        }
-        assert found == {}
+def test_a_dead_link_is_seen():
+    pages = {
+        "a.html": '<p id="here"><a href="#here"><a href="b/c.html#there"><a href="https://x.org">',
+        "b/c.html": '<p id="there"><a href="../a.html"><a href="../a.html#gone"><a href="d.html">',
+    }
+    assert sorted(dead_links(pages)) == [("b/c.html", "../a.html#gone"), ("b/c.html", "d.html")]
 
-    def test_pages_in_a_browser(self, tmp_path):
-        site = tmp_path / "site"
-        site.mkdir()
-        for entry in pathlib.Path(SITE).resolve().iterdir():
-            (site / entry.name).symlink_to(entry)
-        driver = DRIVER.replace("WIDTHS", json.dumps(WIDTHS)).replace("PAGES", json.dumps(PAGES))
-        (site / "driver.html").write_text(driver, encoding="utf-8")
-        shown, complaints = browsed(site, browser(), tmp_path / "profile")
-        assert complaints == []
-        (result,) = re.findall(r'<pre id="result">(.+?)</pre>', shown, re.DOTALL)
-        seen = json.loads(html.unescape(result))
-        assert len(seen) == len(WIDTHS) * len(PAGES)
-        assert {name: page["elsewhere"] for name, page in seen.items() if page["elsewhere"]} == {}
-        assert {name: page["overflow"] for name, page in seen.items() if page["overflow"]} == {}
-        assert all(page["drawn"] == page["formulas"] for page in seen.values())
-        assert sum(page["drawn"] for page in seen.values()) > 10
+
+@pytest.fixture(scope="module")
+def pages():
+    """The texts of all pages, by their paths."""
+    if SITE is None:
+        pytest.skip("JAXDP_SITE names no built site")
+    folder = pathlib.Path(SITE)
+    found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
+    assert len(found) > 50
+    return {path: file.read_text(encoding="utf-8") for path, file in found.items()}
+
+
+def test_no_page_loads_from_elsewhere(pages):
+    found = {path: tags for path, text in pages.items() if (tags := loaded_from_elsewhere(text))}
+    assert found == {}
+
+
+def test_links_of_the_site_lead_somewhere(pages):
+    assert [*dead_links(pages)] == []
+
+
+def test_inherited_members_and_those_of_params_have_a_place(pages):
+    places = Links(pages["randomizers/krr.html"]).places
+    wanted = ("exact_epsilon", "variance", "shuffle_delta", "privatize", "from_bits", "estimate")
+    assert {f"jaxdp.randomizers.KRR.{name}" for name in wanted} <= places
+    # Those of a private base are explained in full.
+    assert 'id="jaxdp.design.Plan.best"' in pages["api/design.html"]
+
+
+def test_entries_of_the_reference_lead_to_their_source(pages):
+    for path, entry in (("randomizers/krr", "KRR"), ("api/audit", "exact_epsilon")):
+        (signature,) = re.findall(
+            rf'<dt [^>]*id="jaxdp\.\w+\.{entry}">.*?</dt>', pages[f"{path}.html"], re.DOTALL
+        )
+        assert "[source]" in signature
+
+
+def test_pages_of_the_reference_begin_with_a_summary(pages):
+    missing = [
+        path
+        for path, text in pages.items()
+        if path.startswith("api/")
+        and len(re.findall(r'<dl class="py (?:class|function)">', text)) >= 3
+        and not 0 < text.find("summary") < text.index('<dl class="py ')
+    ]
+    assert missing == []
+
+
+def test_the_faults_of_a_page_are_seen(tmp_path):
+    site = tmp_path / "built"
+    site.mkdir()
+    picture = "data:image/gif;base64,R0lGODlhAQABAIAAAP///////yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
+    (site / "page.html").write_text(
+        "<!doctype html><body style='background: #131416; color: #eee'><article>"
+        f"<img width=40 src='{picture}'><p style='color: #555; width: 2000px'>Pale and wide",
+        encoding="utf-8",
+    )
+    found = {fault for _, fault, _ in complaints_about(shown(["page"], site, tmp_path))}
+    assert found == {"overflow", "pale", "boxes"}
+
+
+def test_pages_in_a_browser(pages, tmp_path):
+    seen = shown(PAGES, SITE, tmp_path)
+    assert [*complaints_about(seen)] == []
+    assert sum(page["drawn"] for page in seen.values()) > 10
+    assert sum(page["images"] for page in seen.values()) >= 6
+
+
+@pytest.mark.slow
+def test_all_pages_in_a_browser(pages, tmp_path):
+    paths = [path.removesuffix(".html") for path in pages if not path.startswith("_modules")]
+    assert [*complaints_about(shown(paths, SITE, tmp_path))] == []
