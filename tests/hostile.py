@@ -288,6 +288,11 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "central.marginals_from_parities": {"answers": np.ones(7)},
     "central.parities_from_marginals": {"answers": np.ones(7)},
     "audit.estimate_epsilon": {"num_samples": 1000},
+    "audit.estimate_epsilon_from_reports": {
+        "reports": {0: np.arange(1000) % 3, 1: np.arange(1000) % 2},
+        "epsilon": 1.0,
+    },
+    "audit.reports_needed": {"epsilon": 1.0, "probability": 0.5, "num_tests": 6},
     "design.plan": {"question": Histogram(4), "users": 100, "epsilon": 1.0},
     "design.rank": {
         "question": Histogram(4),

@@ -1,6 +1,5 @@
 """A statistical lower bound on epsilon."""
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -22,12 +21,12 @@ from .._spec import (
 )
 from ..population import Population
 from ..randomizers import Randomizer
-from ._events import Event, Statistic, candidates, learn
-from ._inputs import check_inputs, extreme_bins, neighbour, outside_inputs, users_of
-from ._intervals import lower_limit, mean_is_off, upper_limit
-from ._report import AuditReport, DecodingFinding, PairFinding, short
+from ._inputs import check_inputs, extreme_bins, neighbour, outside_inputs, plain, users_of
+from ._intervals import mean_is_off
+from ._report import AuditReport, DecodingFinding
 from ._runs import run_samples
 from ._samples import Reporter, Sampler, Samples, input_directions
+from ._search import find_events
 
 
 def estimate_epsilon(
@@ -158,25 +157,10 @@ def estimate_epsilon(
         data = [(pop.counts().numpy(), pop.inputs) for pop in neighbours]
         groups = run_samples(randomizer, neighbours, values, statistics, key, num_samples)
 
-    pairs = []
-    for i, j in itertools.combinations(range(len(values)), 2):
-        minus = f"{short(values[i])} minus {short(values[j])}"
-        tried = [
-            statistic
-            for prefix, samples in groups.items()
-            for statistic in candidates(samples[i], samples[j], i, j, minus, prefix)
-        ]
-        pairs.append((i, j, tried))
     # One half of the chance of error is for two limits of each event, the other for the means.
     error = (1 - confidence) / 2
-    # Bonferroni: two limits for each statistic and each order of a pair.
-    log_level = math.log(2 * sum(2 * len(tried) for _, _, tried in pairs) / error)
-    findings = [
-        found
-        for i, j, tried in pairs
-        for found in _compare(tried, values[i], values[j], delta, log_level)
-    ]
-    findings.sort(key=lambda pair: -pair.epsilon_lower)
+    shown = [plain(value) for value in values]
+    findings = find_events(groups, shown, delta, error)
     return AuditReport(
         randomizer=randomizer,
         epsilon=epsilon,
@@ -184,7 +168,7 @@ def estimate_epsilon(
         epsilon_lower=findings[0].epsilon_lower,
         confidence=confidence,
         num_samples=num_samples,
-        pairs=tuple(findings),
+        pairs=findings,
         decoding=None if spec is None else _check_means(spec, groups, known, data, error),
     )
 
@@ -232,49 +216,6 @@ def _sampler(
     return Sampler(spec, cast(Round[Any] | Reporter, params), values, inside, statistics, batch)
 
 
-def _compare(
-    tried: list[Statistic], value: np.ndarray, other: np.ndarray, delta: float, log_level: float
-) -> tuple[PairFinding, PairFinding]:
-    """The findings for (value, other) and (other, value)."""
-    half = len(tried[0].values[0]) // 2
-    learnt = [learn(statistic, half, delta, log_level) for statistic in tried]
-    return (
-        _best(tried, [events[0] for events in learnt], 0, half, (value, other), delta, log_level),
-        _best(tried, [events[1] for events in learnt], 1, half, (other, value), delta, log_level),
-    )
-
-
-def _best(
-    tried: list[Statistic],
-    events: list[Event],
-    side: int,
-    half: int,
-    inputs: tuple[np.ndarray, np.ndarray],
-    delta: float,
-    log_level: float,
-) -> PairFinding:
-    """The event with the largest bound, from the samples that were not searched."""
-    fresh = [[statistic.values[s][half:] for s in (side, 1 - side)] for statistic in tried]
-    sizes = np.array([len(fresh[0][0]), len(fresh[0][1])])
-    counts = np.array([[e.count(v) for v in pair] for e, pair in zip(events, fresh, strict=True)])
-    lower = lower_limit(counts[:, 0], sizes[0], log_level)
-    upper = upper_limit(counts[:, 1], sizes[1], log_level)
-    # Where delta leaves nothing the logarithm is about −690, and the bound 0 below.
-    bounds = np.log(np.maximum(lower - delta, 1e-300) / upper)
-    best = int(bounds.argmax())
-    bound = max(float(bounds[best]), 0.0)
-    return PairFinding(
-        value=_plain(inputs[0]),
-        other=_plain(inputs[1]),
-        epsilon_lower=bound,
-        event=str(events[best]) if bound else "none found",
-        probability=float(counts[best, 0] / sizes[0]),
-        other_probability=float(counts[best, 1] / sizes[1]),
-        lower=float(lower[best]),
-        upper=float(upper[best]),
-    )
-
-
 def _check_means(
     spec: Randomizer[Any],
     groups: dict[str, list[Samples]],
@@ -303,11 +244,5 @@ def _check_means(
             if off.any():
                 j = int(np.where(off, errors, -1.0).argmax())
                 found = (float(fits[:, j].mean()), float(expected[j]), float(errors[j]))
-                findings.append(DecodingFinding(_plain(value), _plain(values[j]), *found))
+                findings.append(DecodingFinding(plain(value), plain(values[j]), *found))
     return tuple(findings)
-
-
-def _plain(value: np.ndarray) -> Any:
-    # One NaN for all: reports with equal numbers are then equal.
-    flat = [math.nan if x != x else x for x in np.ravel(value).tolist()]
-    return flat[0] if value.ndim == 0 else tuple(flat)

@@ -109,3 +109,10 @@ def neighbour(population: Population, users: np.ndarray, value: np.ndarray) -> P
         )
     changed = np.concatenate([value[None], users[1:]])
     return Population.from_values(changed, population.num_values)
+
+
+def plain(value: np.ndarray) -> Any:
+    """An input as a number or a tuple of numbers."""
+    # One NaN for all: reports with equal numbers are then equal.
+    flat = [math.nan if x != x else x for x in np.ravel(value).tolist()]
+    return flat[0] if value.ndim == 0 else tuple(flat)

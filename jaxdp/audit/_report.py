@@ -4,7 +4,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import figures
 from .._install import install
@@ -180,8 +179,10 @@ def _log_ratio(p: float, q: float) -> float:
     return float(np.log(p / q)) if q > 0 else np.inf
 
 
-def short(value: ArrayLike) -> str:
+def short(value: Any) -> str:
     """An input in a few characters."""
+    if np.asarray(value).dtype.kind not in "biuf":
+        return str(value)
     flat = np.ravel(value)
     text = ", ".join(f"{x:.3g}" for x in flat[:3])
     return text if flat.size == 1 else f"({text}{', ..' if flat.size > 3 else ''})"

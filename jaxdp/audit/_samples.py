@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -88,12 +88,14 @@ class Sampler:
 
     def _reduce(self, reports: Tree) -> Samples:
         host = jax.tree.map(np.asarray, reports)
-        reals, symbols, crossed = _columns(host, numbers=self.inputs.dtype == np.float32)
+        leaves, _ = jax.tree_util.tree_flatten_with_path(host)
+        named = {f"report{jax.tree_util.keystr(path)}": leaf for path, leaf in leaves}
+        reals, symbols, crossed = columns(named, numbers=self.inputs.dtype == np.float32)
         reals |= apply(self.statistics, host)
         densities = None
         if self.spec is not None:
-            columns = [self.spec.log_density(host, value) for value in self.inputs[: self.inside]]
-            known = [column for column in columns if column is not None]
+            tables = [self.spec.log_density(host, value) for value in self.inputs[: self.inside]]
+            known = [column for column in tables if column is not None]
             densities = np.stack(known, axis=1) if known else None
         fits, projections = self._decode(reports), self._project(host)
         return Samples(reals, symbols, crossed, fits, projections, densities)
@@ -197,19 +199,17 @@ def _decoded(params: Round[Any], reports: Tree, directions: jax.Array | np.ndarr
     return lax.map(one, reports, batch_size=max(2**20 // len(directions), 1))
 
 
-def _columns(
-    reports: Tree, numbers: bool
+def columns(
+    reports: Mapping[str, np.ndarray], numbers: bool
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Columns of the reports, by name: as numbers, as symbols, and as the ends of words.
 
     Args:
-      reports: of a batch.
+      reports: the arrays of a batch, by name.
       numbers: whether integers are looked at as numbers too.
     """
     reals, symbols, crossed = {}, {}, {}
-    leaves, _ = jax.tree_util.tree_flatten_with_path(reports)
-    for path, leaf in leaves:
-        name = "report" + jax.tree_util.keystr(path)
+    for name, leaf in reports.items():
         table = leaf.reshape(len(leaf), -1)
         names = [name] if leaf.ndim == 1 else [f"{name}[{j}]" for j in range(table.shape[1])]
         floats = np.issubdtype(leaf.dtype, np.floating)
