@@ -99,10 +99,11 @@ def estimate_epsilon_from_reports(
             raise TypeError(f"statistics[{i}] must be a function of reports, got {statistic!r}.")
     given = [_parts(f"reports[{x!r}]", batch) for x, batch in reports.items()]
     size = _check_alike(given)
-    shown = [_as_given(*both) for both in zip(reports.values(), given, strict=True)]
     samples = [
-        dataclasses.replace(columns, reals=columns.reals | apply(statistics, batch))
-        for columns, batch in zip(_samples(given, size // 2), shown, strict=True)
+        dataclasses.replace(found, reals=found.reals | _applied(statistics, batch, parts))
+        for found, batch, parts in zip(
+            _samples(given, size // 2), reports.values(), given, strict=True
+        )
     ]
     findings = find_events({"": samples}, list(reports), delta, 1 - confidence)
     return AuditReport(
@@ -271,13 +272,19 @@ def _samples(given: Sequence[Parts], searched: int) -> list[Samples]:
     return samples
 
 
-def _as_given(batch: Batch, parts: Parts) -> Any:
-    """Reports as the caller's statistics take them: whole, or a tuple or dict of parts."""
-    if isinstance(batch, tuple):
-        return tuple(parts.values())
+def _applied(statistics: Sequence[Callable], batch: Batch, parts: Parts) -> dict[str, np.ndarray]:
+    """The caller's statistics of reports, which are whole or a tuple or dict of parts, as given."""
+    shown: Any = parts[""] if "" in parts else tuple(parts.values())
     if isinstance(batch, Mapping):
-        return dict(zip(batch, parts.values(), strict=True))
-    return parts[""]
+        shown = dict(zip(batch, parts.values(), strict=True))
+    found, size = apply(statistics, shown), len(next(iter(parts.values())))
+    for name, values in found.items():
+        if len(values) != size:
+            raise ValueError(
+                f"statistics must return a number for each report, and {name} returned "
+                f"{len(values)} for {size} reports."
+            )
+    return found
 
 
 def _codes(name: str, batches: Sequence[Any], searched: int) -> list[np.ndarray]:

@@ -59,15 +59,15 @@ class DecodingFinding:
 
 @dataclasses.dataclass(frozen=True)
 class AuditReport:
-    """The result of `estimate_epsilon`.
+    """The result of `estimate_epsilon` and `estimate_epsilon_from_reports`.
 
     Attributes:
-      randomizer: what was audited.
+      randomizer: what was audited; of given reports, that they are.
       epsilon: the claimed privacy parameter.
       delta: the claimed delta; 0.0 for a pure claim.
       epsilon_lower: a lower bound on the true epsilon at this delta, over all pairs.
       confidence: the probability that every number below is a valid bound.
-      num_samples: reports drawn of each input.
+      num_samples: reports of each input; of the one with the fewest.
       pairs: the best event of each ordered pair, the largest bound first.
       decoding: inputs whose decoded reports provably have another mean; None if not checked.
     """
