@@ -30,7 +30,9 @@ _BASES = (0.0, 0.25, 0.5, 0.75, 0.9)  # shares of q in the populations
 _WIDTHS = (0.5, 0.75, 0.9, 1.0)  # parts of the longest line
 _SHARES = (1.0, 0.95, 0.8, 0.6, 0.4, 0.2, 0.05, 0.0)  # of G, kept with the longest lines
 _CELLS = np.geomspace(1e-12, 1, 1600)  # of the distances: each 1.7 % above the one before
-_WITNESSES = 5  # of approximate norms, at halves, quarters, ... of the largest entry
+# Of the approximate norms, in parts of the largest entry. That of a half would take longest, and
+# gave the best bound for no workload.
+_ALPHAS = 2.0 ** -np.arange(2.0, 6.0)
 _BLUR = 1e-9  # of the weights is spread evenly, so that none is 0
 _ROUNDING = 1e-14  # of the largest entry: what is left of a witness that sums to 0
 
@@ -86,20 +88,27 @@ class HardLines:
         return max(tests.error(n) for tests in self._tests(check_epsilon(epsilon), power))
 
     @within_float64
-    def min_users(self, epsilon: float, error: float) -> float:
-        """The number of users up to which the mean absolute error is proven to exceed `error`."""
+    def min_users(self, epsilon: float, error: float, *, power: int = 1) -> float:
+        """The number of users up to which the error of some answer is proven to exceed `error`.
+
+        Args:
+          epsilon: ε > 0.
+          error: > 0.
+          power: 1 for the mean absolute error, 2 for the root mean squared error.
+        """
         epsilon, error = check_epsilon(epsilon), check_epsilon(error, "error")
-        most = 0.0
-        for tests in self._tests(epsilon, 1):
-            # The bound falls in n: an interval of the n at which it is `error` is halved.
-            if tests.error(most) <= error:
+        check_choice("power", power, (1, 2))
+        largest, most = error**power, 0.0
+        for tests in self._tests(epsilon, power):
+            # The bound falls in n: an interval of the n at which it is `largest` is halved.
+            if tests.error(most) <= largest:
                 continue
             low, high = most, max(2 * most, 1.0)
-            while tests.error(high) > error:
+            while tests.error(high) > largest:
                 low, high = high, 2 * high
             while high > low * (1 + 1e-6):
                 middle = (low + high) / 2
-                if tests.error(middle) > error:
+                if tests.error(middle) > largest:
                     low = middle
                 else:
                     high = middle
@@ -196,8 +205,8 @@ class _Tests(NamedTuple):
 def hard_lines(matrix: ArrayLike, *, symmetric: bool = False, tol: float = 1e-3) -> list[HardLines]:
     """Lines of populations that private reports of n users hardly tell apart.
 
-    Those of the dual witnesses of γ2(W − u·1ᵀ; α), u the best shift of γ2, for α = 0 and for 1/2,
-    1/4, ... of the largest entry: a workload may have parts below the error that make it look much
+    Those of the dual witnesses of γ2(W − u·1ᵀ; α), u the best shift of γ2, for α = 0 and for 1/4 to
+    1/32 of the largest entry: a workload may have parts below the error that make it look much
     harder than it is.
 
     Args:
@@ -223,7 +232,7 @@ def hard_lines(matrix: ArrayLike, *, symmetric: bool = False, tol: float = 1e-3)
     if float(start.upper) == 0:
         return []
     centred = dense if symmetric else dense - np.asarray(start.shift)[:, None]
-    alphas = np.abs(centred).max() * 2.0 ** -np.arange(1.0, _WITNESSES + 1)
+    alphas = np.abs(centred).max() * _ALPHAS
     results = [start, *(gamma2_approx(centred, float(alpha), tol=tol) for alpha in alphas)]
     return [line for result in results for line in _lines(dense, result, symmetric)]
 

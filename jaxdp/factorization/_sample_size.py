@@ -5,33 +5,47 @@ import math
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._spec import check_choice, check_epsilon, check_real, within_float64
-from ._approx import gamma2_approx
+from .._spec import check_bool, check_choice, check_epsilon, check_real, within_float64
+from ._approx import gamma2_approx, gamma_f_approx
 from ._gamma2 import gamma2, gamma_f
 from ._inputs import one_matrix
 
 _MAX_GROUP = 10_000
+_CENTRE_STEPS = 300  # to the centre of a ball: its radius is within 1 % or so
 
 
 @within_float64
 def local_upper_bound(
-    matrix: ArrayLike, variance: float, error: float, *, tol: float = 1e-3
+    matrix: ArrayLike,
+    variance: float,
+    error: float,
+    *,
+    norm: str = "gamma2",
+    population: bool = False,
+    tol: float = 1e-3,
 ) -> float:
     """Users with which the approximate factorization mechanism reaches a root mean squared error.
 
     User x sends a randomized R_x; the mean of the reports is multiplied by Lᵀ, W̃ = Lᵀ·R, and the
-    constants u that were subtracted from the queries beforehand are added back.
+    constants u that were subtracted from the queries beforehand are added back. The error is the
+    largest root mean squared error of a query (`"gamma2"`), or the root of the mean over the
+    queries of their mean squared errors (`"gamma_f"`). It is that of the answers of the users, or
+    of the population that they are independent draws from.
 
     Formal guarantees:
       If the randomizer of unit vectors is unbiased with variance at most `variance` in every
       direction, every query has mean squared error at most α² + γ2(W − u·1ᵀ; α)²·variance/n on
-      every data set. The result is the least n over α = 0 and a geometric grid of α < error, with
-      the best u for α = 0.
+      every data set, and their mean is at most that with γ_F. A population's answers add the
+      variance of W̃_x, for x a user, over n: at most a quarter of the squared range of a query, or
+      the squared radius of a ball that holds the columns of W̃, over m. The result is the least n
+      over α = 0 and a geometric grid of α < error, with the best u for α = 0.
 
     Args:
       matrix: float[m, k], the workload W.
       variance: of the randomizer, per user and direction, for vectors of norm at most 1, > 0.
-      error: root mean squared error of each query to reach, > 0.
+      error: root mean squared error to reach, > 0.
+      norm: `"gamma2"` or `"gamma_f"`.
+      population: whether answers are a population's, as for `local_lower_bound`.
       tol: relative gap of the factorizations.
 
     Returns:
@@ -42,6 +56,11 @@ def local_upper_bound(
       >>> users = factorization.local_upper_bound(workloads.identity(4), variance=6.33, error=0.1)
       >>> print(round(users))
       350
+      >>> users = factorization.local_upper_bound(
+      ...     workloads.identity(4), variance=6.33, error=0.1, norm="gamma_f", population=True
+      ... )
+      >>> print(round(users))
+      368
 
     References:
       Edmonds, Nikolov, Ullman (2020), Theorem 10.
@@ -49,13 +68,35 @@ def local_upper_bound(
     dense = one_matrix(matrix)
     variance = check_epsilon(variance, "variance")
     error = check_epsilon(error, "error")
-    exact = gamma2(dense, shift=True, tol=tol)
+    check_choice("norm", norm, ("gamma2", "gamma_f"))
+    population = check_bool("population", population)
+    solve, approximate = (gamma2, gamma2_approx) if norm == "gamma2" else (gamma_f, gamma_f_approx)
+    exact = solve(dense, shift=True, tol=tol)
     centred = dense - np.asarray(exact.shift)[:, None]
-    norms = {0.0: exact.upper}
-    for alpha in error * 2.0 ** -np.arange(0.5, 5.0, 0.5):
-        norms[float(alpha)] = gamma2_approx(centred, alpha, tol=tol).upper
-    # The least n for which α² + γ2²·variance/n is at most the squared error.
-    return min(float(g) ** 2 * variance / (error**2 - a**2) for a, g in norms.items())
+    alphas = error * 2.0 ** -np.arange(0.5, 5.0, 0.5)
+    found = [exact, *(approximate(centred, float(alpha), tol=tol) for alpha in alphas)]
+    needed = []
+    for alpha, result in zip([0.0, *alphas], found, strict=True):
+        square = float(result.upper) ** 2 * variance
+        if population:
+            square += _spread(np.asarray(result.left).T @ np.asarray(result.right), norm)
+        # The least n for which α² + square/n is at most the squared error.
+        needed.append(square / (error**2 - alpha**2))
+    return float(min(needed))
+
+
+def _spread(answers: np.ndarray, norm: str) -> float:
+    """A bound on the variance of a user's answers, their largest or mean one, in any population."""
+    if norm == "gamma2":
+        return float(np.ptp(answers, axis=1).max()) ** 2 / 4
+    # The sum of the variances is at most the largest squared distance from any centre. Steps to the
+    # farthest column lead to the best one (Bădoiu and Clarkson 2003).
+    centre, least = answers.mean(axis=1), math.inf
+    for step in range(1, _CENTRE_STEPS):
+        distances = np.sum((answers - centre[:, None]) ** 2, axis=0)
+        least = min(least, float(distances.max()))
+        centre = centre + (answers[:, np.argmax(distances)] - centre) / (step + 1)
+    return least / len(answers)
 
 
 def _noise_floor(epsilon: float, delta: float) -> float:

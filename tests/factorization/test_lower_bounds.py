@@ -112,13 +112,27 @@ def test_error_of_one_bit(power):
         assert 0.15 * worst < line.error(n, epsilon, power=power) < worst
 
 
-def test_users_and_errors_are_inverse():
+@pytest.mark.parametrize("power", [1, 2])
+def test_users_and_errors_are_inverse(power):
     for line in fz.hard_lines(workloads.prefix(8)):
         for epsilon in (0.5, 8.0):
-            error = line.error(1000.0, epsilon)
-            found = line.min_users(epsilon, error)
+            error = line.error(1000.0, epsilon, power=power) ** (1 / power)
+            found = line.min_users(epsilon, error, power=power)
             assert found == pytest.approx(1000, rel=0.01) or error < 1e-12
-            assert line.min_users(epsilon, line.length / 2) == 0.0
+            assert line.min_users(epsilon, line.length / 2, power=power) == 0.0
+
+
+def test_limits_of_small_errors():
+    """0.39 and 2 − 2·ln 2 of γ2²/(κ·error²), approached from below."""
+    matrix, epsilon = WORKLOADS["parity"], 0.5
+    scale = 7 / math.sinh(epsilon / 2) ** 2  # γ2² of 8 orthogonal queries, one of them constant
+    for power, limit in ((1, 0.391), (2, 2 - 2 * math.log(2))):
+        found = [
+            fz.local_lower_bound(matrix, epsilon, error, power=power) * error**2 / scale
+            for error in (1e-2, 1e-3, 1e-4)
+        ]
+        assert found[0] < found[1] < found[2] < limit
+        assert found[2] > 0.93 * limit
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -166,6 +180,7 @@ BAD = [
     (lambda: fz.local_lower_bound(np.eye(2), 0.0, 0.1), "epsilon"),
     (lambda: fz.local_lower_bound(np.eye(2), 1.0, -0.1), "error"),
     (lambda: fz.local_lower_bound(np.eye(2), 1.0, 0.1, norm="zeta"), "norm"),
+    (lambda: fz.local_lower_bound(np.eye(2), 1.0, 0.1, power=3), "power"),
     (lambda: fz.hard_lines(np.ones(3)), "matrix"),
 ]
 
