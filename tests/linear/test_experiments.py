@@ -6,6 +6,7 @@ import pytest
 
 from jaxdp_experiments import (
     bassily_table1,
+    heavy_hitters,
     learning_military,
     learning_synthetic,
     mckenna_comparison,
@@ -13,7 +14,13 @@ from jaxdp_experiments import (
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (bassily_table1, learning_military, learning_synthetic, mckenna_comparison)
+    for module in (
+        bassily_table1,
+        heavy_hitters,
+        learning_military,
+        learning_synthetic,
+        mckenna_comparison,
+    )
 }
 experiments = pytest.mark.parametrize("name", EXPERIMENTS)
 
