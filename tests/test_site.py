@@ -37,6 +37,15 @@ const contrast = (a, b) => {
   return (high + 0.05) / (low + 0.05);
 };
 
+// The colour below a text: that of its element, over that of the elements around it.
+const ground = (element, view) => {
+  if (!element) return "rgb(255, 255, 255)";
+  const [r, g, b, alpha = 1] = channels(view.getComputedStyle(element).backgroundColor);
+  if (alpha === 1) return `rgb(${r}, ${g}, ${b})`;
+  const below = channels(ground(element.parentElement, view));
+  return `rgb(${[r, g, b].map((c, i) => alpha * c + (1 - alpha) * below[i])})`;
+};
+
 // Text whose contrast with its ground is below 4.5, or 3 where it is large: WCAG 2, level AA.
 const pale = (page, view) => {
   const found = new Set(), texts = page.createTreeWalker(page.body, view.NodeFilter.SHOW_TEXT);
@@ -44,9 +53,7 @@ const pale = (page, view) => {
     const element = texts.currentNode.parentElement, style = view.getComputedStyle(element);
     if (!texts.currentNode.data.trim() || !element.getClientRects().length) continue;
     if (style.visibility != "visible" || element.closest("svg, script, style")) continue;
-    let ground = element, color = "rgba(0, 0, 0, 0)";
-    for (; ground && channels(color)[3] === 0; ground = ground.parentElement)
-      color = view.getComputedStyle(ground).backgroundColor;
+    const color = ground(element, view);
     const large = parseFloat(style.fontSize) >= 24;
     const ratio = contrast(style.color, color);
     if (ratio < (large ? 3 : 4.5))
@@ -57,12 +64,12 @@ const pale = (page, view) => {
 
 // Images whose corner, as it is shown, differs from the ground of the page.
 const boxes = (page, view) => {
-  const ground = view.getComputedStyle(page.body).backgroundColor;
+  const paper = ground(page.body, view);
   return [...page.querySelectorAll("article img:not(.toggler)")].filter((image) => {
     const canvas = page.createElement("canvas").getContext("2d");
     canvas.filter = view.getComputedStyle(image).filter;
     canvas.drawImage(image, 0, 0, 4, 4, 0, 0, 4, 4);
-    return contrast(`rgb(${canvas.getImageData(1, 1, 1, 1).data})`, ground) > 1.1;
+    return contrast(`rgb(${canvas.getImageData(1, 1, 1, 1).data})`, paper) > 1.1;
   }).map((image) => image.src);
 };
 
