@@ -12,6 +12,7 @@ U_v/(p_v·X_v) and π ∝ p·X² =: G·π. Then E_π (M_v·f)² ≤ Var_q(f)/G, 
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -228,13 +229,21 @@ def hard_lines(matrix: ArrayLike, *, symmetric: bool = False, tol: float = 1e-3)
       Edmonds, Nikolov, Ullman (2020), Section 3, with other constants.
     """
     dense, symmetric = one_matrix(matrix), check_bool("symmetric", symmetric)
+    return list(_solved(dense.tobytes(), dense.shape, symmetric, tol))
+
+
+@functools.lru_cache(maxsize=8)  # for other ε and errors: what takes time is the witnesses
+def _solved(
+    entries: bytes, shape: tuple[int, int], symmetric: bool, tol: float
+) -> tuple[HardLines, ...]:
+    dense = np.frombuffer(entries).reshape(shape)
     start = gamma2(dense, shift=not symmetric, tol=tol)
     if float(start.upper) == 0:
-        return []
+        return ()
     centred = dense if symmetric else dense - np.asarray(start.shift)[:, None]
     alphas = np.abs(centred).max() * _ALPHAS
     results = [start, *(gamma2_approx(centred, float(alpha), tol=tol) for alpha in alphas)]
-    return [line for result in results for line in _lines(dense, result, symmetric)]
+    return tuple(line for result in results for line in _lines(dense, result, symmetric))
 
 
 def _lines(

@@ -123,16 +123,37 @@ def test_users_and_errors_are_inverse(power):
 
 
 def test_limits_of_small_errors():
-    """0.39 and 2 − 2·ln 2 of γ2²/(κ·error²), approached from below."""
+    """0.39 and 1 of γ2²/(κ·error²), and 2 − 2·ln 2 of the lines for squares: from below."""
     matrix, epsilon = WORKLOADS["parity"], 0.5
     scale = 7 / math.sinh(epsilon / 2) ** 2  # γ2² of 8 orthogonal queries, one of them constant
-    for power, limit in ((1, 0.391), (2, 2 - 2 * math.log(2))):
-        found = [
-            fz.local_lower_bound(matrix, epsilon, error, power=power) * error**2 / scale
-            for error in (1e-2, 1e-3, 1e-4)
-        ]
+    lines = fz.hard_lines(matrix)
+
+    def squares(error):
+        return max(line.min_users(epsilon, error, power=2) for line in lines)
+
+    for bound, limit in (
+        (lambda error: fz.local_lower_bound(matrix, epsilon, error), 0.391),
+        (squares, 2 - 2 * math.log(2)),
+        (lambda error: fz.local_lower_bound(matrix, epsilon, error, power=2), 1.0),
+    ):
+        found = [bound(error) * error**2 / scale for error in (1e-2, 1e-3, 1e-4)]
         assert found[0] < found[1] < found[2] < limit
         assert found[2] > 0.93 * limit
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_what_the_worst_query_needs_the_mean_one_may_not(name):
+    """Repeating the easiest query changes the mean error, and no bound on the largest one."""
+    matrix, epsilon, error = WORKLOADS[name], 1.0, 0.01
+    easiest = matrix[[int(np.argmin(np.ptp(matrix, axis=1)))]]
+    more = np.concatenate([matrix, np.repeat(easiest, 20, axis=0)])
+    once, often = (fz.local_lower_bound(w, epsilon, error, power=2) for w in (matrix, more))
+    assert often == pytest.approx(once, rel=0.03)
+    mean, diluted = (
+        fz.local_lower_bound(w, epsilon, error, norm="gamma_f") for w in (matrix, more)
+    )
+    assert mean <= once * 1.01
+    assert diluted < 0.9 * mean or name == "identity"
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
