@@ -6,9 +6,12 @@ or as text in 120, eight for each. Nobody says which names there are; `HeavyHitt
 prefixes, in rounds with users of their own.
 
 What we find, in the mean over ten trials, is the recall: how many of the 32 most frequent names are
-among the 32 that are returned. Fewer bits, and more candidates in a round, mean fewer rounds, more
-users in each and less noise. The 32nd name has the frequency 0.0035; where that is four times the
-noise, `HeavyHitters.noise`, nearly all of the 32 are found.
+among the 32 that are returned. Ten million people at epsilon = 2 reveal 80 % of them in 75 bits and
+12 rounds, 49 % as text in 19 rounds, and 51 % where a round has 256 candidates and there are 35 of
+them: fewer rounds have more users each, and less noise. One tenth of the people need twice the
+epsilon. The 32nd name has the frequency 0.0035; where that is 5 times the noise of a frequency,
+`HeavyHitters.noise`, nine tenths of the 32 are found. The rest is mistaken for the names that
+follow: the 33rd is less than 1 % rarer than the 32nd.
 
 The file `ssa_babynames_1880_2010_counts.csv.gz` is read from the folder that the environment
 variable JAXDP_DATA names.
