@@ -31,6 +31,7 @@ from ..factorization import (
     gamma_f,
     gamma_f_approx,
 )
+from ..factorization._factors import principal_axes
 from ..population import Population
 from ..random import Count, Stream, stream
 from ._grid_noise import GaussianPrivacy, GridNoise, fixed_point, largest_total, rounded_product
@@ -544,7 +545,9 @@ def factor_differences(
         if norm == "gamma2":
             rows = np.maximum(rows * row_ratio**_POWER, row_floor)
             rows /= rows.sum()
-    return dataclasses.replace(best, lower=float(min(lower, best.upper)))
+    axes = principal_axes(best.right)  # noise and reports depend on them: no machine may choose
+    left, right = axes.T @ best.left, axes.T @ best.right
+    return Differences(left, right, best.upper, float(min(lower, best.upper)))
 
 
 def squared_distances(columns: Float64[np.ndarray, "l k"]) -> Float64[np.ndarray, "k k"]:

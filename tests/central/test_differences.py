@@ -59,6 +59,26 @@ def test_rows_may_be_shifted_scaled_repeated(rng):
     assert doubled.upper == pytest.approx(plain.upper, rel=2e-3)
 
 
+def test_factors_are_not_those_that_lapack_happens_to_choose(monkeypatch, rng):
+    """Singular vectors have any sign, and any basis where singular values are equal."""
+    svd = np.linalg.svd
+
+    def another(matrix, full_matrices):
+        left, values, right = svd(matrix, full_matrices=full_matrices)
+        turn = np.diag(rng.choice([-1.0, 1.0], len(values)))
+        equal = values > values[0] * (1 - 1e-6)
+        turn[np.ix_(equal, equal)] = np.linalg.qr(rng.normal(size=(equal.sum(),) * 2))[0]
+        return left @ turn, values, turn.T @ right
+
+    for matrix in (workloads.prefix(5), np.eye(6)):
+        found = factor_differences(matrix, "gamma2")
+        with monkeypatch.context() as changed:
+            changed.setattr(np.linalg, "svd", another)
+            other = factor_differences(matrix, "gamma2")
+        np.testing.assert_allclose(other.left, found.left, atol=1e-9)
+        np.testing.assert_allclose(other.right, found.right, atol=1e-9)
+
+
 def test_equal_columns_have_no_differences():
     for matrix in (np.ones((3, 1)), np.full((2, 4), 0.1), np.zeros((1, 2))):
         found = factor_differences(matrix, "gamma2")
