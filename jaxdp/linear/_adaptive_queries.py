@@ -18,14 +18,10 @@ from jaxdp_kernels import register_dataclass
 from .._checks import Epsilon, Instance, Integer, Maker
 from .._contract import (
     Collect,
-    Cost,
     Independent,
-    Interactive,
     Spec,
-    Step,
     TallyLaw,
     Tree,
-    Work,
     field,
     params,
     spec,
@@ -39,6 +35,7 @@ from ..population import Population, RoundSource
 from ..random import Count, binomial
 from ..randomizers import BinaryResponse
 from ._encoded import EncodedRound
+from ._split_rounds import SplitRounds
 
 _SERIES_FROM = 1e3  # mean size of a group from which on `mean_inverse` is a series
 
@@ -387,7 +384,7 @@ class QueryRound(EncodedRound[dict[str, Count]]):
 
 
 @params
-class AdaptiveQueriesParams(Interactive[Transcript]):
+class AdaptiveQueriesParams(SplitRounds[Transcript]):
     """The params of `AdaptiveQueries`: a pytree.
 
     Attributes:
@@ -409,16 +406,6 @@ class AdaptiveQueriesParams(Interactive[Transcript]):
         """Whether the analyst is traced."""
         return self.traced
 
-    def rounds(self, work: Work) -> tuple[Step, ...]:
-        """Each of the d rounds visits all users, to find those who take part."""
-        return (Step(self.user, work, self.num_rounds),)
-
-    def cost(self, work: Work) -> Cost:
-        """The cost of all rounds, and of splitting the counts of each down a tree of rounds."""
-        depth = (self.num_rounds - 1).bit_length()
-        splits = work.draws(self.num_rounds * work.num_bins * depth)
-        return Interactive.cost(self, work) + Cost(0.0, splits)
-
     def play(self, key: jax.Array, users: Population, collect: Collect) -> Transcript:
         """Asks all queries."""
 
@@ -426,8 +413,7 @@ class AdaptiveQueriesParams(Interactive[Transcript]):
             query: Float32[Array | np.ndarray, " k"], number: int | jax.Array
         ) -> tuple[jax.Array, Count]:
             asked = dataclasses.replace(self.user, query=query)
-            group = RoundSource(users.source, key, jnp.asarray(number, jnp.int32), self.num_rounds)
-            tally = collect(asked, Population(group), number)
+            tally = collect(asked, self.users_of_round(users, key, number), number)
             return _answer(asked, tally), tally["users"]
 
         return self._play_traced(ask) if self.traced else self._play_on_host(ask)
@@ -490,11 +476,6 @@ class AdaptiveQueriesParams(Interactive[Transcript]):
     def estimate(self, outcome: Transcript, /) -> Float[Array | np.ndarray, " d"]:
         """The answers."""
         return outcome.answers
-
-    @property
-    def has_target(self) -> bool:
-        """True: the queries are chosen on the way."""
-        return True
 
     @compiled_in_float64
     def target(

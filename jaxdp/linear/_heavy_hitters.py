@@ -18,12 +18,9 @@ from jaxdp_kernels import register_dataclass
 from .._checks import Epsilon, Integer, Maker, Optional, made_by
 from .._contract import (
     Collect,
-    Cost,
     Independent,
-    Interactive,
     Round,
     Spec,
-    Step,
     TallyLaw,
     Tree,
     Work,
@@ -36,11 +33,12 @@ from .._queries import ORACLE, users_of
 from .._spec import check_counts, check_int, is_traced
 from .._x64 import compiled_in_float64
 from ..engine import outcome
-from ..population import Population, RoundSource
+from ..population import Population
 from ..random import Count
 from ..randomizers import AffineHashing, FrequencyOracle, ProjectiveGeometryResponse
 from ._encoded import EncodedRound
 from ._items import children, integers_of, number_of_words, texts_of, upper_bits, words_of
+from ._split_rounds import SplitRounds
 
 OracleMaker = Callable[..., FrequencyOracle[Any]]
 """Makes the spec of a frequency oracle from num_values and epsilon."""
@@ -277,8 +275,7 @@ class HeavyHitters(Spec["HeavyHittersParams"]):
           key: as in `jaxdp.run`.
           method: as in `jaxdp.run`.
         """
-        found = outcome(self, population, key, method=method)
-        return dataclasses.replace(found, frequencies=np.asarray(found.frequencies, np.float64))
+        return outcome(self, population, key, method=method)
 
     def integers(self, found: FoundItems) -> list[int]:
         """The items found, as integers."""
@@ -422,7 +419,7 @@ def _frequencies(inner: Round[Any], tally: Tree, number: jax.Array) -> Float32[A
 
 
 @params
-class HeavyHittersParams(Interactive[FoundItems]):
+class HeavyHittersParams(SplitRounds[FoundItems]):
     """The params of `HeavyHitters`: a pytree.
 
     Attributes:
@@ -441,27 +438,16 @@ class HeavyHittersParams(Interactive[FoundItems]):
 
     @property
     def num_rounds(self) -> int:
-        """D."""
+        """How many rounds there are."""
         return self.masks.shape[-2]
-
-    def rounds(self, work: Work) -> tuple[Step, ...]:
-        """Each of the d rounds visits all users, to find those who take part."""
-        return (Step(self.user, work, self.num_rounds),)
-
-    def cost(self, work: Work) -> Cost:
-        """The cost of all rounds, and of splitting the counts of each down a tree of rounds."""
-        depth = (self.num_rounds - 1).bit_length()
-        splits = work.draws(self.num_rounds * work.num_bins * depth)
-        return Interactive.cost(self, work) + Cost(0.0, splits)
 
     def play(self, key: jax.Array, users: Population, collect: Collect) -> FoundItems:
         """All rounds."""
 
         def step(asked: PrefixRound, round: Any) -> tuple[PrefixRound, Any]:
             number, mask, continued = round
-            group = RoundSource(users.source, key, number, self.num_rounds)
             asked = dataclasses.replace(asked, mask=mask)
-            tally = collect(asked, Population(group), number)
+            tally = collect(asked, self.users_of_round(users, key, number), number)
             frequencies, places = lax.top_k(asked.estimate(tally), self.num_kept)
             answered = (tally["users"] if isinstance(tally, dict) else tally).sum()
             best = FoundItems(asked.candidates[places], frequencies, answered)
@@ -481,11 +467,6 @@ class HeavyHittersParams(Interactive[FoundItems]):
     def estimate(self, outcome: FoundItems, /) -> Float[Array | np.ndarray, " k"]:
         """The frequencies of the items found, descending."""
         return outcome.frequencies
-
-    @property
-    def has_target(self) -> bool:
-        """True: the items are chosen on the way."""
-        return True
 
     @compiled_in_float64
     def target(

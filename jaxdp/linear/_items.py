@@ -64,18 +64,14 @@ def texts_of(words: np.ndarray, num_bits: int) -> list[str]:
 
 def upper_bits(num_bits: int, depth: int) -> UInt32[np.ndarray, " words"]:
     """The words that keep the first `depth` bits of an item."""
-    return _row(2**num_bits - 2 ** (num_bits - depth), num_bits)
+    (row,) = _packed([_integer(2**num_bits - 2 ** (num_bits - depth), num_bits)], num_bits)
+    return row.view(np.uint32)
 
 
 def children(num_bits: int, depth: int, step: int) -> UInt32[np.ndarray, "children words"]:
     """The words of all `step` bits that end a prefix of `depth` bits."""
-    rows = [_row(child << (num_bits - depth), num_bits) for child in range(2**step)]
-    return np.stack(rows)
-
-
-def _row(number: int, num_bits: int) -> UInt32[np.ndarray, " words"]:
-    packed = number.to_bytes(4 * number_of_words(num_bits), "big")
-    return np.frombuffer(packed, ">u4").astype(np.uint32)
+    rows = [_integer(child << (num_bits - depth), num_bits) for child in range(2**step)]
+    return _packed(rows, num_bits).view(np.uint32)
 
 
 def _packed(rows: list[bytes], num_bits: int) -> Int32[np.ndarray, "n words"]:
