@@ -2,14 +2,12 @@
 
 import csv
 import gzip
-import hashlib
 import io
 import os
-import pathlib
 
 import numpy as np
 
-from ._stored import read_only
+from ._stored import read_known, read_only
 
 SHA256 = "385db8ea20ea6ec3af4084327a90fb094bee14d6b7b74c52ab90603edf6c8254"
 
@@ -34,9 +32,7 @@ def load_names(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
       ValueError: the file is another one.
       OSError: it cannot be read.
     """
-    content = pathlib.Path(path).read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256:
-        raise ValueError(f"{path} is not the file of the names: its sha256 must be {SHA256}.")
+    content = read_known(path, SHA256, "the file of the names")
     _, *rows = csv.reader(io.StringIO(gzip.decompress(content).decode("ascii")))
     names, counts = zip(*rows, strict=True)
     return read_only({"names": np.array(names), "counts": np.array(counts, np.int64)})

@@ -40,10 +40,15 @@ def load_file(path: str | os.PathLike[str], sha256: str, what: str) -> dict[str,
       ValueError: the file is another one.
       OSError: it cannot be read.
     """
+    return _arrays(read_known(path, sha256, what))
+
+
+def read_known(path: str | os.PathLike[str], sha256: str, what: str) -> bytes:
+    """The content of a file that a user has; see `load_file`."""
     content = pathlib.Path(path).read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{path} is not {what}: its sha256 must be {sha256}.")
-    return _arrays(content)
+    return content
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
