@@ -14,7 +14,6 @@ from .._spec import (
     check_bool,
     check_epsilon,
     check_int,
-    check_items,
     check_key,
     check_real,
     physical_memory,
@@ -25,7 +24,7 @@ from ._inputs import check_inputs, extreme_bins, neighbour, outside_inputs, plai
 from ._intervals import mean_is_off
 from ._report import AuditReport, DecodingFinding
 from ._runs import run_samples
-from ._samples import Reporter, Sampler, Samples, input_directions
+from ._samples import Reporter, Sampler, Samples, check_statistics, input_directions
 from ._search import find_events
 
 
@@ -135,10 +134,7 @@ def estimate_epsilon(
         )
     batch = min(check_int("batch_size", batch_size, low=1), num_samples)
     confidence = check_real("confidence", confidence, low=0.0, high=1.0)
-    statistics = check_items("statistics", statistics, "a sequence of functions")
-    for i, statistic in enumerate(statistics):
-        if not callable(statistic):
-            raise TypeError(f"statistics[{i}] must be a function of reports, got {statistic!r}.")
+    statistics = check_statistics(statistics)
     spec = randomizer if isinstance(randomizer, Randomizer) else None
     epsilon, delta = _claim(randomizer, spec, epsilon, delta)
     if population is None:

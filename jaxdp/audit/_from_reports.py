@@ -9,11 +9,11 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import BELOW_ONE, as_array, check_epsilon, check_int, check_items, check_real
+from .._spec import BELOW_ONE, as_array, check_epsilon, check_int, check_real
 from ._inputs import MAX_INPUTS
 from ._intervals import frequency_range, lower_limit, upper_limit
 from ._report import AuditReport
-from ._samples import Samples, apply, columns, hashed
+from ._samples import Samples, apply, check_statistics, columns, hashed
 from ._search import find_events, log_level
 
 MIN_REPORTS = 1000
@@ -93,10 +93,7 @@ def estimate_epsilon_from_reports(
     epsilon = check_epsilon(epsilon)
     delta = check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False)
     confidence = check_real("confidence", confidence, low=0.0, high=1.0)
-    statistics = check_items("statistics", statistics, "a sequence of functions")
-    for i, statistic in enumerate(statistics):
-        if not callable(statistic):
-            raise TypeError(f"statistics[{i}] must be a function of reports, got {statistic!r}.")
+    statistics = check_statistics(statistics)
     given = [_parts(f"reports[{x!r}]", batch) for x, batch in reports.items()]
     size = _check_alike(given)
     samples = [

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from jaxdp_kernels import register_dataclass
 
 from .._contract import Round, Tree, round_of
+from .._spec import check_items
 from ..random import Count, user_words, words
 from ..randomizers import Randomizer
 
@@ -127,6 +128,15 @@ class Sampler:
         if directions is None or entries > MAX_DECODED:
             return None
         return np.asarray(_decoded(params, reports, directions), np.float64)
+
+
+def check_statistics(given: object) -> tuple[Callable, ...]:
+    """A caller's statistics as a tuple, or raises TypeError unless all are functions."""
+    statistics = check_items("statistics", given, "a sequence of functions")
+    for i, statistic in enumerate(statistics):
+        if not callable(statistic):
+            raise TypeError(f"statistics[{i}] must be a function of reports, got {statistic!r}.")
+    return statistics
 
 
 def apply(statistics: Sequence[Callable], batch: Tree, prefix: str = "") -> dict[str, np.ndarray]:
