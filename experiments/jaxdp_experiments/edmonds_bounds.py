@@ -103,11 +103,9 @@ class BoundsCell:
         """A row for each loss and error: `lower` and `upper` bounds, their ratio, and the norm."""
         matrix = WORKLOADS[self.workload](self.num_bits)
         parts = {"local": _local, "central": _central, "learning": _learning}
-        found = (
-            _norms(matrix)
-            if self.epsilon is None
-            else parts[self.part](matrix, self.workload, self.epsilon)
-        )
+        if self.part == "learning" and self.workload != "parities":
+            matrix = 2 * matrix - 1  # concepts have the entries -1 and 1
+        found = _norms(matrix) if self.epsilon is None else parts[self.part](matrix, self.epsilon)
         return [
             dict(self.labels)
             | {
@@ -124,10 +122,10 @@ class BoundsCell:
 
 
 _Row = tuple[str, float, float, float, float]
+_NORMS = {"gamma2": gamma2, "gamma_f": gamma_f}
 
 
-def _local(matrix: np.ndarray, workload: str, epsilon: float) -> Iterator[_Row]:
-    del workload
+def _local(matrix: np.ndarray, epsilon: float) -> Iterator[_Row]:
     form = PrivUnitG(dim=1, epsilon=epsilon).covariance_form()  # of any dimension
     assert form is not None
     variance, _ = form
@@ -147,9 +145,6 @@ def _local(matrix: np.ndarray, workload: str, epsilon: float) -> Iterator[_Row]:
         yield "maximum", error, size, needed(power=1), upper
 
 
-_NORMS = {"gamma2": gamma2, "gamma_f": gamma_f}
-
-
 def _maximal(matrix: np.ndarray, norm: float, epsilon: float, error: float) -> float:
     """Users with which the expected largest error of the factorization mechanism is `error`.
 
@@ -167,8 +162,7 @@ def _maximal(matrix: np.ndarray, norm: float, epsilon: float, error: float) -> f
     return ((spread + math.sqrt(spread**2 + 4 * error * scale)) / (2 * error)) ** 2
 
 
-def _central(matrix: np.ndarray, workload: str, epsilon: float) -> Iterator[_Row]:
-    del workload
+def _central(matrix: np.ndarray, epsilon: float) -> Iterator[_Row]:
     multiplier, error = gaussian_sigma(epsilon, DELTA, 1.0), ERRORS[1]  # users go as 1/error
     for loss, norm in (("mean", "gamma_f"), ("worst", "gamma2")):
         size = float(_NORMS[norm](matrix, shift=True).upper)
@@ -177,8 +171,7 @@ def _central(matrix: np.ndarray, workload: str, epsilon: float) -> Iterator[_Row
         yield loss, error, size, lower, upper
 
 
-def _learning(matrix: np.ndarray, workload: str, epsilon: float) -> Iterator[_Row]:
-    concepts = matrix if workload == "parities" else 2 * matrix - 1
+def _learning(concepts: np.ndarray, epsilon: float) -> Iterator[_Row]:
     lower = learning_lower_bound(concepts, epsilon, ALPHA, BETA, tol=TOL)
     upper = learning_upper_bound(concepts, epsilon, ALPHA, BETA)
     yield "learning", ALPHA, float(gamma2(concepts, tol=TOL).upper), lower, float(upper)
