@@ -38,6 +38,12 @@ def public_classes() -> dict[type, str]:
     }
 
 
+@functools.cache
+def class_called(name: str) -> type | None:
+    """The public class with a full name; None if there is none."""
+    return next((cls for cls, full in public_classes().items() if full == name), None)
+
+
 def explained_here(cls: type, member: str) -> bool:
     """Whether a member is explained at `cls`: defined there, or in a private base just above."""
     for base in cls.__mro__:
@@ -78,6 +84,7 @@ def params_of(spec: type) -> type | None:
     return result if inspect.isclass(result) and issubclass(result, Params) else None
 
 
+@functools.cache  # asked for by the docstring of a class, and by its directive
 def origins(cls: type) -> dict[str, dict[str, list[str]]]:
     """What to add to the entry of a class: by heading and by base, the names of members."""
     found: dict[str, dict[str, list[str]]] = {"Inherited": {}, "Its params inherit": {}}
@@ -105,7 +112,8 @@ class Inherited(Directive):
         """A paragraph for each heading."""
         env = self.state.document.settings.env
         (name,) = self.arguments
-        cls = {full: cls for cls, full in public_classes().items()}[name]
+        cls = class_called(name)
+        assert cls is not None
         paragraphs = []
         for heading, bases in origins(cls).items():
             text = nodes.paragraph(classes=["inherited"])
@@ -140,7 +148,7 @@ def _leave_out(app, what, name, obj, skip, options):
     if what != "class":
         return None
     place = f"{app.env.temp_data['autodoc:module']}.{app.env.temp_data['autodoc:class']}"
-    cls = {full: cls for cls, full in public_classes().items()}.get(place)
+    cls = class_called(place)
     return None if cls is None or explained_here(cls, name) else True
 
 
