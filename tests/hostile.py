@@ -262,6 +262,7 @@ def _asked(make: Callable[..., Any]) -> Callable[..., Any]:
 
 # Of the same name, but with another meaning.
 _SPECIAL: dict[str, dict[str, Any]] = {
+    "bounds.mean_queries_error": {"randomizer": PrivUnitG(4, 1.0)},
     "bounds.projected_queries_error": {"randomizer": PrivUnitG(4, 1.0)},
     "bounds.quadratic_form_lower_bound": {"matrix": _SYMMETRIC},
     "bounds.rounds_separation": {"matrix": _SYMMETRIC},

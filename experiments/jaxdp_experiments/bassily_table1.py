@@ -1,18 +1,18 @@
-"""Bassily's Table 1, measured: the L2 error of three protocols against the number of users.
+"""Bassily's Table 1, measured: errors against the number of users, between proven bounds.
 
-Users are drawn from the uniform distribution on J values. Of it, the Hadamard protocol estimates
-all J shares; the Gaussian protocol, (1, 1e-6)-LDP, and the rejection protocol, repaired, answer d
-queries whose answers are random signs over sqrt(d), so that all columns have norm 1. All project
-their estimate: onto the simplex, or the hull of the columns. The bounds are proven, with constants
-of our own: `jaxdp.bounds`. What the paper says: while users are few (n below about J**2 / log J, or
-d**2 / log J) the errors fall as n**(-1/4) and do not depend on d; from there on as n**(-1/2).
+Of three problems the table has an upper bound, that of the protocols before, and a lower bound:
 
-What we find: while users are few the slopes of shares, and of 256 and 1,024 queries, are -0.19 to
--0.28; those of 64 queries are flatter, to -0.06 with 65,536 values. Afterwards they are -0.5 +- 0.1
-between neighbouring numbers of users. From 256 to 1,024 queries of 1,024 values the Gaussian
-protocol's errors change by 3 to 13 %, in the other direction, for up to a million users. No error
-is above its bound by more than 1.9 standard errors: where queries are few and users many the
-projection changes nothing, the bound is the very error, and measurements scatter around it.
+  * shares of J values: `ProjectedHadamard`, and `HadamardResponse` without a projection;
+  * d linear queries whose columns have norm 1 (random signs over sqrt(d)): the Gaussian protocol,
+    (1, 1e-6)-LDP, and the rejection protocol, repaired, projected onto the hull of the columns; and
+    `L2Ball` without a projection;
+  * d queries of values +-1, Walsh functions, one a round: `AdaptiveQueries`, of which the largest
+    error counts.
+
+Users are drawn from the uniform distribution, and for some sizes from a Zipf distribution or all
+hold one value. All bounds are proven, with constants of our own: `jaxdp.bounds`. What the paper
+says: while users are few (n below about J**2 / log J, or d**2 / log J) the L2 errors fall as
+n**(-1/4) and do not depend on d; from there on as n**(-1/2).
 """
 
 import dataclasses
@@ -24,11 +24,20 @@ import numpy as np
 
 import jaxdp
 from jaxdp import figures
-from jaxdp.bounds import projected_hadamard_error, projected_queries_error
-from jaxdp.linear import ColumnQueries, Projected, ProjectedHadamard
-from jaxdp.randomizers import Gaussian, GaussianRejection
+from jaxdp.bounds import (
+    adaptive_lower_max_error,
+    adaptive_max_error,
+    distribution_lower_error,
+    linear_queries_lower_error,
+    mean_queries_error,
+    projected_hadamard_error,
+    projected_queries_error,
+)
+from jaxdp.linear import AdaptiveQueries, ColumnQueries, Projected, ProjectedHadamard
+from jaxdp.randomizers import Gaussian, GaussianRejection, HadamardResponse, L2Ball
 from jaxdp.sweep import Experiment, Settings
 from jaxdp_experiments._cells import coordinates, key_of
+from jaxdp_experiments.adaptive import Overfitter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,18 +49,35 @@ TOL = 1e-5  # of the projections onto hulls: a gap far below the errors
 RANDOMIZERS = {
     "gaussian": functools.partial(Gaussian, delta=DELTA),
     "rejection": GaussianRejection,
+    "ball": L2Ball,
 }
 
-HADAMARD_VALUES = (2**8, 2**12, 2**16)
-SIZES = (
-    (2**4, 2**10),
-    (2**6, 2**10),
-    (2**8, 2**10),
-    (2**10, 2**10),
-    (2**6, 2**8),
-    (2**6, 2**16),
-)
-"""(d, J) of the Gaussian and the rejection protocol."""
+SIZES = {
+    "hadamard": ((2**8, 2**8), (2**12, 2**12), (2**16, 2**16)),
+    "response": ((2**8, 2**8), (2**12, 2**12), (2**16, 2**16)),
+    "gaussian": (
+        (2**4, 2**10),
+        (2**6, 2**10),
+        (2**8, 2**10),
+        (2**10, 2**10),
+        (2**6, 2**8),
+        (2**6, 2**16),
+    ),
+    "rejection": (
+        (2**4, 2**10),
+        (2**6, 2**10),
+        (2**8, 2**10),
+        (2**10, 2**10),
+        (2**6, 2**8),
+        (2**6, 2**16),
+    ),
+    "ball": ((2**4, 2**10), (2**6, 2**10), (2**8, 2**10), (2**10, 2**10)),
+    "adaptive": ((2**4, 2**10), (2**6, 2**10), (2**8, 2**10), (2**10, 2**10)),
+}
+"""(d, J) of each protocol."""
+
+UNEVEN = {"hadamard": (2**12, 2**12), "gaussian": (2**8, 2**10), "rejection": (2**8, 2**10)}
+"""The sizes that meet other distributions than the uniform one."""
 
 FEWER_TRIALS = 10
 """Most trials where J or n is large; there errors hardly vary."""
@@ -64,12 +90,23 @@ def queries(num_queries: int, num_values: int) -> np.ndarray:
     return rng.choice([-1.0, 1.0], size=(num_queries, num_values)) / math.sqrt(num_queries)
 
 
+def distribution(name: str, num_values: int) -> np.ndarray:
+    """The shares of the values: "uniform", "zipf" or "one value"."""
+    weights = {
+        "uniform": np.ones(num_values),
+        "zipf": 1 / np.arange(1, num_values + 1),
+        "one value": np.eye(1, num_values)[0],
+    }[name]
+    return weights / weights.sum()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ErrorCell:
-    """One protocol at one number of users: its measured L2 error, and the bound.
+    """One protocol at one number of users: its measured error, between bounds.
 
     Args:
-      protocol: "hadamard", "gaussian" or "rejection".
+      protocol: a key of `SIZES`.
+      distribution: of the users.
       num_queries: d.
       num_values: J.
       num_users: n.
@@ -79,6 +116,7 @@ class ErrorCell:
     """
 
     protocol: str
+    distribution: str
     num_queries: int
     num_values: int
     num_users: int
@@ -89,29 +127,64 @@ class ErrorCell:
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        return coordinates(self, "protocol", "epsilon", "num_values", "num_queries", "num_users")
+        names = ("protocol", "distribution", "epsilon", "num_values", "num_queries", "num_users")
+        return coordinates(self, *names)
 
     def spec(self) -> Any:
         """The protocol."""
         if self.protocol == "hadamard":
             return ProjectedHadamard(self.num_values, self.epsilon)
+        if self.protocol == "response":
+            return HadamardResponse(self.num_values, self.epsilon)
+        if self.protocol == "adaptive":
+            analyst = Overfitter(0, self.num_queries, num_values=self.num_values)
+            analyst = dataclasses.replace(analyst, num_rounds=self.num_queries)
+            return AdaptiveQueries(
+                self.num_values, self.epsilon, self.num_queries, analyst, traceable=True
+            )
         workload = queries(self.num_queries, self.num_values)
         # As in the paper for any columns of norm 1: `GaussianQueries` and `RejectionQueries` would
         # look for the center of these, and for the two that are farthest apart.
         raw = ColumnQueries(workload, self.epsilon, RANDOMIZERS[self.protocol], shift=False)
-        return Projected(raw, tol=TOL)
+        return raw if self.protocol == "ball" else Projected(raw, tol=TOL)
 
     def bound(self) -> float:
-        """The proven bound on the error."""
+        """The proven bound on the error; of `HadamardResponse` the error that is predicted."""
+        n = self.num_users
         if self.protocol == "hadamard":
-            return projected_hadamard_error(self.num_values, self.num_users, self.epsilon)
+            return projected_hadamard_error(self.num_values, n, self.epsilon)
+        if self.protocol == "response":
+            # Of uniform users: what one of each value adds, and their sampling.
+            ones = np.ones(self.num_values, np.int64)
+            each = float(self.spec().variance(ones).sum()) / self.num_values
+            return math.sqrt((each + 1 - 1 / self.num_values) / n)
+        if self.protocol == "adaptive":
+            return adaptive_max_error(n, self.num_queries, self.epsilon)
         randomizer = RANDOMIZERS[self.protocol](dim=self.num_queries, epsilon=self.epsilon)
-        return projected_queries_error(randomizer, self.num_values, self.num_users)
+        if self.protocol == "ball":
+            return mean_queries_error(randomizer, n)
+        return projected_queries_error(randomizer, self.num_values, n)
+
+    def least(self) -> float:
+        """The error that no protocol is below, for the hardest queries and distribution."""
+        if self.protocol in ("hadamard", "response"):
+            return distribution_lower_error(self.num_values, self.num_users, self.epsilon)
+        if self.protocol == "adaptive":
+            return adaptive_lower_max_error(self.num_users, self.num_queries, self.epsilon)
+        return linear_queries_lower_error(
+            self.num_queries, self.num_values, self.num_users, self.epsilon
+        )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row: `l2_error`, the root of the mean squared L2 error, and its standard error."""
-        uniform = np.full(self.num_values, 1 / self.num_values)
-        population = jaxdp.Population.from_distribution(uniform, self.num_users)
+        """One row.
+
+        Returns:
+          The labels, `error`: the root of the mean squared L2 error, or the mean of the largest
+          error of a trial, `stderr`: its standard error, `bound`, `least`, and `of_bound` and
+          `of_least`: the error over each of the two.
+        """
+        shares = distribution(self.distribution, self.num_values)
+        population = jaxdp.Population.from_distribution(shares, self.num_users)
         key = key_of(self.seed, repr(self.labels))
         trials = jaxdp.simulate(
             self.spec(),
@@ -121,33 +194,46 @@ class ErrorCell:
             method="tally",
             mesh="local",
         )
-        squares = np.square(trials.errors).sum(axis=1)
-        error = math.sqrt(squares.mean())
-        spread = float(squares.std(ddof=1)) if self.num_trials > 1 else math.inf
-        bound = self.bound()
+        if self.protocol == "adaptive":
+            losses, power = np.asarray(trials.max_error, np.float64), 1
+        else:
+            # Oracles estimate counts.
+            scale = self.num_users if self.protocol == "response" else 1
+            losses, power = np.square(trials.errors / scale).sum(axis=1), 2
+        error = float(losses.mean()) ** (1 / power)
+        spread = float(losses.std(ddof=1)) if self.num_trials > 1 else math.inf
+        bound, least = self.bound(), self.least()
         return [
             dict(self.labels)
             | {
-                "l2_error": error,
-                # By the delta method, as the error is a square root.
-                "stderr": spread / math.sqrt(self.num_trials) / (2 * error),
+                "error": error,
+                # By the delta method, where the error is a root.
+                "stderr": spread / math.sqrt(self.num_trials) / (power * error ** (power - 1)),
                 "bound": bound,
                 "of_bound": error / bound,
+                "least": least,
+                "of_least": error / least,
                 "num_trials": self.num_trials,
             }
         ]
 
 
 def cells(settings: Settings) -> list[ErrorCell]:
-    """A cell for each protocol, size and number of users."""
+    """A cell for each protocol, size, distribution and number of users."""
     users = (10**3, 10**5) if settings.quick else tuple(round(10 ** (3 + i / 2)) for i in range(9))
-    shares = [("hadamard", values, values) for values in HADAMARD_VALUES]
-    linear = [(name, *size) for name in ("gaussian", "rejection") for size in SIZES]
+    places = [
+        (protocol, "uniform", *size)
+        for protocol, sizes in SIZES.items()
+        for size in (sizes[:1] if settings.quick else sizes)
+    ]
+    uneven = ("zipf",) if settings.quick else ("zipf", "one value")
+    places += [(name, shares, *size) for name, size in UNEVEN.items() for shares in uneven]
     if settings.quick:
-        shares, linear = shares[:1], linear[:2] + linear[len(SIZES) : len(SIZES) + 1]
+        places.remove(("rejection", "zipf", *UNEVEN["rejection"]))
     return [
         ErrorCell(
-            name,
+            protocol,
+            shares,
             num_queries,
             num_values,
             num_users,
@@ -156,7 +242,7 @@ def cells(settings: Settings) -> list[ErrorCell]:
             settings.seed,
         )
         for epsilon in settings.epsilons
-        for name, num_queries, num_values in shares + linear
+        for protocol, shares, num_queries, num_values in places
         for num_users in users
     ]
 
@@ -166,47 +252,73 @@ def _num_trials(settings: Settings, num_values: int, num_users: int) -> int:
     return min(settings.num_trials, FEWER_TRIALS) if large else settings.num_trials
 
 
+PANELS = (
+    ("shares of J values, Hadamard", "hadamard", "response"),
+    ("d queries, Gaussian", "gaussian", "ball"),
+    ("d queries, rejection, repaired", "rejection", "ball"),
+    ("d queries in rounds, largest error", "adaptive", None),
+)
+"""The title of each panel, its protocol, and the one before."""
+
+
 def figure(results: "pa.Table") -> "Figure":
-    """Error against users, a panel a protocol: measured points, their bounds, and two slopes."""
-    rows = results.to_pylist()
-    names = list(dict.fromkeys(row["protocol"] for row in rows))
+    """Error against users, a panel a protocol, for uniform users.
+
+    Measured points with solid lines; their bounds dotted, what no protocol is below dash-dotted,
+    the protocol before dashed.
+    """
+    from matplotlib.lines import Line2D
+
+    rows = [row for row in results.to_pylist() if row["distribution"] == "uniform"]
     epsilon = rows[0]["epsilon"]
-    titles = {
-        "hadamard": "shares of J values (Hadamard)",
-        "gaussian": "d queries (Gaussian)",
-        "rejection": "d queries (rejection, repaired)",
-    }
-    canvas, grid = figures.panels(len(names), height=4.1, sharex=True, sharey=True)
-    for axes, name in zip(grid[0], names, strict=True):
-        mine = [row for row in rows if row["protocol"] == name and row["epsilon"] == epsilon]
-        sizes = list(dict.fromkeys((row["num_queries"], row["num_values"]) for row in mine))
-        for place, (queries, values) in enumerate(sizes):
-            line = [r for r in mine if (r["num_queries"], r["num_values"]) == (queries, values)]
-            users, error, stderr, bound = np.array(
-                [(r["num_users"], r["l2_error"], r["stderr"], r["bound"]) for r in line]
-            ).T
+    rows = [row for row in rows if row["epsilon"] == epsilon]
+    canvas, grid = figures.panels(2, 2, height=7.0, sharex=True, sharey=True)
+    for axes, (title, name, before) in zip(grid.flat, PANELS, strict=True):
+        mine = [row for row in rows if row["protocol"] == name]
+        for place, (queries, values) in enumerate(SIZES[name]):
+
+            def line(protocol: str | None, *columns: str, size=(queries, values)) -> np.ndarray:
+                """The columns of a protocol's rows of this size, float64[columns, n]."""
+                found = [r for r in rows if r["protocol"] == protocol]
+                found = [r for r in found if (r["num_queries"], r["num_values"]) == size]
+                return np.array([[r[c] for r in found] for c in columns])
+
+            users, error, stderr, bound, least = line(
+                name, "num_users", "error", "stderr", "bound", "least"
+            )
             label = f"J = {values:,}" + ("" if name == "hadamard" else f", d = {queries:,}")
             color, marker, _ = figures.mark(place)
-            dots = dict(color=color, marker=marker, linewidth=0.9)
+            dots = dict(color=color, marker=marker, linewidth=0.9, markersize=4)
             axes.errorbar(users, error, 2 * stderr, label=label, **dots)
             axes.plot(users, bound, ":", color=color)
-        ends = np.array([1e3, 1e7])
-        for slope, height in ((-0.25, 2.5), (-0.5, 0.12)):
-            axes.plot(ends, height * (ends / 1e3) ** slope, color=figures.LIGHT.axis, linewidth=0.8)
-        axes.text(1.2e5, 1.05, "slope −1/4", color=figures.LIGHT.quiet, fontsize=7)
-        axes.text(1.2e3, 0.036, "slope −1/2", color=figures.LIGHT.quiet, fontsize=7)
-        axes.set(xscale="log", yscale="log", xlabel="users n", title=titles[name])
+            axes.plot(users, least, "-.", color=color, linewidth=0.8)
+            axes.plot(*line(before, "num_users", "error"), "--", color=color, linewidth=0.8)
+        axes.set(xscale="log", yscale="log", title=title)
         axes.set_ylim(1e-3, 5)
         figures.tidy(axes)
-        # Under its own panel, where it covers no data.
-        axes.legend(loc="upper left", bbox_to_anchor=(-0.12, -0.18), borderaxespad=0)
-    grid[0, 0].set_ylabel(f"L2 error at ε = {epsilon:g} (dotted: bound)")
+        if mine:
+            axes.legend(loc="lower left", fontsize=6)
+    for axes in grid[1]:
+        axes.set_xlabel("users n")
+    for axes in grid[:, 0]:
+        axes.set_ylabel(f"error at ε = {epsilon:g}")
+    looks = {
+        "measured": "-",
+        "proven bound": ":",
+        "the protocol before, measured": "--",
+        "no protocol is below": "-.",
+    }
+    ink = figures.LIGHT.ink
+    figures.legend(
+        canvas,
+        [Line2D([], [], color=ink, linestyle=s, label=text) for text, s in looks.items()],
+    )
     return canvas
 
 
 EXPERIMENT = Experiment(
     name="bassily-table1",
-    summary="L2 errors of projected protocols for linear queries against the number of users",
+    summary="errors of protocols for linear queries against the number of users, between bounds",
     cells=cells,
     settings=Settings(epsilons=(1.0,), num_trials=100),
     quick=Settings(epsilons=(1.0,), num_trials=30, quick=True),

@@ -2,8 +2,10 @@
 
 from ..factorization import central_lower_bound as central_lower_bound
 from ..factorization import central_upper_bound as central_upper_bound
+from ..factorization import distribution_lower_error as distribution_lower_error
 from ..factorization import local_lower_bound as local_lower_bound
 from ..factorization import local_upper_bound as local_upper_bound
+from ._adaptive import adaptive_lower_max_error as adaptive_lower_max_error
 from ._adaptive import adaptive_max_error as adaptive_max_error
 from ._auc import HierarchicalAUCBounds as HierarchicalAUCBounds
 from ._interactive import hard_queries_mse as hard_queries_mse
@@ -14,6 +16,8 @@ from ._interactive import three_round_mse as three_round_mse
 from ._learning import learning_lower_bound as learning_lower_bound
 from ._learning import learning_upper_bound as learning_upper_bound
 from ._linear import factorization_mse as factorization_mse
+from ._linear import linear_queries_lower_error as linear_queries_lower_error
+from ._linear import mean_queries_error as mean_queries_error
 from ._linear import projected_hadamard_error as projected_hadamard_error
 from ._linear import projected_queries_error as projected_queries_error
 from ._linear import projection_mechanism_mse as projection_mechanism_mse

@@ -15,7 +15,98 @@ the largest of J numbers of variance v is only known to be at most `sqrt(2 v log
 import math
 
 from .._spec import check_epsilon, check_int, check_real, within_float64
+from ..factorization import distribution_lower_error
 from ..randomizers import MeanRandomizer, PrivUnitG, Tail
+
+
+@within_float64
+def linear_queries_lower_error(
+    num_queries: int, num_values: int, num_users: int, epsilon: float, *, radius: float = 1.0
+) -> float:
+    """The L2 error below which epsilon-local privacy leaves no answers from columns of norm r.
+
+    For the hardest d queries of J values whose columns have an L2 norm of at most r, and the
+    hardest distribution: `r sqrt(d / n) / sinh(epsilon / 2)` for many users, and about `0.38 r (n
+    sinh(epsilon / 2)**2)**(-1/4)` for few. The error is the root of the mean squared L2 error.
+
+    Formal guarantees:
+      Every sequentially interactive epsilon-LDP protocol with so many users has at least this
+      error for the queries whose columns are the corners of a regular simplex, c = min(J, d + 1) of
+      them: then the error is `r sqrt(c / (c - 1))` times that of the shares of c values.
+
+    Args:
+      num_queries: d, at least 1.
+      num_values: J, at least 1; for 1 the bound is 0.
+      num_users: n, at least 1.
+      epsilon: privacy parameter, > 0.
+      radius: r > 0, the largest L2 norm of a column.
+
+    Returns:
+      The bound, at most r.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp.bounds import linear_queries_lower_error
+      >>> for d in (16, 1024):
+      ...     print(round(linear_queries_lower_error(d, 2**16, 10**6, epsilon=1.0), 4))
+      0.0076
+      0.0184
+
+    References:
+      Duchi, Jordan and Wainwright (2013), Proposition 3, with constants; in Bassily (2019), Table
+      1.
+    """
+    d = check_int("num_queries", num_queries, low=1)
+    corners = min(check_int("num_values", num_values, low=1), d + 1)
+    radius = check_real("radius", radius, low=0.0)
+    shares = distribution_lower_error(corners, num_users, epsilon)
+    return radius * math.sqrt(corners / max(corners - 1, 1)) * shares
+
+
+@within_float64
+def mean_queries_error(randomizer: MeanRandomizer, num_users: int) -> float:
+    """The largest L2 error of answers from private columns, the mean of the reports.
+
+    `sqrt((d a + max(b + 1, 0) r**2) / n)`, the covariance of the report of x being `a I + b x x^T`
+    and r the largest norm of a column; about `r sqrt(d / (n epsilon**2))` for pure privacy.
+
+    Formal guarantees:
+      A proven bound for independent users of any distribution, their sampling included.
+
+    Args:
+      randomizer: of the columns, vectors of d queries and of L2 norm at most r.
+      num_users: n, at least 1.
+
+    Returns:
+      The bound.
+
+    Raises:
+      ValueError: a number is out of range, or the covariance of the reports has no such form.
+
+    Example:
+      >>> from jaxdp.bounds import mean_queries_error
+      >>> from jaxdp.randomizers import L2Ball
+      >>> round(mean_queries_error(L2Ball(dim=64, epsilon=1.0), 10**6), 4)
+      0.0216
+
+    References:
+      Duchi, Jordan and Wainwright (2013), Proposition 3, for `L2Ball`; in Bassily (2019), Table 1.
+    """
+    if not isinstance(randomizer, MeanRandomizer):
+        raise TypeError(f"randomizer must be one of vectors, got {randomizer!r}.")
+    n = check_int("num_users", num_users, low=1)
+    form, shape = randomizer.covariance_form(), randomizer.value_shape
+    if form is None or len(shape) != 1:
+        raise ValueError(
+            "randomizer must be one of vectors with reports of a known covariance, such as L2Ball "
+            f"or PrivUnitG, got {randomizer!r}."
+        )
+    isotropic, along = form
+    # Of a report about A p: a, b x x^T, and the spread of the columns, at most the mean of |x|**2.
+    square = shape[0] * isotropic + max(along + 1, 0.0) * randomizer.largest_value**2
+    return math.sqrt(square / n)
 
 
 @within_float64
@@ -60,22 +151,18 @@ def projected_queries_error(randomizer: MeanRandomizer, num_values: int, num_use
     References:
       Bassily (2019), Theorems 3.2 and 3.4, the constants corrected and improved.
     """
-    if not isinstance(randomizer, MeanRandomizer):
-        raise TypeError(f"randomizer must be one of vectors, got {randomizer!r}.")
     k = check_int("num_values", num_values, low=1)
     n = check_int("num_users", num_users, low=1)
-    tail, form, shape = randomizer.tail(), randomizer.covariance_form(), randomizer.value_shape
-    if tail is None or form is None or len(shape) != 1:
+    raw, tail = mean_queries_error(randomizer, n), randomizer.tail()
+    if tail is None:
         raise ValueError(
             "randomizer must be one of vectors with a known tail, such as Gaussian or PrivUnitG, "
             f"got {randomizer!r}."
         )
-    radius, (isotropic, along) = randomizer.largest_value, form
-    # of a report about A p: a, b x x^T, and the spread of the columns, which is at most r**2
-    raw = shape[0] * isotropic + (max(along, 0.0) + 1) * radius**2
+    radius = randomizer.largest_value
     # <a_v, w> is between -r**2 and r**2 for |w| <= r: Hoeffding's lemma
     noise = Tail(tail.variance + radius**2, tail.scale).of_mean(n)
-    return math.sqrt(min(noise.largest(2 * k, radius), raw / n, 4 * radius**2))
+    return min(math.sqrt(noise.largest(2 * k, radius)), raw, 2 * radius)
 
 
 @within_float64

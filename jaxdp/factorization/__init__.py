@@ -18,6 +18,7 @@ from ._hard import symmetrize as symmetrize
 from ._hard_lines import HardLines as HardLines
 from ._hard_lines import hard_lines as hard_lines
 from ._kendall import kendall as kendall
+from ._lower_bounds import distribution_lower_error as distribution_lower_error
 from ._lower_bounds import least_local_rmse as least_local_rmse
 from ._lower_bounds import local_lower_bound as local_lower_bound
 from ._prefix_norm import PrefixNorm as PrefixNorm

@@ -148,6 +148,51 @@ def least_local_rmse(
     return max((math.sqrt(gain / (prior + n * told)) for gain, prior, told in bounds), default=0.0)
 
 
+@within_float64
+def distribution_lower_error(num_values: int, num_users: int, epsilon: float) -> float:
+    """The L2 error below which ε-local privacy leaves no estimate of the shares of k values.
+
+    The error is the root of the expected squared L2 distance of the estimate from the distribution,
+    from i.i.d. users, and for the hardest distribution. As n grows it is √(k/n)/sinh(ε/2), and for
+    few users about (1/(n·sinh²(ε/2)))^(1/4): then the hardest distributions are on fewer values.
+
+    Formal guarantees:
+      Every sequentially interactive ε-private protocol with so many users has at least this error.
+      It is that of `least_local_rmse` for W = identity, times √k, without a factorization: the
+      witness on any j of the values is I − 11ᵀ/j, whence for a Dirichlet prior of parameters A/j
+      the squared error is at least (j − 1)²/(J + n·κ·j), J the information of the prior.
+
+    Args:
+      num_values: k, at least 1; for 1 the bound is 0.
+      num_users: n, at least 1.
+      epsilon: ε > 0.
+
+    Returns:
+      The bound, a float, below 1.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Example:
+      >>> from jaxdp.bounds import distribution_lower_error
+      >>> print(f"{distribution_lower_error(2**16, 10**6, 1.0):.4f}")
+      0.0183
+
+    References:
+      As for `local_lower_bound`. The first such bound, without constants, is of Duchi, Jordan and
+      Wainwright (2013); in Bassily (2019), Table 1.
+    """
+    k, n = check_int("num_values", num_values, low=1), check_int("num_users", num_users, low=1)
+    epsilon = check_epsilon(epsilon)
+    sizes = {min(k, round(2 ** (i / 4))) for i in range(4, 4 * k.bit_length() + 4)} - {1}
+    squares = [0.0]
+    for j in sizes:
+        # All values are alike: one stands for them, with the squares of all.
+        bounds = _dirichlet_priors(np.array([j - 1.0]), float(j), np.array([1 / j]), epsilon)
+        squares += [(j - 1) ** 2 / (prior + n * told) for prior, told in bounds]
+    return math.sqrt(max(squares))
+
+
 def _in_mean_square(
     matrix: Float[np.ndarray, "m k"], epsilon: float, tol: float
 ) -> Iterator[tuple[float, float, float]]:
@@ -158,7 +203,7 @@ def _in_mean_square(
     result = gamma_f(matrix, shift=True, tol=tol)
     if float(result.upper) == 0:
         return
-    weights, t = np.asarray(result.col_weights, np.float64), math.tanh(epsilon / 2)
+    weights = np.asarray(result.col_weights, np.float64)
     # The error of one answer in n users is large only for values of about its size or more: for
     # large errors the prior is on the half, the quarter, ... of the values with most weight.
     order, size = np.argsort(-weights, kind="stable"), len(weights)
@@ -170,17 +215,32 @@ def _in_mean_square(
             if mean.min() < _LEAST or not np.any(directions):
                 continue
             gain = float(np.sum(matrix[:, values] * directions) ** 2 / len(matrix))
-            norm = np.linalg.norm(directions / np.sqrt(mean), 2) ** 2
+            norm = float(np.linalg.norm(directions / np.sqrt(mean), 2) ** 2)
             squares = np.sum(directions**2, axis=0)
-            for concentration in _CONCENTRATIONS:
-                total = 2 * concentration / mean.min()
-                prior = (total - 1) * (total - 2) * np.sum(squares / (total * mean - 2))
-                # The values themselves have E 1/P_x = (A − 1)/(A·q_x − 1), of which privacy leaves
-                # at most tanh²(ε/2): Asoodeh and Zhang (2022).
-                direct = t**2 * np.sum(squares * (total - 1) / (total * mean - 1))
-                information = min(_private_information(epsilon, total) * norm, direct)
-                yield gain, float(prior), float(information)
+            for prior, told in _dirichlet_priors(squares, norm, mean, epsilon):
+                yield gain, prior, told
         size = -(-size // 2) if size > 2 else 0
+
+
+def _dirichlet_priors(
+    squares: Float[np.ndarray, "k"], norm: float, mean: Float[np.ndarray, "k"], epsilon: float
+) -> Iterator[tuple[float, float]]:
+    """The information of Dirichlet priors, and what the report of one user adds at most.
+
+    Args:
+      squares: of the columns of the directions U.
+      norm: ‖U·D_q^(−1/2)‖².
+      mean: q, of the priors.
+      epsilon: ε.
+    """
+    t = math.tanh(epsilon / 2)
+    for concentration in _CONCENTRATIONS:
+        total = 2 * concentration / mean.min()
+        prior = (total - 1) * (total - 2) * np.sum(squares / (total * mean - 2))
+        # The values themselves have E 1/P_x = (A − 1)/(A·q_x − 1), of which privacy leaves
+        # at most tanh²(ε/2): Asoodeh and Zhang (2022).
+        direct = t**2 * np.sum(squares * (total - 1) / (total * mean - 1))
+        yield float(prior), float(min(_private_information(epsilon, total) * norm, direct))
 
 
 def _private_information(epsilon: float, total: float) -> float:

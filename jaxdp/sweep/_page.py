@@ -24,7 +24,7 @@ from ._store import Manifest, Store, cell_file, figure_files
 from ._summary import readable, summarize
 
 # Columns that are drawn first, the first that there is.
-_DRAWN = ("total_mse", "rmse", "mse", "error", "l2_error", "excess", "total_variance")
+_DRAWN = ("total_mse", "rmse", "mse", "error", "excess", "total_variance")
 # What columns are called over a table, where a figure says it in full.
 _HEADS = {
     "mse": "MSE",

@@ -1,12 +1,17 @@
 """Theorem 5.2 of Bassily (2019): the bound holds, and where the printed one does not."""
 
+import itertools
 import math
 import warnings
 
 import numpy as np
 import pytest
 
-from jaxdp.bounds._adaptive import adaptive_max_error
+from jaxdp.bounds._adaptive import (
+    _most_often_right,
+    adaptive_lower_max_error,
+    adaptive_max_error,
+)
 
 
 def c(epsilon):
@@ -90,3 +95,79 @@ def test_bad_arguments(arguments, name):
     for simple in (False, True):
         with pytest.raises(ValueError, match=name):
             adaptive_max_error(*arguments, simple=simple)
+    with pytest.raises(ValueError, match=name):
+        adaptive_lower_max_error(*arguments)
+
+
+def right_choices(channel, d, n, distance):
+    """How often the best test of n reports tells which of the 2 d shifts of a uniform x it is."""
+    x = np.array(list(itertools.product((-1, 1), repeat=d)))
+    shifts = np.concatenate([np.eye(d), -np.eye(d)])
+    laws = (1 + distance * shifts @ x.T) / 2**d @ channel(x)
+    joint = laws
+    for _ in range(n - 1):
+        joint = (joint[:, :, None] * laws[:, None, :]).reshape(2 * d, -1)
+    return joint.max(axis=0).sum() / (2 * d)
+
+
+def of_one_bit(epsilon):
+    """Reports one of the d bits, which is public, by randomized response."""
+    keep = 1 / (1 + math.exp(-epsilon))
+
+    def channel(x):
+        equal = x[:, :, None] == np.array([-1, 1])
+        return np.where(equal, keep, 1 - keep).reshape(len(x), -1) / x.shape[1]
+
+    return channel
+
+
+def of_the_values(epsilon):
+    """Randomized response of all d bits as one value."""
+
+    def channel(x):
+        weights = np.where(np.eye(len(x)) > 0, math.exp(epsilon), 1.0)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    return channel
+
+
+def most_right(d, n, epsilon, distance):
+    """What the lower bound takes to be the most."""
+    information = (
+        n * distance**2 * min(math.sinh(epsilon / 2) ** 2 / d, math.tanh(epsilon / 2) ** 2)
+    )
+    return float(_most_often_right(np.array(information), 2.0 * d))
+
+
+@pytest.mark.parametrize("channel", [of_one_bit, of_the_values])
+def test_no_test_is_right_more_often_than_the_bound_says(channel):
+    broken = 0
+    for d, n, epsilon, distance in itertools.product(
+        (1, 2, 3), (1, 3), (0.5, 2.0), (0.2, 0.6, 1.0)
+    ):
+        right = right_choices(channel(epsilon), d, n, distance)
+        assert 1 / (2 * d) < right < most_right(d, n, epsilon, distance)
+        # A channel that spends 3 times as much is right more often.
+        spent = right_choices(channel(3 * epsilon), d, n, distance)
+        broken += spent > most_right(d, n, epsilon, distance)
+    assert broken > 3
+
+
+def test_the_lower_bound_is_below_every_error_and_near_it():
+    for n, epsilon in ((30, 0.1), (200, 1.0), (200, 5.0)):
+        lower = adaptive_lower_max_error(n, 1, epsilon)
+        assert lower < error_of_one(n, epsilon, 0.0) < 4 * lower
+        assert adaptive_lower_max_error(n, 2, epsilon) < error_of_two(n, epsilon)
+    for d in (1, 8, 512, 2**20):
+        for n in (10, 10**6, 10**12):
+            lower, upper = (f(n, d, 1.0) for f in (adaptive_lower_max_error, adaptive_max_error))
+            assert lower < upper
+            if upper < 1:
+                assert upper < 11 * lower
+            assert adaptive_lower_max_error(n, d, 1.0, bound=3.0) == pytest.approx(3 * lower)
+    # The largest of d: more than that of one query by the root of a logarithm.
+    ratios = [
+        adaptive_lower_max_error(10**16, d, 1.0) / math.sqrt(d * math.log(2 * d) / 1e16)
+        for d in (2**10, 2**20)
+    ]
+    assert ratios[0] < ratios[1] < 1.1 * ratios[0]

@@ -7,19 +7,32 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp import factorization
+from jaxdp.bounds import distribution_lower_error
 from jaxdp.bounds._linear import (
     factorization_mse,
+    linear_queries_lower_error,
+    mean_queries_error,
     projected_hadamard_error,
     projected_queries_error,
     projection_mechanism_mse,
 )
+from jaxdp.linear import ColumnQueries
 from jaxdp.linear._factorized_queries import FactorizedQueries
 from jaxdp.linear._gaussian_queries import GaussianQueries
 from jaxdp.linear._projected import Projected
 from jaxdp.linear._projected_hadamard import ProjectedHadamard
 from jaxdp.linear._projection_mechanism import ProjectionMechanism
 from jaxdp.linear._rejection_queries import RejectionQueries
-from jaxdp.randomizers import Gaussian, GaussianRejection, Laplace
+from jaxdp.randomizers import (
+    KRR,
+    Gaussian,
+    GaussianRejection,
+    L2Ball,
+    Laplace,
+    PrivUnitG,
+    SubsetSelection,
+)
 from tests import stats
 
 
@@ -111,7 +124,10 @@ def test_independent_users_are_below_the_bounds(make, bound, rng, key):
     [
         (lambda: projected_queries_error(Gaussian(4, 1.0, 0.1), 0, 10), "num_values"),
         (lambda: projected_queries_error(Gaussian(4, 1.0, 0.1), 4, 0), "num_users"),
-        (lambda: projected_queries_error(Laplace(1.0, dim=4), 4, 10), "tail"),
+        (lambda: projected_queries_error(Laplace(1.0, dim=4), 4, 10), "randomizer"),
+        (lambda: linear_queries_lower_error(0, 4, 10, 1.0), "num_queries"),
+        (lambda: linear_queries_lower_error(4, 4, 10, 1.0, radius=0.0), "radius"),
+        (lambda: distribution_lower_error(4, 0, 1.0), "num_users"),
         (lambda: projected_hadamard_error(1, 10, 1.0), "num_values"),
         (lambda: projection_mechanism_mse(4, 10, 1.0, radius=0.0), "radius"),
         (lambda: factorization_mse(-1.0, 10, 1.0), "norm"),
@@ -121,3 +137,61 @@ def test_independent_users_are_below_the_bounds(make, bound, rng, key):
 def test_bad_arguments(call, name):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+def test_shares_without_a_factorization():
+    """The bound for the identity, of any number of values; at most 3 % more by more subsets."""
+    for k in (2, 16, 50):
+        for n, epsilon in ((10, 0.1), (10**3, 1.0), (10**6, 4.0), (10**9, 10.0)):
+            found = distribution_lower_error(k, n, epsilon)
+            dense = math.sqrt(k) * factorization.least_local_rmse(np.eye(k), epsilon, n)
+            assert 0.999 * dense <= found <= 1.03 * dense
+    assert distribution_lower_error(1, 10, 1.0) == 0
+    assert distribution_lower_error(2**40, 10, 1e-3) < 1
+
+
+def test_shares_are_attained():
+    """SubsetSelection has that error where e**epsilon + 1 divides k, and none is below it."""
+    n, epsilon = 10**12, math.log(3)
+    least = distribution_lower_error(64, n, epsilon)
+    uniform = np.full(64, 1 / 64)
+
+    def error(oracle):
+        sampling = (1 - 1 / 64) / n
+        return math.sqrt(oracle.variance(uniform * n).sum() / n**2 + sampling)
+
+    assert 1 < error(SubsetSelection(64, epsilon)) / least < 1.02
+    assert error(KRR(64, epsilon)) / least > 2
+
+
+def test_the_bound_for_columns_is_between():
+    """From few users to many: n**(-1/4) whatever d is, then the randomizer's error."""
+    for d, n in ((4, 10**4), (64, 10**6), (1024, 10**4), (1024, 10**10)):
+        lower = linear_queries_lower_error(d, 2**12, n, 1.0, radius=3.0)
+        ball, projected = L2Ball(d, 1.0, 3.0), PrivUnitG(d, 1.0, 3.0)
+        upper = min(mean_queries_error(ball, n), projected_queries_error(projected, 2**12, n))
+        assert upper / 9 < lower < upper
+    few = [linear_queries_lower_error(d, 2**12, 10**4, 1.0) for d in (256, 1024)]
+    assert few[0] == pytest.approx(few[1], rel=0.01)
+    slope = math.log(
+        linear_queries_lower_error(10**6, 10**7, 10**6, 1.0)
+        / linear_queries_lower_error(10**6, 10**7, 10**4, 1.0)
+    )
+    assert slope / math.log(100) == pytest.approx(-0.25, abs=0.01)
+    # Two columns are an interval of length 2 r, and one bit of each user is best; one is known.
+    assert linear_queries_lower_error(5, 2, 10**8, 1.0) == pytest.approx(
+        1e-4 / math.tanh(0.5), rel=1e-3
+    )
+    assert linear_queries_lower_error(5, 1, 10**8, 1.0) == 0
+
+
+def test_the_mean_of_reports_has_its_bound_as_error():
+    """Where all columns have norm r and the answers are 0: of L2Ball `(r B)**2 / n`."""
+    ball, n = L2Ball(3, 1.0, 2.0), 6000
+    columns = 2.0 * np.concatenate([np.eye(3), -np.eye(3)], axis=1)
+    reports = ColumnQueries(columns, 1.0, L2Ball)
+    exact = np.sum(reports.variance(np.full(6, n / 6))) + 4 / n  # and that of the sampling
+    assert mean_queries_error(ball, n) == pytest.approx(math.sqrt(exact), rel=1e-6)
+    for bad in (Laplace(1.0), KRR(3, 1.0)):
+        with pytest.raises((TypeError, ValueError), match="randomizer"):
+            mean_queries_error(bad, n)
