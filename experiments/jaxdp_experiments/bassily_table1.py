@@ -302,7 +302,7 @@ def figure(results: "pa.Table") -> "Figure":
         axes.set_xlabel("users n")
     for axes in grid[:, 0]:
         axes.set_ylabel(f"error at ε = {epsilon:g}")
-    looks = {
+    looks: dict[str, Any] = {
         "measured": "-",
         "proven bound": ":",
         "the protocol before, measured": "--",

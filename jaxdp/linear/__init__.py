@@ -25,6 +25,8 @@ from ._laplace_queries import LaplaceQueries as LaplaceQueries
 from ._marginal_queries import MarginalQueries as MarginalQueries
 from ._maximum_likelihood import MaximumLikelihood as MaximumLikelihood
 from ._maximum_likelihood import post_processed as post_processed
+from ._optimal_channel import OptimalChannel as OptimalChannel
+from ._optimal_channel import optimal_channel as optimal_channel
 from ._optimized_strategy import OptimizedStrategy as OptimizedStrategy
 from ._oracle_queries import OracleQueries as OracleQueries
 from ._post_processed import PostProcessed as PostProcessed

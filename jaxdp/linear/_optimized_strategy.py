@@ -96,7 +96,7 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
         k = self.num_values
         if k < 2:
             raise ValueError("workload must have at least 2 columns: of one value all is known.")
-        self.settle(objective=_check_objective(self.objective, k))
+        self.settle(objective=check_objective(self.objective, k))
         check_bool("progress", self.progress)
         outputs = 4 * k if self.num_outputs is None else self.num_outputs
         high = max(2, MAX_ENTRIES // k)
@@ -151,7 +151,7 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
         return _moments(self)
 
 
-def _check_objective(objective: object, num_values: int) -> str | FrozenArray:
+def check_objective(objective: object, num_values: int) -> str | FrozenArray:
     """The objective: a name, or a law as a FrozenArray."""
     names = ("worst", "mean")
     if isinstance(objective, str):
@@ -169,7 +169,7 @@ def _check_objective(objective: object, num_values: int) -> str | FrozenArray:
     return FrozenArray(check_probabilities(law, "objective"))
 
 
-def _law(objective: str | FrozenArray, num_values: int) -> Float[np.ndarray, " k"] | None:
+def law_of(objective: str | FrozenArray, num_values: int) -> Float[np.ndarray, " k"] | None:
     if isinstance(objective, str):
         return None if objective == "worst" else np.full(num_values, 1 / num_values)
     return objective.values
@@ -180,7 +180,7 @@ def _solution(protocol: OptimizedStrategy) -> tuple[FiniteChannel, np.ndarray, n
     """The channel, the prior and the decoder."""
     workload = protocol.workload.values
     gram = workload.T @ workload
-    law = _law(protocol.objective, protocol.num_values)
+    law = law_of(protocol.objective, protocol.num_values)
     if protocol.channel is None:
         outputs = protocol.num_outputs or 0
         settings = protocol.epsilon, outputs, law, protocol.num_steps, protocol.seed

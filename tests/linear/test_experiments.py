@@ -6,6 +6,7 @@ import pytest
 
 from jaxdp_experiments import (
     bassily_table1,
+    best_channel,
     heavy_hitters,
     learning_military,
     learning_synthetic,
@@ -16,6 +17,8 @@ EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
     for module in (
         bassily_table1,
+        best_channel,
+        best_channel,
         heavy_hitters,
         learning_military,
         learning_synthetic,
