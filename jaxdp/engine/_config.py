@@ -20,6 +20,7 @@ Mesh = jax.sharding.Mesh | Literal["local"] | None
 
 _CACHED = 2**16  # numbers of a batch of vmapped trials on CPU, where a core's cache holds them
 _SHARE = 2**12  # elsewhere one for so many bytes: with its temporaries it takes 1 KiB at most
+_CLEARLY = 2.0  # costs are rough, and draws of tallies take longer to compile
 _MEMORY = 2**34  # bytes, of a device that does not say
 
 
@@ -119,7 +120,7 @@ def configure(
     chosen = str(method)
     if method == "auto":
         cost = params.cost(work)
-        cheaper = cost.tally < cost.per_user
+        cheaper = _CLEARLY * cost.tally < cost.per_user
         chosen = "tally" if cheaper and math.isfinite(cost.tally) else "per_user"
     if chosen == "per_user" and not is_traced(population.size):
         check_num_users(population.num_users, played, block_size, platform)

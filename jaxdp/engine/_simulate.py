@@ -68,7 +68,7 @@ def run(
       population: the users.
       key: a typed threefry key.
       method: "per_user" simulates every user; "tally" draws the tally at once, exact in law, where
-        every round has a `law`; "auto" takes what it expects to be faster.
+        every round has a `law`; "auto" does so where it expects that to take half the time or less.
       mesh: devices to split the users over, along all axes of a mesh, "trials" included; "local"
         for all devices of this process; None for one device.
       block_size: users per block, a power of two; None for a good default. Tallies are the same

@@ -323,9 +323,12 @@ def _reports_tally(round: Round[T], key, counter, first, values, mask, plan: Pla
     default = functools.partial(randomize_and_tally, implementation=plan.implementation)
     if plan.fused:
         return lax.platform_dependent(*arguments, cuda=fused_tally, default=default)
-    if not kernels:
+    if not plan.wide:  # for a CPU: other platforms' ways are not even traced
+        return kernels.get("cpu", default)(*arguments)
+    others = {platform: kernel for platform, kernel in kernels.items() if platform != "cpu"}
+    if not others:
         return default(*arguments)
-    return lax.platform_dependent(*arguments, default=default, **kernels)
+    return lax.platform_dependent(*arguments, default=default, **others)
 
 
 def _mesh_tally(round, users, key, zero, num_blocks, plan: Plan, mesh, axes):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp._contract import Cost
 from jaxdp.engine import _simulate
 from jaxdp.engine._config import configure
 from jaxdp.randomizers import KRR
@@ -100,6 +101,13 @@ def test_auto_takes_the_tally_where_users_are_many():
 
     assert method(10) == "per_user"
     assert method(10**9) == "tally"
+
+
+@pytest.mark.parametrize(("ratio", "method"), [(1.9, "per_user"), (2.1, "tally")])
+def test_auto_takes_the_tally_where_it_is_clearly_cheaper(ratio, method, monkeypatch):
+    params = KRR3.build()
+    monkeypatch.setattr(type(params), "cost", lambda self, work: Cost(ratio, 1.0))
+    assert configure(params, POPULATION, "auto", None, None).method == method
 
 
 def test_key_of_a_trial_is_not_the_key_of_a_run(key):

@@ -6,13 +6,20 @@ import pytest
 
 import jaxdp
 from jaxdp.pairwise import GiniMeanDifference, QuantizedRR
-from jaxdp.randomizers import KRR, HadamardBit, HadamardResponse, UnaryEncoding
+from jaxdp.randomizers import (
+    KRR,
+    HadamardBit,
+    HadamardResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 
 PROTOCOLS = {
     "krr": KRR,
     "unary": UnaryEncoding,
     "hadamard-bit": HadamardBit,
     "hadamard-response": lambda k, e: HadamardResponse(k, e, num_blocks=2),
+    "subset": lambda k, e: SubsetSelection(k, e, subset_size=max(k // 4, 1)),
     "quantized": lambda k, e: QuantizedRR(GiniMeanDifference(), e, k),
 }
 
@@ -31,9 +38,9 @@ def test_the_next_number_of_values_has_the_programs_of_the_last(name, key, count
         np.testing.assert_allclose(trials.estimates[2], own, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["krr", "unary", "hadamard-bit", "hadamard-response"])
+@pytest.mark.parametrize("name", ["krr", "unary", "hadamard-bit", "hadamard-response", "subset"])
 def test_padded_rounds_draw_the_same_tallies(name, key):
-    for k in (2, 5, 64, 2048, 5000):
+    for k in (2, 5, 64, 2048 if name != "subset" else 300, 5000):
         own = PROTOCOLS[name](k, 2.5 if k < 100 else 6.0).build()
         assert own.law is not None
         padded = own.law.padded
