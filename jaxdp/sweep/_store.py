@@ -220,7 +220,9 @@ class Store:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(pa.BufferReader(self.folder.read(cell_file(name))))
+            # `read_table` would look for a data set first, which takes four times as long.
+            file = pq.ParquetFile(pa.BufferReader(self.folder.read(cell_file(name))))
+            table = file.read(use_threads=False)
             metadata = table.schema.metadata or {}
             own = is_name_of(name, metadata.get(CELL_KEY, b"").decode())  # and no copy of another
             intact = own and metadata.get(DIGEST_KEY) == _digest(table)
