@@ -1,6 +1,9 @@
 """Cells of many trials: in parts, by any process, and the same bytes as whole ones."""
 
 import concurrent.futures
+import os
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -187,6 +190,29 @@ def test_processes_share_the_parts_of_a_cell(tmp_path):
     running = [start(tmp_path / "out", shard, 2, "parts") for shard in range(2)]
     assert sum(int(process.communicate(timeout=120)[0]) for process in running) == 2
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+MEASURED = """
+import sys, jax
+from jaxdp import sweep
+from tests.sweep.test_split import kinds
+sweep.run(kinds(), sys.argv[1], split=None)
+print(jax.local_device_count())
+"""
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_the_bytes_do_not_depend_on_the_devices_that_share_the_trials(devices, whole, tmp_path):
+    """Those of eight are the ones to compare with: 30 trials, of which each has its share."""
+    assert jax.local_device_count() == 8
+    flag = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {flag}"
+    command = [sys.executable, "-c", MEASURED, str(tmp_path)]
+    found = subprocess.run(
+        command, env=os.environ | {"XLA_FLAGS": flags}, check=True, stdout=subprocess.PIPE
+    )
+    assert int(found.stdout) == devices
+    assert contents(tmp_path) == whole
 
 
 @pytest.mark.parametrize(("kills", "shards"), [(3, 2), pytest.param(30, 4, marks=pytest.mark.slow)])
