@@ -70,3 +70,4 @@ html_theme = "furo"
 html_title = "jaxdp"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("keys.js", {"defer": "defer"})]

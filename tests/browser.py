@@ -21,8 +21,16 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def browsed(folder, program, profile):
-    """The standard output and the log of a browser that opens `driver.html`."""
+def browsed(folder, program, profile, *more, seconds=120):
+    """The standard output and the log of a browser that opens `driver.html`.
+
+    Args:
+      folder: is served to it.
+      program: its path.
+      profile: a folder for what it keeps.
+      more: options for it.
+      seconds: it may take.
+    """
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -30,7 +38,7 @@ def browsed(folder, program, profile):
         options = (
             "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
             "--enable-logging=stderr", f"--user-data-dir={profile}",
-            "--virtual-time-budget=20000", "--dump-dom",
+            "--virtual-time-budget=20000", "--dump-dom", *more,
         )  # fmt: skip
         result = subprocess.run(
             [program, *options, f"http://127.0.0.1:{server.server_port}/driver.html"],
@@ -38,7 +46,7 @@ def browsed(folder, program, profile):
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=120,
+            timeout=seconds,
         )
         server.shutdown()
         thread.join()

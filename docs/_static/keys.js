@@ -1,0 +1,17 @@
+// Whoever has no mouse scrolls what is too wide by the arrow keys: so it must be able to have the focus.
+const BOXES = "pre, .table-wrapper, .math-wrapper, div.math, dt.sig";
+
+function mark() {
+  for (const box of document.querySelectorAll(BOXES)) {
+    const wide = box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
+    if (wide && getComputedStyle(box).overflowX !== "visible") box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}
+
+// Captions of the contents are headings without a level.
+for (const caption of document.querySelectorAll("[role=heading]:not([aria-level])"))
+  caption.ariaLevel = 2;
+mark();
+addEventListener("load", mark);
+addEventListener("resize", mark);
