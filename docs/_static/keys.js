@@ -12,6 +12,8 @@ function mark() {
 // Captions of the contents are headings without a level.
 for (const caption of document.querySelectorAll("[role=heading]:not([aria-level])"))
   caption.ariaLevel = 2;
+// References are entries of a bibliography, which are no items of a list.
+for (const list of document.querySelectorAll(".citation-list[role=list]")) list.role = null;
 mark();
 addEventListener("load", mark);
 addEventListener("resize", mark);
