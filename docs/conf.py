@@ -19,6 +19,7 @@ extensions = [
     "myst_parser",
     "matplotlib.sphinxext.plot_directive",
     "budgets",
+    "checked_by",
     "offline_math",
     "public_names",
     "reference",

@@ -1,5 +1,6 @@
 """Every example on the pages of the docs runs, a page at a time."""
 
+import ast
 import doctest
 import pathlib
 
@@ -39,3 +40,26 @@ def test_a_wrong_example_is_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```python\n>>> 1 + 1\n3\n\n```\n")
     assert doctest.DocTestRunner().run(page_examples(page), out=lambda _: None).failed == 1
+
+
+def tests_named(path):
+    """The tests that the directive `checked-by` names on a page."""
+    return [
+        line.strip()
+        for _, block in fenced(path.read_text(), r"\{checked-by\}")
+        for line in block.splitlines()
+        if line.strip()
+    ]
+
+
+PROOFS = sorted(set(DOCS.glob("proofs/*.md")) - {DOCS / "proofs" / "index.md"})
+
+
+@pytest.mark.parametrize("page", PROOFS, ids=lambda page: page.stem)
+def test_proofs_name_tests_that_exist(page):
+    named = tests_named(page)
+    assert named
+    for test in named:
+        path, _, name = test.partition("::")
+        body = ast.parse((DOCS.parent / path).read_text()).body
+        assert name in {node.name for node in body if isinstance(node, ast.FunctionDef)}

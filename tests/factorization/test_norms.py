@@ -114,6 +114,32 @@ def test_the_quadrature_of_the_curvature():
     assert 0.08 < np.abs(value - 1).max() < 0.082
 
 
+@pytest.mark.parametrize("shape", [(5, 5), (6, 4), (3, 6)])
+def test_the_curvature_is_the_second_derivative(shape, rng):
+    """By differences of the trace norm, a matrix of rank 2 and one of full rank; 8 % for RATES."""
+    m, k = shape
+    thin = rng.normal(size=(m, 2)) @ rng.normal(size=(2, k))
+    for matrix in (rng.normal(size=shape), thin):
+        p, q = rng.uniform(0.2, 1, m), rng.uniform(0.2, 1, k)
+        spectrum = _interior._spectrum((matrix,), p, q, False, False, gram=False)
+        found, _ = _interior._curvature(spectrum, "both")
+
+        def norm(change, matrix=matrix, p=p, q=q):
+            rows, cols = p * (1 + change[: len(p)]), q * (1 + change[len(p) :])
+            return np.linalg.norm(np.sqrt(rows)[:, None] * matrix * np.sqrt(cols), "nuc")
+
+        (block,) = spectrum.blocks
+        for _ in range(3):
+            relative, h = rng.normal(size=m + k), 1e-3
+            second = (norm(h * relative) - 2 * norm(0 * relative) + norm(-h * relative)) / h**2
+            u, v = relative[:m], relative[m:]
+            a = (block.left.T * u) @ block.left - (block.right.T * v) @ block.right
+            s = block.values
+            sizes = np.outer(s, s) / np.maximum(np.add.outer(s, s), 1e-300)
+            assert second == pytest.approx(-np.sum(sizes * a**2) / 2, rel=1e-4)
+            assert second == pytest.approx(-relative @ found @ relative, rel=0.1)
+
+
 @pytest.mark.slow
 def test_approximate_norm_of_prefix_sums_matches_published_values():
     prefix = np.stack([workloads.prefix(8)] * 3)

@@ -89,6 +89,23 @@ def check_proof(found):
     assert found.lower == pytest.approx(trace, rel=1e-7)
 
 
+@pytest.mark.parametrize("shift", [False, True])
+def test_equal_weights_have_singular_values_in_closed_form(shift):
+    """They bound the norm from below, by ln(k)/π and a constant in the limit."""
+    for k in (7, 200):
+        values = weighted(np.ones(k), np.ones(k), shift)[1]
+        j = np.arange(1, k + (not shift))
+        angles = j * math.pi / (2 * k) if shift else (2 * j - 1) * math.pi / (4 * k + 2)
+        np.testing.assert_allclose(values[: len(j)], 0.5 / np.sin(angles), rtol=1e-10)
+        assert values.sum() / k <= fz.prefix_norm(k, shift=shift).upper
+    k = 10**6
+    j = np.arange(1, k + (not shift))
+    angles = j * math.pi / (2 * k) if shift else (2 * j - 1) * math.pi / (4 * k + 2)
+    limit = (np.euler_gamma + math.log((4 if shift else 16) / math.pi)) / math.pi
+    bound = np.sum(0.5 / np.sin(angles)) / k
+    assert bound - math.log(k) / math.pi == pytest.approx(limit, abs=1e-5)
+
+
 @pytest.mark.parametrize(("norm", "shift"), NORMS)
 @pytest.mark.parametrize("k", [3, 70])
 def test_agrees_with_the_solver_for_matrices(k, norm, shift):

@@ -248,6 +248,15 @@ def test_matrices_hold_the_kernel_of_every_pair_of_bins():
     assert half[0].tolist() == [[0, 0, 0.5, 1], [0, 0, 0, 0.5], [0.5, 0, 0, 0], [1, 0.5, 0, 0]]
 
 
+def test_ones_on_the_diagonal_count_ties(rng):
+    """The paper's matrix of Kendall's kernel, U x U, and the kernel's own differ by |h|**2."""
+    above = [2 * np.triu(np.ones((m, m))) - 1 for m in (4, 3)]
+    h = rng.dirichlet(np.ones(12))
+    own = KendallTau().matrix((4, 3))
+    assert h @ np.kron(*above) @ h == pytest.approx(h @ own @ h + h @ h)
+    assert abs(np.kron(*above) - own).max() == 1
+
+
 SPECS = [
     PairKernel(squared_difference, lipschitz=2.0, value_range=(0, 1)),
     PairKernel.from_matrix([[0, 1], [1, 0]]),
