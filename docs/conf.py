@@ -17,9 +17,10 @@ release = jaxdp.__version__
 
 extensions = [
     "myst_parser",
-    "matplotlib.sphinxext.plot_directive",
     "budgets",
     "checked_by",
+    "mechanisms",
+    "numbered_plots",
     "offline_math",
     "public_names",
     "reference",

@@ -63,3 +63,22 @@ def test_proofs_name_tests_that_exist(page):
         path, _, name = test.partition("::")
         body = ast.parse((DOCS.parent / path).read_text()).body
         assert name in {node.name for node in body if isinstance(node, ast.FunctionDef)}
+
+
+RANDOMIZERS = sorted(
+    page for page in DOCS.glob("randomizers/*.md") if page.stem not in ("index", "choosing")
+)
+SECTIONS = ["The channel", "Error", "Among others", "Reference"]
+
+
+@pytest.mark.parametrize("page", RANDOMIZERS, ids=lambda page: page.stem)
+def test_pages_of_randomizers_have_one_structure(page):
+    text = page.read_text()
+    found = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert found == SECTIONS
+    channel, error, others, reference = text.split("\n## ")[1:]
+    (name,) = [line.split(":: ")[1] for line in reference.splitlines() if "autoclass" in line]
+    assert ".. plot::" in channel
+    assert f".. error-of:: {name}\n" in error
+    assert f".. others-of:: {name}\n" in others
+    assert text.count(".. plot::") == text.count(":alt:")

@@ -8,17 +8,18 @@ from matplotlib.ticker import LogLocator, NullFormatter
 WIDE = (6.4, 2.8)
 
 
-def heat(specs):
+def heat(specs, titles=None):
     """The channels of finite randomizers side by side: a row an input, a column a report."""
+    titles = titles or [f"ε = {spec.epsilon:g}" for spec in specs]
     figure, axes = plt.subplots(
         1, len(specs), figsize=WIDE, layout="constrained", squeeze=False, sharey=True
     )
-    for axis, spec in zip(axes[0], specs, strict=True):
+    for axis, spec, title in zip(axes[0], specs, titles, strict=True):
         channel = np.array([[float(p) for p in row] for row in spec.channel()])
         picture = axis.imshow(channel, cmap="Blues", vmin=0, vmax=channel.max(), aspect="auto")
         figure.colorbar(picture, ax=axis, shrink=0.9)
         axis.grid(visible=False)
-        axis.set(xlabel="report", title=f"ε = {spec.epsilon:g}")
+        axis.set(xlabel="report", title=title)
     axes[0, 0].set_ylabel("value")
 
 
@@ -46,7 +47,7 @@ def masses(spec, values):
 
 
 def cloud(specs, value=(0.8, 0.0), num_reports=2000):
-    """Decoded reports of one point of the disc, whose mean is the point."""
+    """Decoded reports of one point of the disc, whose mean is the point; two coordinates."""
     figure, axes = plt.subplots(
         1, len(specs), figsize=(6.4, 3.3), layout="constrained", squeeze=False
     )
@@ -56,10 +57,10 @@ def cloud(specs, value=(0.8, 0.0), num_reports=2000):
     for axis, spec in zip(axes[0], specs, strict=True):
         params = spec.build()
         reports = jax.jit(jax.vmap(params.privatize, in_axes=(0, None)))(keys, point)
-        x, y = np.asarray(params.decode(reports)).T
+        x, y = np.asarray(params.decode(reports)).T[:2]
         axis.scatter(x, y, s=1, alpha=0.3, rasterized=True, label="reports")
         axis.plot(np.cos(angles), np.sin(angles), "k", linewidth=0.8, label="unit ball")
-        axis.plot(*point, "k+", markersize=10, label="value")
+        axis.plot(*point[:2], "k+", markersize=10, markeredgewidth=1.2, label="value")
         axis.set(aspect="equal", title=f"ε = {spec.epsilon:g}")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
