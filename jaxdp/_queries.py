@@ -350,7 +350,7 @@ def check_workload(
     if np.max(np.abs(array)) > _LARGEST:
         raise ValueError(
             f"{name} must have entries of at most {_LARGEST:g}, got {np.max(np.abs(array)):g}; "
-            "divide it by a number."
+            "divide it by a constant."
         )
     return frozen(array.astype(np.float64, copy=False), workload)
 

@@ -297,5 +297,5 @@ def _codes(name: str, batches: Sequence[Any], searched: int) -> list[np.ndarray]
         return [np.array([codes.get(x, -1) for x in batch], np.int64) for batch in batches]
     except TypeError:
         raise TypeError(
-            f"reports must be hashable objects where they are no numbers: report{name} is not."
+            f"reports that are not numbers must be hashable: report{name} is not."
         ) from None

@@ -433,5 +433,5 @@ def neighbor_recall(
 def _single(name: str, value: ArrayLike) -> Float[Array, "..."]:
     array = real_array(name, value)
     if not is_traced(array) and np.abs(array).max(initial=0.0) > np.finfo(np.float32).max:
-        raise ValueError(f"{name} must be within the range of float32; divide it by a number.")
+        raise ValueError(f"{name} must be within the range of float32; divide it by a constant.")
     return jnp.asarray(array, jnp.float32)

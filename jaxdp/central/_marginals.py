@@ -165,8 +165,8 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"], SimulatedErrors):
             self.settle(noise=self._default_noise())
         if method == "flattened" and k % 2:
             raise ValueError(
-                f"order must be even for method='flattened', got {k}: an odd tensor is no square "
-                "matrix; use method='moments'."
+                f"order must be even for method='flattened', got {k}: an odd tensor has no square "
+                "flattening; use method='moments'."
             )
         if method == "largest" and self.sparsity is None:
             raise ValueError("sparsity must be given for method='largest', which keeps m t^k.")

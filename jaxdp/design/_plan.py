@@ -372,7 +372,7 @@ def _goal(question: Question, loss: Loss | None, relative: bool, confidence: flo
     if confidence is not None:
         confidence = check_real("confidence", confidence, low=0.0, high=1.0)
         if chosen == "max":
-            raise ValueError("confidence must be None with loss='max', which is no interval.")
+            raise ValueError("confidence must be None with loss='max', which has no intervals.")
         factor *= NormalDist().inv_cdf((1 + confidence) / 2)
         half = f"half of a {confidence:.4g} confidence interval"
         units = f"{half}, {units}" if units else half

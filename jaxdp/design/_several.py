@@ -150,7 +150,7 @@ def _checked(questions: object) -> dict[str, Question]:
         raise ValueError(f"questions must be two at least, got {len(questions)}; use plan for one.")
     for name, question in questions.items():
         if "rmse" not in question.LOSSES:
-            raise ValueError(f"questions must have answers with an error, {name!r} has none.")
+            raise ValueError(f"questions must have answers that have an error; {name!r} has none.")
     return dict(questions)
 
 

@@ -64,8 +64,8 @@ class Trials:
         """Estimate minus truth, float64[trials, ...]."""
         if self.truth is None:
             raise ValueError(
-                "truth is not known, so there are no errors: give simulate a spec rather than its "
-                "params, or truth=<array>."
+                "truth is not known, so errors are not either: give simulate a spec rather than "
+                "its params, or truth=<array>."
             )
         return self.estimates - self.truth
 

@@ -52,7 +52,7 @@ def check_matrix(value: ArrayLike, name: str = "matrix", *, square: bool = False
     if not is_traced(matrix) and np.max(np.abs(matrix)) > _LARGEST:
         raise ValueError(
             f"{name} must have entries of at most {_LARGEST:g}, got {np.max(np.abs(matrix)):g}: "
-            "sums of larger ones overflow; divide it by a number."
+            "sums of larger ones overflow; divide it by a constant."
         )
     return matrix
 

@@ -248,7 +248,7 @@ class HeavyHitters(Spec["HeavyHittersParams"]):
         """
         if isinstance(items, Mapping):
             if counts is not None:
-                raise ValueError("counts must be None where items is a dict, which has them.")
+                raise ValueError("counts must be None where items is a dict, which holds them.")
             items, counts = list(items), list(items.values())
         words = self.encode(items)
         numbers = np.ones(len(words), np.int64) if counts is None else check_counts(counts)

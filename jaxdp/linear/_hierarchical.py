@@ -128,7 +128,7 @@ class HierarchicalQueries(AdditiveProtocol["HierarchicalParams"]):
         """Raises unless the tree can be built; settles its branching and the levels' weights."""
         k = self.num_values
         if k < 2:
-            raise ValueError("workload must have at least 2 columns: with one value there is none.")
+            raise ValueError("workload must have at least 2 columns: one value leaves no question.")
         branching, weights = self.branching, self.level_weights
         if branching is not None:
             branchings = (check_int("branching", branching, low=2, high=k),)

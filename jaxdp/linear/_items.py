@@ -101,6 +101,6 @@ def _bytes(item: str | bytes, num_bits: int) -> bytes:
             "num_bits, or hash them."
         )
     if b"\0" in text:
-        raise ValueError(f"items must be texts without zero bytes, which fill them up: {item!r}.")
+        raise ValueError(f"items must be texts without zero bytes, which pad them; got {item!r}.")
     filled = text.ljust(size, b"\0")
     return filled.rjust(4 * number_of_words(num_bits), b"\0")

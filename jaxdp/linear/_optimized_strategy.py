@@ -195,8 +195,8 @@ def _solution(protocol: OptimizedStrategy) -> tuple[FiniteChannel, np.ndarray, n
     if bias.max() > _MAX_BIAS * np.abs(workload).max():
         what = f"num_outputs = {protocol.num_outputs}" if protocol.channel is None else "channel"
         raise ValueError(
-            f"{what} must determine the answers: row {int(bias.argmax())} of the workload is no "
-            "combination of the columns of the channel; that takes as many reports as the rank of "
+            f"{what} must determine the answers: row {int(bias.argmax())} of the workload is not a "
+            "combination of the columns of the channel. That takes as many reports as the rank of "
             "the workload, k at most."
         )
     return channel, prior, decoder

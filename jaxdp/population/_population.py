@@ -193,8 +193,8 @@ class Population:
             raise ValueError("x must hold at least one user, got none.")
         if labels is None and not is_categorical(x) and only_numbers(found, missing):
             raise TypeError(
-                "x must be of integers or floats, or of labels, got numbers of no such dtype, or "
-                "with missing ones; convert them to float, or list the categories as labels."
+                "x must hold integers, floats or labels, got numbers of another dtype, or some "
+                "that are missing; convert them to float, or list the categories as labels."
             )
         source = ArraySource(jnp.asarray(codes), Count.of(np.int64(codes.size)), len(found))
         return cls(source, found)

@@ -107,7 +107,9 @@ class PrivUnit(PaddedCapRandomizer):
     def validate(self) -> None:
         """Raises ValueError unless there is a sphere of at least one dimension."""
         if not self.padded and self.dim < 2:
-            raise ValueError("dim must be at least 2 with padded=False, got 1: two points are all.")
+            raise ValueError(
+                "dim must be at least 2 with padded=False, got 1: two points have no caps."
+            )
 
     def _solution(self) -> Solution:
         return solve(self._cap_dim(), self.epsilon)

@@ -157,7 +157,7 @@ def _checked_numbers(
     if isinstance(given, Tracer):
         return given.astype(counts.dtype)
     if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be of real numbers, got {value!r}.")
+        raise TypeError(f"{name} must be real numbers, got {value!r}.")
     # As far as the projection adds up such numbers without an overflow, or rounding them to 0.
     limits = jnp.finfo(counts.dtype)
     low, high = (float(limits.tiny) if positive else 0.0), float(limits.max) / 2**20

@@ -209,7 +209,7 @@ def _checked(channel: Channel, tally: Count | ArrayLike) -> tuple[Any, Any]:
     else:
         raise ValueError(
             f"channel must have reports that are counted, got {type(given).__name__}, whose tally "
-            "holds sums of them only: the likelihood of the reports is no function of it. Take "
+            "holds only their sums, which do not determine the likelihood of the reports. Take "
             "norm_sub(params.estimate(tally), num_users); or count the distinct reports, and pass "
             "the table of their probabilities."
         )

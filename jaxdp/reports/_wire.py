@@ -91,7 +91,7 @@ class Layout:
         if not len(low) == len(high) == size:
             raise ValueError(f"a report has {size} entries, but {len(low)} and {len(high)} limits.")
         if any(a > b for a, b in zip(low, high, strict=True)):
-            raise ValueError("a report's entry has a least value above its largest.")
+            raise ValueError("an entry of a report has a least value above its largest.")
         return cls(leaves, low, high)
 
 

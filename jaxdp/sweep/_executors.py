@@ -87,7 +87,7 @@ def _package(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise ValueError(
-            f"executor must be one whose package is there: {install(extra)}."
+            f"executor must be one whose package is installed: {install(extra)}."
         ) from None
 
 

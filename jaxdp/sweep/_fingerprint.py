@@ -102,7 +102,7 @@ def hashes(content: str) -> tuple[str, str]:
         form = json.loads(content)
         return hash_of(form.pop("cell")), _hash(_canonical(form), 12)
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"this is no cell: {error!r}") from None
+        raise ValueError(f"this is not a cell: {error!r}") from None
 
 
 def hash_of(form: Any) -> str:

@@ -158,7 +158,7 @@ class Objects(Folder):
             self._files, self._root = fsspec.url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
             raise ValueError(
-                f"out must be of a kind whose package is there, got {url!r} ({error}): "
+                f"out must be of a kind whose package is installed, got {url!r} ({error}): "
                 "pip install fsspec, with s3fs for s3://, gcsfs for gs://, adlfs for abfs://."
             ) from None
         except ValueError as error:  # fsspec knows no such scheme

@@ -62,5 +62,5 @@ def write_template(name: str) -> pathlib.Path:
         with open(path, "x", encoding="utf-8") as file:
             file.write(TEMPLATE.format(name=module.replace("_", "-").strip("-"), title=title))
     except FileExistsError:
-        raise ValueError(f"NAME must be a new file's, but {path} is there.") from None
+        raise ValueError(f"NAME must be that of a new file, but {path} exists.") from None
     return path

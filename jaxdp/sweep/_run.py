@@ -223,7 +223,7 @@ def _label_names(cells: Sequence[Cell]) -> list[str]:
     names = {tuple(labels_of(cell)) for cell in cells}
     if len(names) != 1:
         raise ValueError(
-            f"cells must be one or more, with labels of the same names, got {len(cells)} cells "
+            f"cells must be at least one, all with labels of the same names, got {len(cells)} "
             f"with {sorted(names)}."
         )
     return list(names.pop())

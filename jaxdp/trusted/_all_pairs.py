@@ -92,7 +92,7 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
         """Raises unless delta goes with the composition, and the kernel with the rest."""
         if self.composition == "basic" and self.delta > 0:
             raise ValueError(
-                f"delta must be 0 with composition = 'basic', which has no use for it, got "
+                f"delta must be 0 with composition = 'basic', which does not use it; got "
                 f"{self.delta!r}."
             )
         PairsProtocol.validate(self)

@@ -118,7 +118,7 @@ def _levels(
     index = index.reshape(k, k).astype(np.int32)
     if len(levels) < 2:
         raise ValueError(
-            f"kernel must take two different values at least, but is {levels[0, 0]:g} on all pairs."
+            f"kernel must take at least two different values, but is {levels[0, 0]:g} on all pairs."
         )
     if m > 1 and noise in ("binary", "discrete_laplace"):
         raise ValueError(
@@ -130,7 +130,7 @@ def _levels(
             raise ValueError(
                 f"noise must be 'laplace', 'binary' or 'krr' for this kernel, got {noise!r}, which "
                 f"is for kernels with integer values in a range of fewer than {MAX_INTEGERS}; "
-                "scale and round the kernel to take it."
+                "to use it, scale and round the kernel."
             )
         index = (matrices[0] - low).astype(np.int32)
         levels = np.arange(low, high + 1)[:, None]

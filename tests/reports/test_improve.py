@@ -128,7 +128,7 @@ def test_arrays_of_no_numbers_are_refused():
         norm_sub(["a", "b"], 3)
     with pytest.raises(TypeError, match="counts must be an array of real numbers"):
         base_cut(np.array([1j, 2]), 3)
-    with pytest.raises(TypeError, match="num_users must be of real numbers"):
+    with pytest.raises(TypeError, match="num_users must be real numbers"):
         norm_sub([1.0, 2.0], "many")
 
 
