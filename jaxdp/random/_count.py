@@ -63,7 +63,7 @@ class Count:
             return _widened(value)
         array = as_array(name, value)
         if not np.issubdtype(array.dtype, np.integer):
-            raise TypeError(f"{name} must hold integers, got dtype {array.dtype}.")
+            raise TypeError(f"{name} must be integers, got dtype {array.dtype}.")
         if array.size and array.max() >= 2**63:
             raise ValueError(f"{name} must be below 2**63, got {array.max()}: a Count would wrap.")
         array = array.astype(np.int64)
@@ -111,7 +111,7 @@ class Count:
     def __iter__(self) -> Iterator["Count"]:
         # Without this, Python asks for items beyond the last, which jax clamps, without an end.
         if not self.ndim:
-            raise TypeError("a Count of a single number cannot be iterated over.")
+            raise TypeError("a Count of one number cannot be iterated over.")
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> "Count":
