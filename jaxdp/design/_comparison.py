@@ -161,7 +161,7 @@ class Comparison(OfTwo):
     share: float = field(Real(0.0, 1.0), default=0.5)
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"the difference between two groups in {self.question.describe()}"
 
     def _sizes(self, num_users: int) -> tuple[int, int]:
@@ -216,7 +216,7 @@ class Change(OfTwo):
         return self.changed
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"the change between two collections in {self.question.describe()}"
 
     def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:

@@ -75,7 +75,7 @@ class Marginals(Question):
         return float(np.mean(0.5 ** (self.order - missing.sum(axis=1))))
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return (
             f"the shares of the users with each set of at most {self.order} of "
             f"{self.num_features} features"

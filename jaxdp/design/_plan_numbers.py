@@ -65,12 +65,12 @@ class PlanNumbers:
 
     @property
     def best(self) -> Option:
-        """The first option."""
+        """The best option, the first in the list."""
         return self.options[0]
 
     @property
     def num_reports(self) -> int:
-        """How many reports of a person epsilon is of."""
+        """Number of reports per person that epsilon covers."""
         return self.asked.get("num_reports", 1)
 
     @property
@@ -97,17 +97,17 @@ class PlanNumbers:
 
     @property
     def question(self) -> Question:
-        """What is asked."""
+        """The question."""
         return self.measure.question
 
     @property
     def goal(self) -> Goal:
-        """What the error is."""
+        """How errors are counted."""
         return self.measure.goal
 
     @property
     def data(self) -> Data:
-        """What users hold."""
+        """The data that users hold."""
         return self.measure.data
 
     @functools.cached_property

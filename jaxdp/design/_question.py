@@ -97,7 +97,7 @@ class Question(Checked, abc.ABC):
     @property
     @abc.abstractmethod
     def num_answers(self) -> int:
-        """How many numbers are asked for."""
+        """Number of answers."""
 
     @property
     @abc.abstractmethod
@@ -111,7 +111,7 @@ class Question(Checked, abc.ABC):
 
     @property
     def answer_labels(self) -> tuple[str, ...] | None:
-        """What the answers are of; None for their numbers."""
+        """Labels of the answers; None to number them."""
         return None
 
     @property
@@ -121,7 +121,7 @@ class Question(Checked, abc.ABC):
 
     @property
     def least_reports(self) -> int:
-        """How many reports of a person the question takes; epsilon is of all of them."""
+        """Number of reports per person that the question takes; epsilon covers all of them."""
         return 1
 
     @abc.abstractmethod

@@ -52,7 +52,7 @@ class Histogram(OfEachValue):
         return 1 / self.num_values
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"a histogram of {self.num_values:,} values"
 
     def _workload(self) -> Any:
@@ -106,7 +106,7 @@ class LinearQueries(OfQueries):
         return float(np.abs(self.workload.values.mean(axis=1)).mean())
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"{self.num_answers:,} linear queries on {self.size:,} values"
 
     def _workload(self) -> Any:
@@ -138,7 +138,7 @@ class Quantiles(OfEachValue):
         return 0.5
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"the quantiles of {self.num_values:,} ordered values"
 
     def _workload(self) -> Any:
@@ -195,7 +195,7 @@ class Mean(Question):
         return (self.low + self.high) / 2
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"the mean of numbers in [{self.low:g}, {self.high:g}]"
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
@@ -277,7 +277,7 @@ class PairStatistic(OfBins):
         return abs(float(plain.truth(np.full(plain.randomizer.num_values, 2**20))))
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"{type(self.kernel).__name__} of pairs of users with {self.size:,} values"
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:

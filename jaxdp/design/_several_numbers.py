@@ -63,7 +63,7 @@ class SeveralNumbers:
 
     @property
     def best(self) -> Way:
-        """The first way."""
+        """The best way, the first in the list."""
         return self.ways[0]
 
     @staticmethod

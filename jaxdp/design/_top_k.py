@@ -64,7 +64,7 @@ class TopK(OfBins):
         return 1.0
 
     def describe(self) -> str:
-        """In words."""
+        """The question in words."""
         return f"the {self.top:,} most frequent of {self.num_values:,} values"
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:

@@ -226,7 +226,7 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
 
     @property
     def gain(self) -> float:
-        """What a kept y is multiplied by in the estimate; a float32, as printed 1."""
+        """The factor of a kept y in the estimate, a float32; 1 as printed."""
         if not self._pure:
             return 1.0
         law = self.kept_law(self.radius)

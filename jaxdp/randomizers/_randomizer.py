@@ -60,7 +60,7 @@ class Randomizer(Spec[P_co]):
 
     @abc.abstractmethod
     def truth(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
-        """What the estimate estimates, for users with the given histogram."""
+        """The quantity that is estimated, for users with the given histogram."""
 
     @abc.abstractmethod
     def check_values(self, name: str, values: np.ndarray) -> None:

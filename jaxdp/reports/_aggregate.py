@@ -43,7 +43,7 @@ _SAVED_EVERY = 1.0  # second
 
 @dataclasses.dataclass(frozen=True)
 class Added:
-    """What became of what was given to `Aggregate.add`.
+    """The outcome of `Aggregate.add`: what was counted, refused and skipped.
 
     Attributes:
       accepted: how many reports were counted.
@@ -128,7 +128,7 @@ class Aggregate:
 
     @property
     def num_users(self) -> int:
-        """How many reports are counted."""
+        """Number of reports that are counted."""
         return self._state.num_users
 
     @property
@@ -138,7 +138,7 @@ class Aggregate:
 
     @property
     def refused(self) -> dict[str, int]:
-        """How much was left out, by the reason."""
+        """Number of refused reports, by reason."""
         return dict(self._state.refused)
 
     @property
@@ -239,7 +239,7 @@ class Aggregate:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Aggregate":
-        """What `save` has written.
+        """Loads what `save` wrote.
 
         Raises:
           ValueError: the file is no such state, or damaged.

@@ -65,7 +65,7 @@ class Answer:
     def from_trials(
         cls, trials: Trials, confidence: float = 0.95, epsilon: float | None = None
     ) -> "Answer":
-        """What one run would answer, as many simulated ones tell it.
+        """The answer of one run, with its errors from many simulated ones.
 
         Args:
           trials: of `jaxdp.simulate`. Values are the mean of their estimates, standard errors the

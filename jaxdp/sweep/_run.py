@@ -37,7 +37,7 @@ class Executor(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a sweep went.
+    """Outcome of a sweep.
 
     Attributes:
       computed: how many cells were computed.

@@ -12,7 +12,7 @@ _RECENT = 30  # finished cells whose pace says how long the others will take
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes:
       cells: how many there are.
@@ -35,7 +35,7 @@ class Status:
 
 
 def status(out: str | os.PathLike) -> Status:
-    """How far the sweep into a directory is; any number of processes may be at it.
+    """Progress of the sweep in a directory; any number of processes may be running it.
 
     Args:
       out: the directory.

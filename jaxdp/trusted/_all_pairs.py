@@ -108,7 +108,7 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
         return self.num_users - 1
 
     def num_reports(self, num_users: int) -> int:
-        """How many reports there are in all: n (n - 1) / 2."""
+        """Number of reports in all: n (n - 1) / 2."""
         return num_users * (num_users - 1) // 2
 
     def build(self, word_bits: int = 32) -> "AllPairsParams":

@@ -138,7 +138,7 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
         return self.num_permutations
 
     def num_reports(self, num_users: int) -> int:
-        """How many reports there are in all: P floor(n / 2)."""
+        """Number of reports in all: P floor(n / 2)."""
         return self.reports_per_user * (num_users // 2)
 
     def build(self, word_bits: int = 32) -> "PairSamplingParams":
