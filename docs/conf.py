@@ -17,9 +17,12 @@ release = jaxdp.__version__
 
 extensions = [
     "myst_parser",
+    "back_links",
     "budgets",
     "checked_by",
+    "gallery",
     "mechanisms",
+    "notebooks",
     "numbered_plots",
     "offline_math",
     "public_names",

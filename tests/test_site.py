@@ -17,7 +17,7 @@ import pytest
 from .browser import browsed, browser
 
 SITE = os.environ.get("JAXDP_SITE")
-PAGES = ("index", "guide/how-it-works", "randomizers/krr", "randomizers/choosing", "api/sweep")
+PAGES = ("index", "guide/how-it-works", "randomizers/krr", "gallery", "proofs/weights", "api/sweep")
 WIDTHS = (390, 1280)
 
 DRIVER = """<!doctype html>
@@ -85,7 +85,7 @@ const boxes = (page, view) => {
       elsewhere: view.performance.getEntriesByType("resource").map((x) => x.name).filter(
         (x) => !x.startsWith("data:") && new URL(x).host !== location.host),
       formulas: page.querySelectorAll(".math").length,
-      drawn: page.querySelectorAll(".math mjx-container svg").length,
+      drawn: page.querySelectorAll(".math mjx-container > svg").length,
       pale: [], boxes: [], images: page.querySelectorAll("article img:not(.toggler)").length,
     };
     for (const theme of ["light", "dark"]) {
@@ -123,14 +123,9 @@ class Links(html.parser.HTMLParser):
 
 
 def dead_links(pages):
-    """(page, link) of the links within a site that lead nowhere, of texts by their paths.
-
-    Left out are those from sources: their ways back know one name of an object that has several.
-    """
+    """(page, link) of the links within a site that lead nowhere, of texts by their paths."""
     parsed = {path: Links(text) for path, text in pages.items()}
     for path, page in parsed.items():
-        if path.startswith("_modules"):
-            continue
         for link in page.links:
             url = urllib.parse.urlsplit(link)
             target = os.path.normpath(os.path.join(os.path.dirname(path), url.path))
@@ -205,6 +200,23 @@ def test_no_page_loads_from_elsewhere(pages):
 
 def test_links_of_the_site_lead_somewhere(pages):
     assert [*dead_links(pages)] == []
+
+
+def test_figures_of_the_gallery_lead_to_their_pages_and_code(pages):
+    tiles = pages["gallery.html"].split('class="tile docutils container"')[1:]
+    assert len(tiles) > 80
+    for tile in tiles:
+        assert re.search(r'<img alt="[^"]{20,}"', tile)
+        page, _, code = re.findall(r'href="([^"]+)"', tile)[:3]
+        assert not page.startswith("code/")
+        assert code.startswith("code/")
+
+
+def test_pages_that_are_notebooks_have_one_to_download(pages):
+    for name in ("first-simulation", "own-data", "jax"):
+        assert f'href="../notebooks/{name}.ipynb"' in pages[f"guide/{name}.html"]
+        path = pathlib.Path(SITE or "") / "notebooks" / f"{name}.ipynb"
+        assert json.loads(path.read_text(encoding="utf-8"))["nbformat"] == 4
 
 
 def test_inherited_members_and_those_of_params_have_a_place(pages):

@@ -20,7 +20,7 @@ from jaxdp import figures
 from jaxdp import randomizers as rz
 
 Error = Callable[[float], float]
-EPSILONS = tuple(0.25 * 2 ** (i / 4) for i in range(21))
+EPSILONS = tuple(0.25 * 2 ** (i / 2) for i in range(11))
 LEAST_TOP, MOST = 6.0, 100.0
 """Between which the axis of ratios ends."""
 

@@ -1,4 +1,4 @@
-"""The directive `plot` of matplotlib, which counts the figures of a page.
+"""The directive `plot` of matplotlib, which counts the figures of a page and keeps their code.
 
 Its own counter starts anew in each block of reStructuredText on a page in Markdown, so that all
 first figures of blocks would be the same file.
@@ -11,21 +11,40 @@ from sphinx.application import Sphinx
 COUNTER = "_plot_counter"
 
 
+def code_of_figures(env) -> dict[str, list[str]]:
+    """The code of the figures of each page, in their order."""
+    if not hasattr(env, "code_of_figures"):
+        env.code_of_figures = {}
+    return env.code_of_figures
+
+
 class NumberedPlot(PlotDirective):
     """`plot`, with a counter of the page."""
 
     def run(self) -> list[nodes.Node]:
         """The figure."""
         document = self.state_machine.document
-        counts = document.settings.env.temp_data
-        document.attributes[COUNTER] = counts.get(COUNTER, 0)
+        env = document.settings.env
+        document.attributes[COUNTER] = env.temp_data.get(COUNTER, 0)
         found = super().run()
-        counts[COUNTER] = document.attributes[COUNTER]
+        env.temp_data[COUNTER] = document.attributes[COUNTER]
+        code_of_figures(env).setdefault(env.docname, []).append("\n".join(self.content))
         return found
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def _purge(app, env, docname):
+    code_of_figures(env).pop(docname, None)
+
+
+def _merge(app, env, docnames, other):
+    found = code_of_figures(other)
+    code_of_figures(env).update({name: found[name] for name in docnames if name in found})
+
+
+def setup(app: Sphinx) -> dict[str, bool | int]:
     """Takes the place of matplotlib's directive."""
     app.setup_extension("matplotlib.sphinxext.plot_directive")
     app.add_directive("plot", NumberedPlot, override=True)
-    return {"parallel_read_safe": True}
+    app.connect("env-purge-doc", _purge)
+    app.connect("env-merge-info", _merge)
+    return {"parallel_read_safe": True, "env_version": 1}
