@@ -117,7 +117,7 @@ class Links(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         found = dict(attrs)
-        self.places.add(found.get("id", ""))
+        self.places.add(found.get("id") or "")
         if tag == "a" and found.get("href"):
             self.links.add(found["href"])
 

@@ -45,12 +45,12 @@ class Figure(NamedTuple):
 
     Attributes:
       image: its node.
-      place: the anchor of the section it is in.
+      section: the section it is in.
       code: the page that shows its code, and the anchor there.
     """
 
     image: nodes.image
-    place: str
+    section: nodes.section
     code: str
 
 
@@ -75,14 +75,14 @@ def figures_of(env, docname: str) -> Iterator[Figure]:
     """The figures of a page in their order, each once."""
     seen = set()
     for image in env.get_doctree(docname).findall(nodes.image):
-        ancestor, hidden, place = image.parent, False, ""
+        ancestor, hidden, section = image.parent, False, None
         while ancestor is not None:
             hidden |= isinstance(ancestor, addnodes.only) and ancestor["expr"] != "html"
-            if isinstance(ancestor, nodes.section) and not place:
-                place = ancestor["ids"][0]
+            if isinstance(ancestor, nodes.section):
+                section = section or ancestor
             ancestor = ancestor.parent
         path = pathlib.PurePosixPath(image["uri"])
-        if hidden or path in seen:
+        if hidden or section is None or path in seen:
             continue
         seen.add(path)
         if "plot_directive" in path.parts:
@@ -95,19 +95,20 @@ def figures_of(env, docname: str) -> Iterator[Figure]:
             code = f"{FOLDER}/{module.removesuffix('.py')}"
         if not image.get("alt") or image["alt"] == image["uri"]:
             LOG.warning("the figure %s of %s has no description", path, docname)
-        yield Figure(image, place, code)
+        yield Figure(image, section, code)
 
 
 def tile(app, here: str, docname: str, figure: Figure) -> nodes.Node:
     """A figure, which leads to its page, and a line with the page's title and its code."""
-    page = app.builder.get_relative_uri(here, docname) + "#" + figure.place
+    page = app.builder.get_relative_uri(here, docname) + "#" + figure.section["ids"][0]
     code, _, anchor = figure.code.partition("#")
     source = app.builder.get_relative_uri(here, code) + ("#" + anchor if anchor else "")
     image = figure.image.deepcopy()
     for name in ("width", "height", "scale"):
         image.attributes.pop(name, None)
     picture = nodes.reference("", "", image, refuri=page, internal=True)
-    title = app.env.titles[docname].astext()
+    title, part = app.env.titles[docname].astext(), figure.section[0].astext()
+    title = title if part == title else f"{title}: {part}"
     line = nodes.paragraph()
     line += nodes.reference("", title, refuri=page, internal=True)
     line += nodes.Text(" · ")
