@@ -318,6 +318,11 @@ def num_counted_reports(round: Round[Any]) -> int | None:
     return round.num_reports if isinstance(round, CountedRound) else None
 
 
+def fit_cost(round: Round[Any], newton: bool) -> float:
+    """Nanoseconds of a fit of a distribution to a tally, by Newton's method or EM, roughly."""
+    return round.fit_cost(newton) if isinstance(round, CountedRound) else 0.0
+
+
 def check_workload(
     workload: ArrayLike | Operator | FrozenArray, name: str = "workload"
 ) -> FrozenArray:

@@ -26,7 +26,9 @@ from ._maximum_likelihood import post_processed
 from ._optimized_strategy import OptimizedStrategy
 
 _SEVERAL = 3  # protocols whose estimates are improved in a way
-_PATIENCE = 2e9  # nanoseconds that the simulation of one may take, roughly
+_TRIALS = 8, 200  # the fewest and the most, where their number is not given
+_PATIENCE = 0.2e9  # nanoseconds that the simulation of one should take, roughly
+_TOO_LONG = 1e9  # and that it may not
 
 Candidate = Linear | FrequencyOracle | Callable[[FrozenArray, float], Linear | FrequencyOracle]
 """What may compete: a protocol, an oracle, or a function of (workload, epsilon) that makes one."""
@@ -137,7 +139,7 @@ def best(
     *,
     objective: str = "max",
     optimize: bool = False,
-    num_trials: int | None = 200,
+    num_trials: int | None = None,
     candidates: Mapping[str, Candidate] | Sequence[Linear | FrequencyOracle] | None = None,
     defaults: bool = True,
     timed: bool = False,
@@ -157,7 +159,8 @@ def best(
     nearest answers that some histogram has ("projected"), or those of the distribution that makes
     the reports most likely ("likelihood"), see `post_processed`. Their errors have no formula and
     are often many times smaller. Each is simulated for the three protocols with the least mean
-    errors that allow it, and marked, with its standard error.
+    errors that allow it quickly, and marked, with its standard error: a ranking for 1,000 values
+    takes about 2 s, once its programs are compiled.
 
     Protocols that were not tried, or cannot be built, are in `refused` with the reason.
 
@@ -172,7 +175,10 @@ def best(
       delta: in (0, 1), to let mechanisms compete that are private but for this; None for pure ones.
       objective: "max", the error of the worst answer, or "mean", the mean error of the answers.
       optimize: whether to search for a channel, which takes from seconds to minutes.
-      num_trials: simulated runs of an improved estimate, with a histogram. None for no simulation.
+      num_trials: simulated runs of an improved estimate, with a histogram; None for 200, or as many
+        as take a fifth of a second, but 8 at least, which may take a second. By so few, the mean
+        error of many answers is well known, and that of the worst one to a quarter of its root; as
+        the largest of many numbers it is rather too large. 0 for no simulation.
       candidates: protocols for these queries, and frequency oracles, whose counts are then queried:
         the specs of this package or of another one, in a sequence or by name. By name also
         functions of (workload, epsilon) that make one. A candidate is refused where it answers
@@ -216,7 +222,9 @@ def best(
     if delta is not None:
         delta = check_real("delta", delta, low=0.0, high=1.0)
     if num_trials is not None:
-        num_trials = check_int("num_trials", num_trials, low=2)
+        num_trials = check_int("num_trials", num_trials, low=0)
+        if num_trials == 1:
+            raise ValueError("num_trials must be 0 or at least 2, for a standard error, got 1.")
     counts = None
     if histogram is not None:
         counts = whole_users(histogram, num_users, workload.values.shape[1])
@@ -244,7 +252,7 @@ def best(
         if not entries:
             reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
             raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
-        if num_trials is not None and counts is not None:
+        if num_trials != 0 and counts is not None:
             improved, slow = _improved(entries, counts, num_trials, tell)
             entries, refused = [*entries, *improved], [*refused, *slow]
         if timed:
@@ -259,27 +267,43 @@ def best(
 def _improved(
     entries: list[RankedProtocol],
     counts: np.ndarray,
-    num_trials: int,
+    num_trials: int | None,
     tell: Callable[[str], None],
 ) -> tuple[list[RankedProtocol], list[tuple[str, str]]]:
     """The best protocols with better estimates, by simulation; and what would take too long."""
     users, work = Population.from_histogram(counts), Work(float(counts.sum()), len(counts))
     done: collections.Counter[str] = collections.Counter()
     makers: dict[str, Callable[[], Linear]] = {}
+    trials: dict[str, int] = {}
     for entry in sorted(entries, key=lambda entry: entry.mean_error):
         for way, protocol in post_processed(entry.protocol).items():
-            if done[way] < _SEVERAL:
-                done[way] += 1
-                makers[f"{entry.name}, {way}"] = lambda protocol=protocol: protocol
+            if done[way] == _SEVERAL:
+                continue
+            name = f"{entry.name}, {way}"
+            trials[name] = num_trials or _quick_trials(protocol, work)
+            done[way] += trials[name] > 0  # what is too slow takes nobody's place
+            makers[name] = lambda protocol=protocol: protocol
 
     def measure(name: str, protocol: Linear) -> RankedProtocol:
-        cost = protocol.built.cost(work)
-        if min(cost.per_user, cost.tally) * num_trials > _PATIENCE:
-            raise ValueError(f"its simulation would take more than {_PATIENCE / 1e9:.0f} s.")
-        trials = simulate(protocol, users, jax.random.key(0), num_trials=num_trials)
-        return RankedProtocol(name, protocol, trials.error("max"), trials.error("mean"))
+        if not trials[name]:
+            raise ValueError(
+                f"{_TRIALS[0]} simulated runs would take more than {_TOO_LONG / 1e9:.2g} s; for "
+                "them give num_trials."
+            )
+        tell(f"{name}, simulated")
+        found = simulate(protocol, users, jax.random.key(0), num_trials=trials[name])
+        return RankedProtocol(name, protocol, found.error("max"), found.error("mean"))
 
-    return build_all(makers, measure, lambda name: tell(f"{name}, simulated"))
+    return build_all(makers, measure)
+
+
+def _quick_trials(protocol: Linear, work: Work) -> int:
+    """How many simulated runs of a protocol are quick enough; 0 if too few are."""
+    cost = protocol.built.cost(work)
+    each = min(cost.per_user, cost.tally)
+    if each * _TRIALS[0] > _TOO_LONG:
+        return 0
+    return int(np.clip(_PATIENCE / each, *_TRIALS))
 
 
 def _errors(

@@ -22,7 +22,7 @@ from .._contract import (
     static,
 )
 from .._prediction import Prediction
-from .._queries import LinearProtocol, num_counted_reports
+from .._queries import LinearProtocol, fit_cost, num_counted_reports
 from .._spec import check_int
 from .._x64 import compiled_in_float64, dot
 from ..reports import expectation_maximization, maximum_likelihood
@@ -208,8 +208,5 @@ class MaximumLikelihoodParams(Through[Tree]):
 
     def cost(self, work: Work) -> Cost:
         """Adds the fit to the oracle."""
-        size, reports = self.num_bins or 1, num_counted_reports(self.inner) or 1
-        # About fifteen steps of Newton's method, or a thousand of EM, on a core.
-        newton = 1.2 * size**2 * (reports + size / 3)
-        fitting = newton if self.fit == "newton" else 500.0 * size * reports
+        fitting = fit_cost(self.inner, newton=self.fit == "newton")
         return Through.cost(self, work) + Cost(fitting, fitting)

@@ -422,6 +422,17 @@ class AffineHashingParams(BinRound[Count], DrawnCountsRound):
         reports = heard / self.num_functions * (other + (p - other) * inside)
         return jnp.append(reports, 1 - heard)
 
+    @property
+    def transform_cost(self) -> float:
+        return 5.0 * self.num_reports * self.dimension * self.order
+
+    def over_reports(self, numbers: Float[Array, " reports"]) -> Float[Array, " k"]:
+        heard, p, other = self._shares()
+        pairs = numbers[:-1]
+        through = points_of_hyperplanes(pairs, self.order, self.dimension)[: self.num_values]
+        chosen = other * jnp.sum(pairs) + (p - other) * through
+        return heard / self.num_functions * chosen + (1 - heard) * numbers[-1]
+
     def _cost(self, work: Work) -> float:
         return work.draws(
             work.num_bins * self.dimension

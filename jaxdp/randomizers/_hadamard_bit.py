@@ -273,6 +273,15 @@ class HadamardBitParams(BinRound[Count], DrawnCountsRound):
         mean = (2 * p - 1) * fwht(jnp.pad(law, (0, 2**self.row_bits - self.num_values)))
         return jnp.concatenate([1 + mean, 1 - mean])
 
+    @property
+    def transform_cost(self) -> float:
+        return 0.7 * self.num_reports * self.row_bits
+
+    def over_reports(self, numbers: Float[Array, " reports"]) -> Float[Array, " k"]:
+        p, _ = self.probabilities()
+        plus, minus = jnp.split(numbers, 2)
+        return jnp.sum(numbers) + (2 * p - 1) * fwht(plus - minus)[: self.num_values]
+
     def _cost(self, work: Work) -> float:
         # A binomial for each bin, and 2 halves for each row and bit at a quarter of its price.
         return work.draws(work.num_bins + self.row_bits * 2**self.row_bits / 2)

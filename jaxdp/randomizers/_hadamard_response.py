@@ -397,9 +397,19 @@ class HadamardResponseParams(BinRound[Count], DrawnCountsRound):
         # A moved report is column y of its value's block with probability (1 + (-1)**<r_v, y>) / b.
         a = self._share()
         rows = self._in_rows(law)
-        inside = jnp.sum(rows, axis=-1, keepdims=True) + fwht(rows)  # rounded, it may be below 0
-        reports = (1 - a) / self.num_blocks + a * jnp.maximum(inside, 0.0)
-        return reports.reshape(self.num_reports)
+        inside = jnp.sum(rows, axis=-1, keepdims=True) + fwht(rows)
+        return ((1 - a) / self.num_blocks + a * inside).reshape(self.num_reports)
+
+    @property
+    def transform_cost(self) -> float:
+        return 0.7 * self.num_reports * self.block_size.bit_length()
+
+    def over_reports(self, numbers: Float[Array, " reports"]) -> Float[Array, " k"]:
+        a = self._share()
+        blocks = numbers.reshape(self.num_blocks, self.block_size)
+        inside = jnp.sum(blocks, axis=-1, keepdims=True) + fwht(blocks)
+        values = inside[:, 1:].T.reshape(-1)[: self.num_values]
+        return (1 - a) / self.num_blocks * jnp.sum(numbers) + a * values
 
     def _cost(self, work: Work) -> float:
         # A binomial for each bin and block, and 2 halves for each report and level at a quarter of

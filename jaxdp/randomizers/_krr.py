@@ -225,6 +225,14 @@ class KRRParams(MixtureRound):
         p, q = self.probabilities()
         return q + (p - q) * law
 
+    @property
+    def transform_cost(self) -> float:
+        return 2.0 * self.num_values
+
+    def over_reports(self, numbers: jax.Array) -> jax.Array:
+        p, q = self.probabilities()
+        return q * jnp.sum(numbers) + (p - q) * numbers
+
 
 @params
 class PaddedKRRParams(KRRParams):

@@ -508,5 +508,13 @@ class ProjectiveGeometryResponseParams(MixtureRound):
         # Point y is of S_v where y + v is in D: m, and h - m for the users whose S_v it is in.
         low, gap = self._weights()
         padded = jnp.pad(law, (0, self.num_points - self.num_values))
-        inside = jnp.maximum(self._in_hyperplanes(padded), 0.0)  # rounded, it may be below 0
-        return low + gap * inside
+        return low + gap * self._in_hyperplanes(padded)
+
+    @property
+    def transform_cost(self) -> float:
+        return 1.6 * self.num_points * math.log2(self.num_points)
+
+    def over_reports(self, numbers: Float[Array, " K"]) -> Float[Array, " k"]:
+        low, gap = self._weights()
+        inside = self._in_hyperplanes(numbers)[: self.num_values]
+        return low * jnp.sum(numbers) + gap * inside

@@ -481,6 +481,10 @@ class SubsetSelectionParams(SetRound):
         moved = (labels << 1) | carried
         return (labels & below) | (moved & ~(below | own)) | jnp.where(holds[None], own, 0)
 
+    def memory_cost(self, work: Work) -> float:
+        """Each pick looks at all lanes of the set."""
+        return work.words(0.6 * self.subset_size * self._floyd.num_lanes)
+
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
         """The tally of given users, exact in law, in k sequential steps.

@@ -316,7 +316,7 @@ def table_noise(params: DrawnCountsRound, num_values: int) -> TableNoise:
         reports = Count.of(np.eye(params.num_reports, dtype=np.int64))
         values = jnp.eye(num_values, dtype=float)
         decoder, law = (np.asarray(x) for x in _decoder_and_law(params, reports, values))
-    # `report_law` is known up to a constant.
+    law = np.maximum(law, 0.0)  # known up to a constant, and rounded
     return TableNoise(law / law.sum(axis=1, keepdims=True), decoder.T)
 
 

@@ -14,7 +14,7 @@ from jaxdp.linear import (
     Ranking,
     best,
 )
-from jaxdp.randomizers import KRR
+from jaxdp.randomizers import KRR, HadamardResponse
 from jaxdp.randomizers._oracles import FREQUENCY_ORACLES
 from jaxdp.workloads import prefix
 from tests import stats
@@ -24,7 +24,7 @@ USERS = np.array([500, 100, 300, 100])
 
 @pytest.fixture(scope="module")
 def ranking() -> Ranking:
-    return best(prefix(4), 1000, 1.0, USERS, delta=1e-6, objective="mean", num_trials=None)
+    return best(prefix(4), 1000, 1.0, USERS, delta=1e-6, objective="mean", num_trials=0)
 
 
 def test_the_best_comes_first_and_all_are_there(ranking):
@@ -55,7 +55,7 @@ def test_errors_are_the_protocols_own_predictions(ranking):
 def test_estimates_compete_for_a_prior_as_people_use_them():
     """Of few users: after projection the error is a fraction, as its own simulation says."""
     given = dict(histogram="zipf", objective="mean")
-    raw = best(np.eye(16), 1000, 0.5, **given, num_trials=None)
+    raw = best(np.eye(16), 1000, 0.5, **given, num_trials=0)
     ranking = best(np.eye(16), 1000, 0.5, **given)
     better = [e for e in ranking.entries if e.name.endswith((", projected", ", likelihood"))]
     assert len(better) == 6
@@ -77,10 +77,48 @@ def test_estimates_compete_for_a_prior_as_people_use_them():
 
 
 def test_what_takes_too_long_is_not_simulated(monkeypatch):
-    monkeypatch.setattr("jaxdp.linear._best._PATIENCE", 1.0)
+    monkeypatch.setattr("jaxdp.linear._best._TOO_LONG", 1.0)
     ranking = best(np.eye(4), 1000, 1.0, "uniform")
     assert {entry.mean_error.kind for entry in ranking.entries} == {"exact"}
-    assert dict(ranking.refused)["KRR, projected"] == "its simulation would take more than 0 s."
+    reason = dict(ranking.refused)["KRR, projected"]
+    assert reason == "8 simulated runs would take more than 1e-09 s; for them give num_trials."
+    given = best(np.eye(4), 1000, 1.0, "uniform", num_trials=2)  # as many as were asked for
+    assert {entry.mean_error.kind for entry in given.entries} == {"exact", "simulated"}
+
+
+def test_few_runs_of_what_is_slow(monkeypatch):
+    """Their number is what there is time for, within limits; the standard error says what it is."""
+    errors = {}
+    for patience in (1.0, 1e12):
+        monkeypatch.setattr("jaxdp.linear._best._PATIENCE", patience)
+        ranking = best(np.eye(4), 1000, 1.0, "uniform")
+        errors[patience] = {entry.name: entry.mean_error for entry in ranking.entries}
+    few, many = errors[1.0]["KRR, projected"], errors[1e12]["KRR, projected"]
+    assert (few.stderr / few) > 2 * (many.stderr / many)  # 5 times, roughly
+    with pytest.raises(ValueError, match="num_trials must be 0 or at least 2"):
+        best(np.eye(4), 1000, 1.0, "uniform", num_trials=1)
+
+
+def test_likely_distributions_of_many_values_are_ranked():
+    """Which took a second each, with tables, and were left out."""
+    given = dict(objective="mean", num_trials=5, defaults=False)
+    ranking = best(
+        np.eye(512), 20_000, 1.0, "zipf", candidates={"hr": HadamardResponse(512, 1.0)}, **given
+    )
+    names = [entry.name for entry in ranking.entries]
+    assert sorted(names[:2]) == ["hr, likelihood", "hr, projected"]
+    assert names[2:] == ["hr"]
+    assert ranking.refused == ()
+
+
+def test_padding_costs_a_fifth_for_three_values():
+    """PrivUnitG's spherical law, with a coordinate more, against PrivUnit with one and without."""
+    ranking = best(prefix(3), 1000, 1.0)
+    errors = {entry.name: entry.max_error for entry in ranking.entries}
+    padded = errors["FactorizedQueries, PrivUnit"]
+    np.testing.assert_allclose(errors["FactorizedQueries, PrivUnitG"] / padded, 1.211, atol=1e-3)
+    unpadded = errors["FactorizedQueries, PrivUnit unpadded"]
+    np.testing.assert_allclose(padded / unpadded, 1.097, atol=1e-3)
 
 
 def test_the_table_has_a_line_for_each(ranking):
@@ -212,7 +250,7 @@ def test_nothing_is_better_by_simulation(name, num_users, epsilon, key):
     """
     workload = WORKLOADS[name]
     users = whole_users(np.arange(1, workload.shape[1] + 1), num_users, workload.shape[1])
-    given = dict(objective="mean", optimize=True, num_trials=None)
+    given = dict(objective="mean", optimize=True, num_trials=0)
     ranking = best(workload, num_users, epsilon, users, **given)
     population = jaxdp.Population.from_histogram(users)
     squares: dict[str, list[np.ndarray]] = {"mean_error": [], "max_error": []}

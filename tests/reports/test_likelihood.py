@@ -4,6 +4,7 @@ import threading
 
 import cvxpy as cp
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,9 +22,15 @@ from jaxdp.randomizers import (
     UnaryEncoding,
 )
 from jaxdp.reports import _likelihood, expectation_maximization, maximum_likelihood
+from jaxdp.reports._channel_products import FastProducts, products
 from tests import stats
 
 VALUES, REPORTS = 6, 9
+KEY = jax.random.key(3)
+
+
+def population(counts):
+    return jaxdp.Population.from_histogram(counts)
 
 
 @pytest.fixture
@@ -136,8 +143,63 @@ COUNTED = [
 def test_randomizers_have_the_channel_they_say(spec, rng):
     exact = np.array(spec.channel(), np.float64)
     with jax.enable_x64(True):
-        table = np.asarray(_likelihood._table(spec.build()))
+        table = np.asarray(products(spec.build()).table)
     np.testing.assert_allclose(table, exact, rtol=1e-12, atol=1e-15)
+
+
+QUICK = [
+    KRR(37, 2.0),
+    HadamardResponse(37, 0.5),
+    HadamardResponse(37, 3.0),
+    HadamardBit(37, 1.0),
+    ProjectiveGeometryResponse(37, 1.0),
+    AffineHashing(37, 1.0),
+]
+
+
+@pytest.mark.parametrize("spec", QUICK, ids=str)
+def test_transforms_are_products_with_the_table(spec, rng):
+    exact = np.array(spec.channel(), np.float64)
+    numbers, reports = rng.normal(size=37), rng.normal(size=exact.shape[1])
+    law, weights = rng.dirichlet(np.ones(37)), rng.random(exact.shape[1])
+    root, diagonal, right = rng.random((3, 37)) + 0.1
+    with jax.enable_x64(True):
+        quick = FastProducts(spec.build())
+        np.testing.assert_allclose(quick._law(numbers), numbers @ exact, atol=1e-13)
+        np.testing.assert_allclose(quick.law(law), law @ exact, rtol=1e-12)
+        np.testing.assert_allclose(quick.over(reports), exact @ reports, atol=1e-13)
+        solved = np.asarray(quick.solver(*map(jnp.asarray, (root, weights, diagonal)))(right))
+    matrix = root[:, None] * (exact * weights @ exact.T) * root + np.diag(diagonal)
+    np.testing.assert_allclose(solved, np.linalg.solve(matrix, right), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("spec", QUICK, ids=str)
+def test_fits_with_transforms_are_those_with_the_table(spec, rng, monkeypatch):
+    law = 1 / np.arange(1, 38)
+    tally = np.stack([rng.multinomial(n, law / law.sum()) for n in (300, 10**9)])
+    counts = np.stack([jaxdp.engine.outcome(spec, population(x), KEY).numpy() for x in tally])
+    limits = dict(tolerance=1e-3)
+    plain = maximum_likelihood(spec, counts, **limits), expectation_maximization(spec, counts)
+    assert not spec.build().needs_no_table
+    monkeypatch.setattr("jaxdp.randomizers._params._FEW_VALUES", 1)
+    monkeypatch.setattr("jaxdp.randomizers._params._NEWTON_TRANSFORMS", 0)
+    assert spec.build().needs_no_table
+    jax.clear_caches()  # of programs that use the table
+    quick = maximum_likelihood(spec, counts, **limits), expectation_maximization(spec, counts)
+    for slow, fast in zip(plain, quick, strict=True):
+        assert np.all(fast.converged)
+        np.testing.assert_allclose(fast.log_likelihood, slow.log_likelihood, rtol=1e-7)
+        np.testing.assert_allclose(fast.probabilities, slow.probabilities, atol=2e-3)
+    assert np.all(quick[0].gap <= 1e-3)
+
+
+def test_many_values_need_no_table():
+    """2**30 entries, which would be refused."""
+    spec = HadamardResponse(2**15, 1.0)
+    users = population(np.eye(1, 2**15, 5, dtype=np.int64)[0] * 10**6)
+    fit = maximum_likelihood(spec, jaxdp.engine.outcome(spec, users, KEY))
+    assert fit.converged
+    assert fit.probabilities[5] > 0.98
 
 
 def test_specs_params_and_tables_are_taken(rng):
@@ -244,7 +306,7 @@ def test_lowers_for_accelerators(fitted, platform):
             lambda: maximum_likelihood(KRR(2, 1.0), [np.nan, 2]),
             r"tally must be of numbers from 0 to 2\*\*63",
         ),
-        (lambda: maximum_likelihood(KRR(2**14, 1.0), [1, 2]), r"at most 2\*\*26"),
+        (lambda: maximum_likelihood(np.full((2**14, 2), 0.5), [1, 2]), r"at most 2\*\*26"),
         (lambda: maximum_likelihood([[0.5, 0.6], [0.5, 0.4]], [1, 2]), "pass the transpose"),
         (lambda: maximum_likelihood([0.5, 0.5], [1, 2]), r"probabilities \[k, r\]"),
         (lambda: maximum_likelihood([[1.0, 0.0], [1.0, 0.0]], [1, 2]), "counts report 1"),
