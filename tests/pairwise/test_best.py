@@ -174,6 +174,31 @@ def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
 GINI = GiniMeanDifference()
 
 
+def test_vectors_without_padding_compete():
+    """Variances of five answers' mean difference; a coordinate that pads vectors costs 11 to 70 %.
+
+    That of epsilon = 1 is 5.609 without padding in an independent computation.
+    """
+    expected = {
+        1.0: {"OneReport, PrivUnit unpadded": 5.60933},
+        4.0: {
+            "OneReport, PrivUnit unpadded": 0.0652845,
+            "OneReport, PrivUnit": 0.0727213,
+            "OneReport, PrivUnitG": 0.111307,
+        },
+    }
+    for epsilon, errors in expected.items():
+        ranking = best(GINI, 15, epsilon, 5, histogram=[3, 1, 4, 2, 5])
+        found = {entry.name: entry.error for entry in ranking.entries}
+        for name, error in errors.items():
+            np.testing.assert_allclose(found[name], error, rtol=1e-5)
+            assert found[name].kind == "exact"
+    of_vectors = [name for name in found if name.startswith(("OneReport", "TwoReport"))]
+    assert of_vectors[0] == "OneReport, PrivUnit unpadded"
+    # Reports of values beat them there.
+    assert ranking.entries[0].error < 0.01
+
+
 def test_errors_that_are_only_bounded_are_simulated():
     few = {
         "three": lambda k, e: ThreeRound(k, e, 3, tau="bound"),
