@@ -623,6 +623,11 @@ class Round(Params[T]):
         return None
 
     @property
+    def lawless(self) -> str:
+        """Why the law is not known, as the end of an error message; empty if nobody asked."""
+        return ""
+
+    @property
     def kernels(self) -> Kernels[T]:
         """What platforms have for the tally of a block, and for the draw of a whole one."""
         return Kernels()
@@ -671,7 +676,7 @@ class Round(Params[T]):
         if self.law is None:
             raise ValueError(
                 f"{type(self).__name__} has no law of its tally; run it user by user, with "
-                "method='per_user'."
+                f"method='per_user'.{self.lawless}"
             )
         return self.law.draw(key, counts, inputs)
 
@@ -780,6 +785,11 @@ class Through(Round[T]):
     def law(self) -> TallyLaw[T] | None:
         """The law of the inner round."""
         return self.inner.law
+
+    @property
+    def lawless(self) -> str:
+        """The inner round's reason."""
+        return self.inner.lawless
 
     @property
     def kernels(self) -> Kernels[T]:

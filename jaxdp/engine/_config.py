@@ -111,7 +111,7 @@ def configure(
     if method == "tally" and lawless:
         raise ValueError(
             f"method='tally' needs the law of the tally, which {type(lawless[0]).__name__} does "
-            "not have; use method='per_user'."
+            f"not have; use method='per_user'.{lawless[0].lawless}"
         )
     platform = work.platform if mesh is None else _platform_of(mesh)
     check_block_size(block_size)

@@ -1,5 +1,7 @@
 """Two reports of half of the budget: the errors of Lemma 11, and factors that fit the users."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -7,8 +9,8 @@ import pytest
 import jaxdp
 from jaxdp.data import load_flights
 from jaxdp.factorization import gamma2, gamma2_approx
-from jaxdp.pairwise import GiniMeanDifference, KendallTau, TwoReport
-from jaxdp.randomizers import L2Ball, PrivUnitG
+from jaxdp.pairwise import AUC, GiniMeanDifference, KendallTau, TwoReport
+from jaxdp.randomizers import L2Ball, PrivUnit, PrivUnitG
 from tests import stats
 
 HALF = PrivUnitG(1, 0.5).worst_case_variance(1)  # 25.18, of a report with half of epsilon = 1
@@ -130,6 +132,22 @@ def test_given_factorizations():
     lopsided = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     turned = TwoReport(GINI, 1.0, 6, factorization=(lopsided, lopsided @ GINI.matrix(6)))
     assert turned.bias < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (TwoReport(AUC(), 8.0, num_values=(2, 2)), "of 2 averages; the V-form does not"),
+        (TwoReport(GiniMeanDifference(), 1.0, 4, randomizer=PrivUnit), "of PrivUnitParams; the"),
+    ],
+)
+def test_what_cannot_be_drawn_at_once_says_why(spec, reason, key):
+    users = jaxdp.Population.from_histogram([900] * 4)
+    with pytest.raises(ValueError, match=f"use method='per_user'. The U-form .*{reason}"):
+        jaxdp.run(spec, users, key, method="tally")
+    with pytest.raises(ValueError, match=reason):
+        spec.built.sample_tally(key, users.counts())
+    jaxdp.run(dataclasses.replace(spec, form="v"), users, key, method="tally")
 
 
 @pytest.mark.slow

@@ -89,8 +89,9 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
     Simulation: per user for any randomizer. At once: with `form="v"` for any randomizer that knows
     the law of its sums, with `form="u"` for those that know it jointly with the products of a
     user's two reports (`products_law`): `PrivUnitG` and `CandidateResponse`, in O(l) for each
-    value, and with many users at a cost that does not depend on their number; not for several
-    averages.
+    value, and with many users at a cost that does not depend on their number. Of several averages,
+    as of `AUC` by plug-in, only the V-form has one: the U-form adds up products for each average by
+    itself, which the vectors of the values tie to each other.
 
     Edge cases:
       ==================================  ====================================================
@@ -596,3 +597,10 @@ class TwoReportParams(Round[dict[str, Any]]):
             }
 
         return TallyLaw(draw, lambda work: 2 * law.cost(work), distance=2 * law.distance)
+
+    @property
+    def lawless(self) -> str:
+        """Why the U-form may have no law."""
+        name = type(self.inner).__name__
+        whose = f"{len(self.sizes)} averages" if len(self.sizes) > 1 else name
+        return f" The U-form adds up products of two reports of {whose}; the V-form does not."
