@@ -18,7 +18,7 @@ from .._spec import (
 from ._option import Loss, Option
 from ._plan import plan
 from ._question import Data, Question, asked_for
-from ._solve import least_users
+from ._solve import least_epsilon, least_users
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Pooled:
       weights: by group, of its answers in the average; of sum 1.
       error: of the average.
       num_users: of all groups together.
+      factor: of the epsilons that were given; 1 unless they were asked for.
     """
 
     question: Question
@@ -38,6 +39,7 @@ class Pooled:
     weights: Mapping[str, float]
     error: Prediction
     num_users: int
+    factor: float = 1.0
 
     def __str__(self) -> str:
         """A Markdown table with a line for each group, and one for all."""
@@ -67,7 +69,10 @@ def pooled(
     data: Data = "worst",
     alike: bool = False,
 ) -> Pooled:
-    """From users or error to the other, for groups of users with an epsilon each.
+    """From two of users, epsilons and error to the third, for groups with an epsilon each.
+
+    With users and error given, the epsilons are in proportion to those of `epsilons`: the least
+    common factor is asked for with which the error is reached.
 
     Each group is planned for by itself, and the answers are averaged. With `alike=False` the weight
     of a group is its share of the users, so that the average is of all of them, whatever the groups
@@ -77,7 +82,8 @@ def pooled(
 
     Args:
       question: as of `plan`.
-      epsilons: the privacy parameter of each group, by name.
+      epsilons: the privacy parameter of each group, by name; with users and error, in any
+        proportion.
       shares: of the users in each group, by the same names, in any proportion.
       users: n of all groups together; None to ask for the least number.
       error: of the average; None to ask for it.
@@ -86,10 +92,11 @@ def pooled(
       alike: whether all groups hold the same, but for chance.
 
     Returns:
-      A `Pooled`. Errors have closed forms.
+      A `Pooled`. Errors have closed forms; what is solved for is at most 0.01 % above the least.
 
     Raises:
-      ValueError: an argument is out of range, names differ, or no number of users is enough.
+      ValueError: an argument is out of range, names differ, users and error are both left out, or
+        no number of users or no factor is large enough.
       TypeError: an argument is of the wrong kind.
 
     Example:
@@ -100,6 +107,9 @@ def pooled(
       ...     print(f"{found.error:.4f}, {found.weights['careful']:.2f}")
       0.0219, 0.75
       0.0095, 0.11
+      >>> found = pooled(Histogram(10), epsilons, shares, users=20_000, error=0.01)
+      >>> print(*(f"{name}: {option.epsilon:.2f}" for name, option in found.options.items()))
+      careful: 1.04 open: 4.17
     """
     if not isinstance(question, Question):
         raise TypeError(f"question must be one of jaxdp.design's, got {question!r}.")
@@ -115,7 +125,8 @@ def pooled(
             f"shares must be of the groups that have epsilons, two at least: "
             f"{', '.join(map(repr, epsilons))}; got {', '.join(map(repr, shares))}."
         )
-    asked_for(users=users, error=error)
+    if users is None or error is None:
+        asked_for(users=users, error=error)
     each = {name: check_epsilon(epsilon) for name, epsilon in epsilons.items()}
     sizes = dict(
         zip(
@@ -125,10 +136,17 @@ def pooled(
         )
     )
     groups = _Groups(question, each, sizes, loss, data, check_bool("alike", alike))
+    target = None if error is None else check_real("error", error, low=0.0)
     if users is None:
-        target = check_real("error", error, low=0.0)
+        assert target is not None
         users, _ = least_users(lambda n: groups.of(n).error, target)
-    return groups.of(check_int("users", users, low=2))
+        return groups.of(users)
+    users = check_int("users", users, low=2)
+    if target is None:
+        return groups.of(users)
+    most = max(each.values())
+    found, _ = least_epsilon(lambda e: groups.times(e / most).of(users).error, target)
+    return groups.times(found / most).of(users)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,6 +159,11 @@ class _Groups:
     loss: Loss | None
     data: Data
     alike: bool
+    factor: float = 1.0
+
+    def times(self, factor: float) -> "_Groups":
+        """The same groups with epsilons so many times as large."""
+        return dataclasses.replace(self, factor=factor)
 
     def of(self, users: int) -> Pooled:
         """The groups of so many users together."""
@@ -155,7 +178,7 @@ class _Groups:
         kind = least_known(option.error.kind for option in options.values())
         error = Prediction(float(np.sqrt(weights**2 @ squares)), kind)
         by_group = dict(zip(options, weights.tolist(), strict=True))
-        return Pooled(self.question, options, by_group, error, users)
+        return Pooled(self.question, options, by_group, error, users, self.factor)
 
     def option(self, name: str, users: int) -> Option:
         """The best option of a group."""
@@ -164,7 +187,7 @@ class _Groups:
         return plan(
             self.question,
             users=users,
-            epsilon=self.epsilons[name],
+            epsilon=self.factor * self.epsilons[name],
             loss=self.loss,
             data=self.data,
             num_trials=0,

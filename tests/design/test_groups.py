@@ -67,6 +67,25 @@ def test_pooled_users_are_solved_for():
     assert same.error == pytest.approx(one, rel=1e-3)
 
 
+def test_pooled_epsilons_are_solved_for():
+    """By a common factor: the round trip, what is least, and what does not exist."""
+    for alike in (False, True):
+        given = dict(users=20_000, data="uniform", alike=alike)
+        found = pooled(Histogram(10), EPSILONS, SHARES, error=0.01, **given)
+        assert found.error <= 0.01
+        reached = {name: option.epsilon for name, option in found.options.items()}
+        assert reached == {name: found.factor * e for name, e in EPSILONS.items()}
+        assert pooled(Histogram(10), reached, SHARES, **given).error == found.error
+        less = {name: 0.999 * epsilon for name, epsilon in reached.items()}
+        assert pooled(Histogram(10), less, SHARES, **given).error > 0.01
+    assert pooled(Histogram(10), EPSILONS, SHARES, users=20_000).factor == 1
+    in_proportion = {name: 100 * e for name, e in EPSILONS.items()}
+    again = pooled(Histogram(10), in_proportion, SHARES, error=0.01, **given)
+    assert again.factor == pytest.approx(found.factor / 100, rel=2e-4)
+    with pytest.raises(ValueError, match="needs epsilon above"):
+        pooled(Histogram(10), EPSILONS, SHARES, users=50, error=1e-9)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
