@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._contract import Work
 from .._prediction import Prediction
+from .._progress import telling
 from .._ranking import best_first, build_all, kind_cell, named, ratio, table, whole_users
 from .._spec import check_bool, check_choice, check_epsilon, check_int
 from ..engine import simulate
@@ -49,17 +50,19 @@ class RankedStatistic:
       protocol: the spec.
       error: its mean squared error, or a bound on it, as it says.
       rounds: how many rounds it takes.
+      timed: whether the cost of a report is measured on this machine, too.
     """
 
     name: str
     protocol: StatisticProtocol
     error: Prediction
     rounds: int
+    timed: bool = False
 
     @functools.cached_property
     def cost(self) -> ReportCost | None:
-        """What a report costs a client and a server; the mean over the rounds."""
-        return report_cost(self.protocol)
+        """What a report costs a client and a server, also in seconds if `timed`; per round."""
+        return report_cost(self.protocol, timed=self.timed)
 
     @property
     def report_bytes(self) -> int | None:
@@ -130,6 +133,8 @@ def best(
     | None = None,
     defaults: bool = True,
     num_trials: int | None = None,
+    timed: bool = False,
+    progress: bool | None = None,
 ) -> StatisticRanking:
     """Ranks the protocols for a statistic of pairs by their predicted errors.
 
@@ -174,6 +179,10 @@ def best(
       num_trials: simulated runs from which the error of a protocol that knows no more than a bound
         is taken, with a histogram; the standard error is about `sqrt(2 / num_trials)` of it. None
         for no simulation.
+      timed: whether to measure what a report costs in time on this machine, which compiles the
+        programs of all; see `jaxdp.reports.report_cost`.
+      progress: whether to show on stderr which protocol is made or simulated, which needs
+        the extra `sweep`; None for a terminal that has waited for a second.
 
     Returns:
       A `StatisticRanking`, whose `protocol` is the best one.
@@ -197,13 +206,17 @@ def best(
     epsilon = check_epsilon(epsilon)
     check_choice("rounds", rounds, (1, 2, 3))
     FORM("form", form)
+    timed = check_bool("timed", timed)
     if isinstance(num_values, AnyGrid):
         bins, shape = on_bins(kernel, num_values)
         options: dict[str, Any] = {"form": form, "candidates": candidates, "defaults": defaults}
         options |= {"histogram": histogram, "num_trials": num_trials}
+        options |= {"progress": progress}
         ranking = best(bins, num_users, epsilon, shape, rounds, **options)
         entries = tuple(
-            dataclasses.replace(entry, protocol=for_values(entry.protocol, kernel, num_values))
+            dataclasses.replace(
+                entry, protocol=for_values(entry.protocol, kernel, num_values), timed=timed
+            )
             for entry in ranking.entries
         )
         return dataclasses.replace(ranking, entries=entries)
@@ -247,7 +260,13 @@ def best(
             raise ValueError("it predicts no finite error.")
         return RankedStatistic(name, protocol, error, number)
 
-    entries, refused = build_all(makers, measure)
+    with telling(progress, "ranking") as tell:
+        entries, refused = build_all(makers, measure, tell)
+        if timed:
+            entries = [dataclasses.replace(entry, timed=True) for entry in entries]
+            for entry in entries:
+                tell(f"{entry.name}, timed")
+                _ = entry.cost
     if not entries:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")

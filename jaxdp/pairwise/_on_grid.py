@@ -75,7 +75,9 @@ class OnGrid(Spec[Params[Any]]):
       ==============================  ==========================================================
       values outside of the grid      ValueError from a Population; nearest bin inside jit
       `QuantizedRR`                   TypeError: it has a grid, and rounds at random if asked to
-      real reports                    no intervals: reports do not tell where in bins values lie
+      real reports                    intervals have the largest quantisation error, for reports
+                                      do not tell where in bins values lie; none in several
+                                      rounds, and of functions of several averages
       ==============================  ==========================================================
 
     Args:
@@ -220,12 +222,42 @@ class OnGrid(Spec[Params[Any]]):
     def worst_case_variance(self, num_users: int) -> Prediction:
         """The protocol's bound and the largest quantisation error; inf by plug-in."""
         n = check_int("num_users", num_users, low=2)
-        error = self.protocol.worst_case_variance(n)
-        if self.kernel.num_bins is not None:
-            return error
+        error, lost = self.protocol.worst_case_variance(n), self.largest_quantization_error
         # E (noise + lost)**2, whose mean may not be 0 (Minkowski)
-        lost = math.sqrt(float(self.kernel.spread(self.grid).max()))
         return Prediction((math.sqrt(error) + lost) ** 2, "bound") if lost else error
+
+    @property
+    def largest_quantization_error(self) -> float:
+        """How far the statistic of the bins is from that of the values at most, for any users.
+
+        The largest half-range of f on a pair of bins, or its range where an entry of the matrix is
+        no middle of one. 0 where values are bins; inf for a function of several averages.
+        """
+        if self.kernel.num_bins is not None:  # of a matrix, which has no values
+            return 0.0
+        if not self.kernel.is_linear:
+            return math.inf
+        half = math.sqrt(float(self.kernel.spread(self.grid).max()))
+        known = self.protocol.kernel
+        return 2 * half if isinstance(known, GridKernel) and known.rule != "midpoint" else half
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
+        """A bound on the mean squared error about the statistic of the values, from reports.
+
+        What reports tell of the error about the statistic of the bins, plus the squares of what
+        they do not: `largest_quantization_error`, and the largest bias of the protocol. Intervals
+        of a normal error of this size hold the statistic of the values at least as often as they
+        say. None where the protocol has none, or the statistic is a function of several averages.
+
+        Args:
+          outcome: of a trial or of real reports, what `estimate` of the params takes.
+          num_users: how many reported.
+        """
+        error = self.protocol.reported_variance(outcome, num_users)
+        lost = self.largest_quantization_error
+        if error is None or math.isinf(lost):
+            return None
+        return self._about_values(float(error), lost)
 
     def check_population(self, population: Population) -> None:
         """Raises ValueError unless values are on the grid, and their bins fit the protocol."""

@@ -8,7 +8,15 @@ import pytest
 
 import jaxdp
 from jaxdp._ranking import whole_users
-from jaxdp.pairwise import AUC, BilinearAUC, GiniMeanDifference, KendallTau, QuantizedRR, ThreeRound
+from jaxdp.pairwise import (
+    AUC,
+    BilinearAUC,
+    GiniMeanDifference,
+    Grid,
+    KendallTau,
+    QuantizedRR,
+    ThreeRound,
+)
 from jaxdp.pairwise._best import StatisticRanking, best
 from jaxdp.randomizers._oracles import FREQUENCY_ORACLES
 
@@ -172,6 +180,25 @@ def test_no_protocol_beats_the_best(name, num_users, epsilon, key):
 
 
 GINI = GiniMeanDifference()
+
+
+def test_costs_are_counted_or_timed(monkeypatch):
+    """Tables have all columns; seconds are those of this machine."""
+    monkeypatch.setattr("jaxdp.reports._costs._LONG", 1e-4)
+    grid = Grid.uniform(4)
+    for domain, candidate in (
+        (4, QuantizedRR(GINI, 1.0, 4)),
+        (grid, QuantizedRR),
+    ):
+        given = dict(num_values=domain, candidates={"mine": candidate}, defaults=False)
+        counted = best(GINI, 100, 1.0, **given)
+        columns = str(counted).splitlines()[0]
+        assert all(name in columns for name in ("rounds", "kind", "bytes", "client", "server"))
+        assert "Users trust nobody" in str(counted)
+        assert counted.entries[0].cost.client_seconds is None
+        timed = best(GINI, 100, 1.0, **given, timed=True)
+        assert timed.entries[0].cost.client_seconds > 0
+        assert counted.entries[0].cost.cells[0] not in str(timed)
 
 
 def test_vectors_without_padding_compete():

@@ -1,5 +1,6 @@
 """Real values in protocols for pairs of bins: the same reports as of the bins, and their errors."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -26,6 +27,7 @@ from jaxdp.pairwise import (
 )
 from jaxdp.pairwise.kernels._grid_kernel import on_bins
 from jaxdp.randomizers import KRR
+from tests import stats
 from tests.marks import slow
 
 GRID = Grid.uniform(5, low=0.0, high=10.0)
@@ -74,6 +76,56 @@ def test_errors_have_the_quantisation_error(form):
     )
     least = float(biased.protocol.variance(np.bincount(BINS))) + lost**2
     assert biased.variance(np.ones(7, int), VALUES) > least
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        OneReport(KERNEL, 2.0),
+        OneReport(KERNEL, 2.0, form="v"),
+        TwoReport(KERNEL, 4.0),
+        OracleStatistic(KERNEL, KRR(5, 2.0)),
+    ],
+    ids=lambda protocol: f"{type(protocol).__name__}, {protocol.form}",
+)
+def test_intervals_hold_the_statistic_of_the_values(protocol, key):
+    """At either end of their bins; and not without the quantisation error."""
+    given, draws, confidence = OnGrid(protocol, GRID), 60, 0.95
+    low = np.array([0.0, 2.0, 4.0, 6.0, 8.0], np.float32)
+    values = np.concatenate([low, low + np.float32(1.99)])
+    # The values of bins below the middle at their lower ends, of others at their upper ends
+    counts = np.array([40, 20, 0, 0, 0, 0, 0, 0, 20, 40]) * 10_000
+    users = jaxdp.Population.from_histogram(counts, values)
+    truth, missed, missed_bins = float(given.truth(counts, values)), 0, 0
+    n = int(counts.sum())
+    for t in range(draws):
+        outcome = jaxdp.engine.outcome(given, users, jax.random.fold_in(key, t), method="tally")
+        estimate = float(given.built.estimate(outcome))
+        error = float(given.reported_variance(outcome, n))
+        of_bins = float(protocol.reported_variance(outcome, n))
+        assert error == pytest.approx(of_bins + given.largest_quantization_error**2, rel=1e-6)
+        missed += abs(estimate - truth) > 1.96 * error**0.5
+        missed_bins += abs(estimate - truth) > 1.96 * of_bins**0.5
+    stats.check_proportion(missed, draws, 1 - confidence, at_most=True)
+    stats.must_fail(stats.check_proportion, missed_bins, draws, 1 - confidence, at_most=True)
+
+
+def test_where_there_are_no_intervals(key):
+    """In several rounds, and of functions of several averages; matrices have no quantisation."""
+    users = jaxdp.Population.from_histogram(np.full(5, 400), np.arange(1.0, 10.0, 2, np.float32))
+    several = OnGrid(OneStep(KERNEL, 3.0), GRID)
+    assert several.reported_variance(jaxdp.engine.outcome(several, users, key), 2000) is None
+    ratio = OnGrid(OracleStatistic(GridKernel(GiniCoefficient(), GRID), KRR(5, 3.0)), GRID)
+    assert np.isinf(ratio.largest_quantization_error)
+    assert ratio.reported_variance(jaxdp.engine.outcome(ratio, users, key), 2000) is None
+    plain = OracleStatistic(MatrixKernel(np.eye(5)), KRR(5, 3.0))
+    given = OnGrid(plain, GRID)
+    assert given.largest_quantization_error == 0
+    outcome = jaxdp.engine.outcome(given, users, key)
+    assert given.reported_variance(outcome, 2000) == plain.reported_variance(outcome, 2000)
+    average = GridKernel(GiniMeanDifference(), GRID, "average")
+    wide, narrow = OnGrid(OneReport(average, 1.0), GRID), OnGrid(OneReport(KERNEL, 1.0), GRID)
+    assert wide.largest_quantization_error == 2 * narrow.largest_quantization_error == 4.0
 
 
 @pytest.mark.parametrize("kernel", [GiniMeanDifference(), GiniCoefficient()])
