@@ -43,6 +43,8 @@ SCALAR = Choice("bit", "laplace")
 """The field `scalar`, how numbers are randomized."""
 
 TAU = Optional(Real(0.0))
+
+_NODES = 40  # of the quadrature of a normal error
 """The field `tau`, the bound that numbers are clipped to."""
 
 Number = float | np.ndarray | jax.Array
@@ -102,14 +104,24 @@ class RoundsProtocol(PairwiseProtocol[P_co]):
     def _linearised_error(
         self, users: Float[np.ndarray, " k"], num_users: int, drawn: bool
     ) -> Float[np.ndarray, ""]:
-        """The error of the statistic: that of the averages times its slopes at their truth."""
+        """The error of the statistic, that of its combination of averages being normal."""
+        averages = self._averages(users, num_users, drawn)
+        slopes = self.kernel.slopes(averages, num_users)
+        error = self._error(users, num_users, drawn, slopes)
+        if self.kernel.is_linear:
+            return error
+        return np.asarray(along_slopes(self.kernel.link, averages, slopes, float(error), num_users))
+
+    def _averages(
+        self, users: Float[np.ndarray, " k"], num_users: float, drawn: bool
+    ) -> Float[np.ndarray, " m"]:
+        """The averages that the statistic is a function of."""
         matrices, share = self.matrices(), users / users.sum()
         means = matrices @ share @ share
         if self.form == "u" and not drawn:  # without the pairs of a user with itself
             alone = np.diagonal(matrices, axis1=1, axis2=2) @ share
             means = (num_users * means - alone) / (num_users - 1)
-        slopes = self.kernel.slopes(means, num_users)
-        return self._error(users, num_users, drawn, slopes)
+        return means
 
     @property
     @abc.abstractmethod
@@ -246,6 +258,61 @@ def linked(
     missing = value - jnp.sum(slopes * averages)
     square = jnp.maximum(jnp.sum(slopes**2), 1e-300)  # 0 where the link is flat
     return link(averages + slopes * (missing / square), num_users)
+
+
+def along_slopes(
+    link: Link,
+    averages: Float[np.ndarray, " m"],
+    slopes: Float[np.ndarray, " m"],
+    error: float,
+    num_users: float,
+) -> float:
+    """The mean squared error of `linked` where the combination of the averages errs by a normal.
+
+    That of the linearised statistic is `error`; the curve of the link is of second order.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    square = float(slopes @ slopes)
+    if not square or not math.isfinite(error):
+        return error
+    steps = math.sqrt(error) * nodes[:, None] * slopes[None] / square
+    with jax.enable_x64(True):
+        n, truth = jnp.asarray(float(num_users)), jnp.asarray(averages)
+        moved = jax.vmap(lambda step: link(truth + step, n))(jnp.asarray(steps))
+        lost = np.asarray(moved - link(truth, n)) ** 2
+    return float(weights @ lost / weights.sum())
+
+
+def left_over(
+    link: Link,
+    found: Float[np.ndarray, "draws m"],
+    averages: Float[np.ndarray, " m"],
+    num_users: float,
+) -> Float[np.ndarray, " draws"]:
+    """How far `linked` is from the statistic where the combination of the averages is known.
+
+    That is what a step of Newton's method leaves: of second order in the error of the first round.
+    Later rounds are without bias given the first one, so that its square adds to their error.
+
+    Args:
+      link: the statistic.
+      found: the averages that the first round finds.
+      averages: the true ones.
+      num_users: n.
+    """
+    if found.shape[1] == 1:
+        return np.zeros(len(found))
+
+    def error(point: Float[Array, " m"]) -> Float[Array, ""]:
+        slopes = jax.grad(link)(point, n)
+        moved = slopes * (
+            jnp.sum(slopes * (truth - point)) / jnp.maximum(jnp.sum(slopes**2), 1e-300)
+        )
+        return link(point + moved, n) - link(truth, n)
+
+    with jax.enable_x64(True):
+        n, truth = jnp.asarray(num_users), jnp.asarray(averages)
+        return np.asarray(jax.vmap(error)(jnp.asarray(found)))
 
 
 @params

@@ -39,6 +39,7 @@ from ._rounds import (
     broadcast,
     check_shares,
     combined,
+    left_over,
     linked,
     rounded_factors,
     tangent,
@@ -91,7 +92,9 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         plug-in are consistent.
       * Variance: with "tuned" and `tau=None` that of normal means of reports, with groups of the
         expected sizes: mu, y and the range of the numbers are averaged over fixed draws of them; of
-        a statistic by plug-in that of the linear combination at the true averages (delta method).
+        a statistic by plug-in that of the linear combination at the true averages (delta method),
+        with the curve of the statistic along it, and what mu's linearisation leaves, to second
+        order: within 6 % for 5,000 users with two labels and 8 scores at epsilon = 1 and 2.
         Otherwise, and in `worst_case_variance`, a proven bound. The Laplace noise of "paper" alone
         has at most `17 |W|**2 v / n`, `|W|` the largest entry and v the worst variance of `Laplace`
         at epsilon / 4, which is below `128 / epsilon**2`; y adds at most
@@ -445,7 +448,11 @@ def _plug_in_error(
     covariance = (1 / third - rest) * one
     rest = (ranges.normals(draws[3], covariance) - left * of_first - off) * signs
     noise = float(np.mean(np.sum(rest @ report * rest, axis=1))) / second
-    return split + step**2 * (across + noise) + scalar
+    # What is left of the curve of the statistic, after the step along the slopes at mu
+    factors, averages = spec.factors, spec._averages(users, n, drawn)
+    found = (off + mean) ** 2 @ factors.scales.T + factors.constants
+    curved = float(np.mean(left_over(spec.kernel.link, found, averages, n) ** 2))
+    return split + step**2 * (across + noise) + scalar + curved
 
 
 @params
