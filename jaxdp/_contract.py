@@ -473,8 +473,8 @@ class Params(Described, Generic[O]):
         for step in self.rounds(work):
             law = step.round.law
             drawn = math.inf if law is None else step.times * law.cost(step.work)
-            each = step.round.user_cost(step.work) + step.round.memory_cost(step.work)
-            total += Cost(step.times * step.work.num_users * each, drawn)
+            users = step.work.num_users * step.round.user_cost(step.work)
+            total += Cost(step.times * users, drawn)
         return total
 
 
@@ -636,11 +636,6 @@ class Round(Params[T]):
         """Nanoseconds that a user of the per-user path takes, roughly."""
         return work.words(1.0 + self.num_words)
 
-    def memory_cost(self, work: Work) -> float:
-        """Nanoseconds that a user takes besides, for what it keeps in memory, roughly."""
-        del work
-        return 0.0
-
     @property
     def num_sums(self) -> int:
         """How many numbers of a tally a report is added to; one of reports that are counted."""
@@ -799,10 +794,6 @@ class Through(Round[T]):
     def user_cost(self, work: Work) -> float:
         """The cost of a user of the inner round."""
         return self.inner.user_cost(work)
-
-    def memory_cost(self, work: Work) -> float:
-        """The inner round's."""
-        return self.inner.memory_cost(work)
 
     @property
     def num_sums(self) -> int:

@@ -481,10 +481,6 @@ class SubsetSelectionParams(SetRound):
         moved = (labels << 1) | carried
         return (labels & below) | (moved & ~(below | own)) | jnp.where(holds[None], own, 0)
 
-    def memory_cost(self, work: Work) -> float:
-        """Each pick looks at all lanes of the set."""
-        return work.words(0.6 * self.subset_size * self._floyd.num_lanes)
-
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
         """The tally of given users, exact in law, in k sequential steps.
@@ -542,8 +538,8 @@ class SubsetSelectionParams(SetRound):
         return k * (7e3 + 500.0 * rows)
 
     def user_cost(self, work: Work) -> float:
-        """Nanoseconds of a user, roughly: each pick depends on those before."""
-        return work.words(45.0 + 3.5 * self.num_words)
+        """Nanoseconds of a user, roughly: each pick looks at all lanes of those before."""
+        return work.words(10.0 + self.subset_size * max(6.2, 0.7 * self._floyd.num_lanes))
 
 
 @params
