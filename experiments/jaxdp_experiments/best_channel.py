@@ -4,6 +4,17 @@
 an unbiased linear decoder, summed over the answers and for the worst data: a channel that has one
 end of the bracket, and a proof that none is below the other. The protocols are compared with that
 proof, so what is said of them is at most what they lose. Everything is exact; nothing is simulated.
+
+What we find, for 4, 8 and 16 values and epsilon from 0.5 to 4, the brackets being 0 to 1 % wide:
+
+  * `OptimizedStrategy`, a descent without a proof, is at most 4.3 % above the least for prefix sums
+    and ranges, and at most 9.9 % for a histogram. The best channel has 74.4 to 74.8 for the prefix
+    sums of 16 values at epsilon = 1, where that search ends at 76.5.
+  * `SubsetSelection` is the best for a histogram, as Ye and Barg (2018) proved, and has up to twice
+    the least for prefix sums.
+  * The tree with consistency has 26 to 56 % more than the least for prefix sums of 8 and 16 values
+    up to epsilon = 2; vectors of a factorization 36 to 140 % more for up to epsilon = 2, and 3 to 9
+    times as much at 4.
 """
 
 import dataclasses
