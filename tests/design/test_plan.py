@@ -103,7 +103,8 @@ def test_given_data_are_planned_for(answered, key):
     for option in projected:
         assert option.error.kind == "simulated"
         raw = next(o for o in exact if o.name == option.name.removesuffix(", projected"))
-        assert option.error < raw.error * 1.05
+        # A projection never hurts; 50 trials know its error to some parts of a hundred.
+        assert option.error < raw.error + 6 * option.error.stderr
 
 
 def test_projected_errors_are_solved_for(key):
@@ -261,6 +262,7 @@ def test_trust_is_known():
         plan(Mean(0, 1), users=100, epsilon=1.0, delta=1e-6, trust="central")
 
 
+@pytest.mark.slow
 def test_rankings_are_of_estimates_as_people_use_them():
     """For a prior both ways to use an estimate compete, and say how well they are known."""
     names = ("SubsetSelection", "HadamardResponse")

@@ -11,6 +11,7 @@ from jaxdp.engine import simulate
 from jaxdp.linear import HistogramQuery
 from jaxdp.pairwise import GiniDiversity
 from jaxdp.randomizers import KRR
+from tests.marks import slow
 
 FEW = 20_000
 ROWS = np.random.default_rng(0).random((40, 4)) < [0.9, 0.5, 0.3, 0.1]
@@ -66,7 +67,7 @@ def test_groups_have_data_of_their_own():
         Comparison(asked)
 
 
-@pytest.mark.parametrize("data", ["worst", "uniform", "rows"])
+@pytest.mark.parametrize("data", ["worst", slow("uniform"), slow("rows")])
 def test_marginals_of_every_protocol(data, key):
     asked = Marginals(4, 2)
     given = ROWS if data == "rows" else data

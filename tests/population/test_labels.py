@@ -151,10 +151,10 @@ def test_what_is_missing_can_be_a_category():
         (ValueError, "missing.*num_values", lambda: Population.from_values([0], 2, missing="a")),
         (ValueError, "labels must be 2", lambda: Population.from_values([0], 2, labels=["a"])),
         (ValueError, "num_values is required.*labels", lambda: Population.from_values([0, 1])),
-        (TypeError, "x must be.*labels", lambda: Population.from_values([1, None], missing="a")),
+        (TypeError, "x must hold.*labels", lambda: Population.from_values([1, None], missing="a")),
         (
             TypeError,
-            "x must be.*float",
+            "x must hold.*float",
             lambda: Population.from_values([fractions.Fraction(1, 2), decimal.Decimal(1)]),
         ),
         (ValueError, "counts.*'b'", lambda: Population.from_histogram({"b": 1}, labels=["a"])),
