@@ -42,7 +42,7 @@ def test_a_wrong_example_is_seen(tmp_path):
     assert doctest.DocTestRunner().run(page_examples(page), out=lambda _: None).failed == 1
 
 
-def tests_named(path):
+def checks_named(path):
     """The tests that the directive `checked-by` names on a page."""
     return [
         line.strip()
@@ -57,7 +57,7 @@ PROOFS = sorted(set(DOCS.glob("proofs/*.md")) - {DOCS / "proofs" / "index.md"})
 
 @pytest.mark.parametrize("page", PROOFS, ids=lambda page: page.stem)
 def test_proofs_name_tests_that_exist(page):
-    named = tests_named(page)
+    named = checks_named(page)
     assert named
     for test in named:
         path, _, name = test.partition("::")

@@ -62,7 +62,7 @@ def test_a_new_experiment_runs_as_it_is(tmp_path, monkeypatch, capsys):
     assert cli.main(["new", "my-survey"]) == 0
     assert "jaxdp run my_survey.py" in capsys.readouterr().out
     assert cli.main(["new", "my-survey"]) == 2
-    assert "is there" in capsys.readouterr().err
+    assert "exists" in capsys.readouterr().err
     assert cli.main(["run", "my_survey.py", "--quick"]) == 0
     assert "2 computed" in capsys.readouterr().out
     assert (tmp_path / "jaxdp-results" / "my-survey" / "my-survey.png").stat().st_size > 10_000
