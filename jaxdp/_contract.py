@@ -473,8 +473,8 @@ class Params(Described, Generic[O]):
         for step in self.rounds(work):
             law = step.round.law
             drawn = math.inf if law is None else step.times * law.cost(step.work)
-            users = step.work.num_users * step.round.user_cost(step.work)
-            total += Cost(step.times * users, drawn)
+            each = step.round.user_cost(step.work)
+            total += Cost(step.times * step.work.num_users * each, drawn)
         return total
 
 

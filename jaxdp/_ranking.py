@@ -1,5 +1,6 @@
-"""Rankings of protocols by predicted error: what `linear.best` and `pairwise.best` share."""
+"""Rankings of protocols by predicted error: what `linear.best`, `pairwise.best` and plans share."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -59,6 +60,15 @@ def build_all(
         except ValueError as error:
             refused.append((name, str(error)))
     return entries, refused
+
+
+def with_times(entries: Iterable[Any], tell: Callable[[str], None]) -> list[Any]:
+    """The entries with `timed`, their costs measured now, while `tell` hears of each."""
+    timed = [dataclasses.replace(entry, timed=True) for entry in entries]
+    for entry in timed:
+        tell(f"{entry.name}, timed")
+        _ = entry.cost
+    return timed
 
 
 def best_first(entries: Iterable[T], error: Callable[[T], Prediction]) -> tuple[T, ...]:

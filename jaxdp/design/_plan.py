@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from .._progress import telling
+from .._ranking import with_times
 from .._spec import (
     check_bool,
     check_choice,
@@ -238,10 +239,7 @@ def plan(
         search = Search(measure, users, epsilon, error, num_trials, tell)
         options, refused = search.best(trusting)
         if check_bool("timed", timed):
-            options = [dataclasses.replace(option, timed=True) for option in options]
-            for option in options:
-                tell(f"{option.name}, timed")
-                _ = option.cost
+            options = with_times(options, tell)
     if not options:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"no protocol reaches the error. {reasons}")

@@ -13,7 +13,16 @@ from .._contract import Work
 from .._prediction import Prediction
 from .._progress import telling
 from .._queries import LinearProtocol, check_workload
-from .._ranking import best_first, build_all, kind_cell, named, ratio, table, whole_users
+from .._ranking import (
+    best_first,
+    build_all,
+    kind_cell,
+    named,
+    ratio,
+    table,
+    whole_users,
+    with_times,
+)
 from .._spec import FrozenArray, check_bool, check_choice, check_epsilon, check_int, check_real
 from ..engine import simulate
 from ..population import Population
@@ -256,10 +265,7 @@ def best(
             improved, slow = _improved(entries, counts, num_trials, tell)
             entries, refused = [*entries, *improved], [*refused, *slow]
         if timed:
-            entries = [dataclasses.replace(entry, timed=True) for entry in entries]
-            for entry in entries:
-                tell(f"{entry.name}, timed")
-                _ = entry.cost
+            entries = with_times(entries, tell)
     ordered = best_first(entries, lambda entry: _error(entry, objective))
     return Ranking(ordered, (*refused, *skipped.items()), objective, num_users)
 

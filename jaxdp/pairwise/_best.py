@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike
 from .._contract import Work
 from .._prediction import Prediction
 from .._progress import telling
-from .._ranking import best_first, build_all, kind_cell, named, ratio, table, whole_users
+from .._ranking import (
+    best_first,
+    build_all,
+    kind_cell,
+    named,
+    ratio,
+    table,
+    whole_users,
+    with_times,
+)
 from .._spec import check_bool, check_choice, check_epsilon, check_int
 from ..engine import simulate
 from ..population import Population
@@ -263,10 +272,7 @@ def best(
     with telling(progress, "ranking") as tell:
         entries, refused = build_all(makers, measure, tell)
         if timed:
-            entries = [dataclasses.replace(entry, timed=True) for entry in entries]
-            for entry in entries:
-                tell(f"{entry.name}, timed")
-                _ = entry.cost
+            entries = with_times(entries, tell)
     if not entries:
         reasons = " ".join(f"{name}: {reason}" for name, reason in refused)
         raise ValueError(f"candidates must hold a protocol that can be ranked. {reasons}")
