@@ -70,27 +70,17 @@ RANDOMIZERS = {
     "ball": L2Ball,
 }
 
+_SHARES = ((2**8, 2**8), (2**12, 2**12), (2**16, 2**16))
+_OF_QUERIES = ((2**4, 2**10), (2**6, 2**10), (2**8, 2**10), (2**10, 2**10))
+_OTHER_VALUES = ((2**6, 2**8), (2**6, 2**16))
+
 SIZES = {
-    "hadamard": ((2**8, 2**8), (2**12, 2**12), (2**16, 2**16)),
-    "response": ((2**8, 2**8), (2**12, 2**12), (2**16, 2**16)),
-    "gaussian": (
-        (2**4, 2**10),
-        (2**6, 2**10),
-        (2**8, 2**10),
-        (2**10, 2**10),
-        (2**6, 2**8),
-        (2**6, 2**16),
-    ),
-    "rejection": (
-        (2**4, 2**10),
-        (2**6, 2**10),
-        (2**8, 2**10),
-        (2**10, 2**10),
-        (2**6, 2**8),
-        (2**6, 2**16),
-    ),
-    "ball": ((2**4, 2**10), (2**6, 2**10), (2**8, 2**10), (2**10, 2**10)),
-    "adaptive": ((2**4, 2**10), (2**6, 2**10), (2**8, 2**10), (2**10, 2**10)),
+    "hadamard": _SHARES,
+    "response": _SHARES,
+    "gaussian": _OF_QUERIES + _OTHER_VALUES,
+    "rejection": _OF_QUERIES + _OTHER_VALUES,
+    "ball": _OF_QUERIES,
+    "adaptive": _OF_QUERIES,
 }
 """(d, J) of each protocol."""
 
@@ -155,11 +145,9 @@ class ErrorCell:
         if self.protocol == "response":
             return HadamardResponse(self.num_values, self.epsilon)
         if self.protocol == "adaptive":
-            analyst = Overfitter(0, self.num_queries, num_values=self.num_values)
-            analyst = dataclasses.replace(analyst, num_rounds=self.num_queries)
-            return AdaptiveQueries(
-                self.num_values, self.epsilon, self.num_queries, analyst, traceable=True
-            )
+            d, k = self.num_queries, self.num_values
+            analyst = Overfitter(0, first=d, num_values=k, num_rounds=d)  # who never attacks
+            return AdaptiveQueries(k, self.epsilon, d, analyst, traceable=True)
         workload = queries(self.num_queries, self.num_values)
         # As in the paper for any columns of norm 1: `GaussianQueries` and `RejectionQueries` would
         # look for the center of these, and for the two that are farthest apart.

@@ -33,6 +33,7 @@ from jaxdp.linear import (
 )
 from jaxdp.randomizers import KRR, HadamardResponse, PrivUnit, SubsetSelection, UnaryEncoding
 from jaxdp.sweep import Experiment, Settings
+from jaxdp.workloads import all_range, identity, prefix
 from jaxdp_experiments._cells import coordinates
 
 if TYPE_CHECKING:
@@ -43,17 +44,10 @@ TOL = 0.01
 BEST = "best channel"
 
 
-def _ranges(k: int) -> np.ndarray:
-    """All intervals of k values, float64[k (k + 1) / 2, k]."""
-    values = np.arange(k)
-    rows = [(values >= a) & (values <= b) for a in values for b in values[a:]]
-    return np.array(rows, np.float64)
-
-
 WORKLOADS: dict[str, Callable[[int], np.ndarray]] = {
-    "prefix sums": lambda k: np.tril(np.ones((k, k))),
-    "ranges": _ranges,
-    "histogram": np.eye,
+    "prefix sums": prefix,
+    "ranges": all_range,
+    "histogram": identity,
 }
 SIZES = (4, 8, 16)
 

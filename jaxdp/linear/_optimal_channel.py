@@ -41,7 +41,8 @@ _BOUNDARY = 0.9  # fraction of the way to the boundary that a step may take
 _MOST_STEPS = 60  # of Newton's method for each of the barriers
 _STILL = 1e-3  # relative change of weights below which a barrier is done with
 _RIDGE = 1e-13  # of the mean eigenvalue of M
-_ROUNDING = 1e-9  # by which the inequality of each ray is proven to hold too little, relatively
+_OFF = 1e-9  # how far rows of a channel may be from the sum 1 when a barrier is done with
+_ROUNDING = 1e-9  # what the largest ratio of a ray is raised by, for rounding of it
 _SHARE = 1e-9  # of the largest weight: no report is made of rays with less
 _WORTH = 0.97  # of the ratio of a ray below which it leaves the program, unless its weight
 _MANY = 40  # of the number of values: rays from which on any leave
@@ -91,7 +92,7 @@ class OptimalChannel:
         """
         dense = check_workload(workload, "workload").values
         scale = math.exp(check_epsilon(epsilon))
-        most, _ = _all_rays(self.tests.T @ self.tests, self.prior, self.prices, scale)
+        most, _ = _all_rays(self.tests, self.prior, self.prices, scale)
         if math.isinf(most):
             return 0.0
         paid = max(most, 1.0) * self.prices.sum() + self.prior @ np.sum(dense**2, axis=0)
@@ -114,7 +115,7 @@ def optimal_channel(
     users have it over n. `OptimizedStrategy(workload, epsilon, channel=...)` answers with it.
 
     Formal guarantees:
-      * `lower` is proven, up to float64 rounding, by `prior`, `inverse` and `prices`: see
+      * `lower` is proven, up to float64 rounding, by `prior`, `tests` and `prices`: see
         `OptimalChannel.prove`, and the page on optimized channels for why.
       * `upper` is that of `channel`, in real arithmetic; a `FiniteChannel` rounds it to integers
         over 2**32.
@@ -123,7 +124,8 @@ def optimal_channel(
       ==============================  ======================================================
       more than 32 values             ValueError: all 2**k rays are looked at
       columns that are equal          their values send alike; all equal: 0, for all is known
-      k from 21 to 32                 seconds to minutes, most of them the last look at all
+      k from 21 to 32                 many minutes: rays are found by local search, and all are
+                                      looked at once it finds no more
       `max_rounds` too few            the bounds reached, `gap` above `tol`
       ==============================  ======================================================
 
@@ -253,8 +255,7 @@ def _search(
             best = dataclasses.replace(best, channel=channel, upper=upper)
         most, found = _local_search(told.tests, point, scale, rng) if k > _EXACT else (math.inf, [])
         if most < 1 + tol / 2 or k <= _EXACT:
-            curve = told.tests.T @ told.tests
-            most, found = _all_rays(curve, point.prior, point.prices, scale)
+            most, found = _all_rays(told.tests, point.prior, point.prices, scale)
             prices = point.prices * (most * (1 + _ROUNDING))
             tested = float(np.sum(root * told.tests))
             # 2 t tr(W D^T) - t**2 sum(nu) is largest at this t.
@@ -309,7 +310,7 @@ def _solved(root, point: _Point, worst: bool, tol: float) -> _Point:
                 point.level + length * step.level,
             )
             moved = length * max(np.abs(step.weights).max(), np.abs(step.prior).max())
-            if moved < _STILL and off < _ROUNDING:
+            if moved < _STILL and off < _OFF:
                 break
         if barrier <= least:
             return point
@@ -377,12 +378,17 @@ def _ratios(tests, prior, prices, rays) -> np.ndarray:
     return np.sum((rays @ tests.T) ** 2, axis=1) / ((rays @ prior) * (rays @ prices))
 
 
+def _without_price(prices, scale: float) -> np.ndarray | None:
+    """The ray that is paid least, [1, k], if it is paid nothing: it is worth having at once."""
+    ray = np.where(prices < 0, scale, 1.0)
+    return ray[None, :] if ray @ prices <= 0 else None
+
+
 def _local_search(tests, point: _Point, scale: float, rng) -> tuple[float, np.ndarray]:
     """Rays of large ratio, from random ones by changes of one entry at a time."""
-    curve = tests.T @ tests
-    k = len(curve)
-    if np.minimum(point.prices, scale * point.prices).sum() <= 0:
-        return math.inf, np.where(point.prices < 0, scale, 1.0)[None, :]
+    curve, k, free = tests.T @ tests, len(point.prior), _without_price(point.prices, scale)
+    if free is not None:
+        return math.inf, free
     size = rng.integers(1, k, size=64 * k)
     start = rng.permuted(np.arange(k) < size[:, None], axis=1)
     rays = np.concatenate([1 + (scale - 1) * start, point.rays])
@@ -408,12 +414,11 @@ def _local_search(tests, point: _Point, scale: float, rng) -> tuple[float, np.nd
     return float(ratios.max()), rays[order]
 
 
-def _all_rays(curve, prior, prices, scale: float) -> tuple[float, np.ndarray]:
+def _all_rays(tests, prior, prices, scale: float) -> tuple[float, np.ndarray]:
     """The largest ratio of all rays, and the largest of each of the first entries' choices."""
-    k = len(curve)
-    if np.minimum(prices, scale * prices).sum() <= 0:
-        # A ray without a price is worth having at once.
-        return math.inf, np.where(prices < 0, scale, 1.0)[None, :]
+    curve, k, free = tests.T @ tests, len(prior), _without_price(prices, scale)
+    if free is not None:
+        return math.inf, free
     low = min(k // 2, _LOW) if k > 2 else 1
     high = k - low
     with jax.enable_x64(True):

@@ -170,6 +170,7 @@ def check_objective(objective: object, num_values: int) -> str | FrozenArray:
 
 
 def law_of(objective: str | FrozenArray, num_values: int) -> Float[np.ndarray, " k"] | None:
+    """The law of the users whose mean variance an objective is; None for the worst case."""
     if isinstance(objective, str):
         return None if objective == "worst" else np.full(num_values, 1 / num_values)
     return objective.values

@@ -10,12 +10,8 @@ import pytest
 from jaxdp.linear import OptimizedStrategy, optimal_channel
 from jaxdp.linear._optimal_channel import _all_rays, _local_search, _Point
 from jaxdp.randomizers import KRR, SubsetSelection
-from jaxdp.workloads import prefix
+from jaxdp.workloads import all_range, prefix
 from tests.marks import slow
-
-
-def ranges(k):
-    return np.array([[float(a <= x <= b) for x in range(k)] for a in range(k) for b in range(a, k)])
 
 
 def variances(workload, channel, prior):
@@ -48,7 +44,7 @@ def proven(workload, epsilon, found, *, loosened=1):
 CASES = [
     (prefix(6), 1.0, "worst"),
     (prefix(5), 4.0, "mean"),
-    (ranges(5), 0.3, "worst"),
+    (all_range(5), 0.3, "worst"),
     (np.eye(5), 1.0, [0.0, 1.0, 2.0, 3.0, 4.0]),
     (np.array([[0.0, 1.0, 5.0, 2.0]]), 1.0, "worst"),
     (np.eye(6)[:2], 1.0, "worst"),
@@ -140,7 +136,7 @@ def test_all_rays_are_looked_at(rng):
         prior, prices = rng.dirichlet(np.ones(k)), rng.uniform(0.5, 1.5, size=k)
         rays = np.array(list(itertools.product((1.0, 3.0), repeat=k)))
         ratios = np.sum((rays @ tests.T) ** 2, axis=1) / ((rays @ prior) * (rays @ prices))
-        most, found = _all_rays(tests.T @ tests, prior, prices, 3.0)
+        most, found = _all_rays(tests, prior, prices, 3.0)
         assert most == pytest.approx(ratios.max(), rel=1e-12)
         best = rays[np.argmax(ratios)]
         assert np.any(np.all(found == best, axis=1))
