@@ -4,8 +4,10 @@
     python -m benchmarks.predictions --only pairs   # one section
 
 Every protocol that competes in a ranking is run 500 times on six data sets of 2,000 users, at
-epsilon = 0.5, 1, 2 and 4. Prints Markdown tables and writes them, with the machine and the
-versions, to benchmarks/results/predictions/. Sections that are not run keep their last results.
+epsilon = 0.5, 1, 2 and 4. Of so many cells some are off by three standard errors by chance: such
+a cell is run 4,000 times more, with new words, and what is said of it is what these show. Prints
+Markdown tables and writes them, with the machine and the versions, to
+benchmarks/results/predictions/. Sections that are not run keep their last results.
 """
 
 import warnings
@@ -23,7 +25,7 @@ from jaxdp.data import load_flights, load_military
 from ._report import RESULTS, Rows, choose_sections
 
 FOLDER = RESULTS / "predictions"
-VALUES, USERS, TRIALS, DELTA = 16, 2000, 500, 1e-6
+VALUES, USERS, TRIALS, AGAIN, DELTA = 16, 2000, 500, 4000, 1e-6
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 NOISY = 0.1  # a root mean squared error beyond which a ratio is not nearly linear
 FEW = (
@@ -41,12 +43,14 @@ class Cell(NamedTuple):
       spread: the standard error of the measured error, by itself.
       kind: of the prediction.
       noisy: whether the predicted root mean squared error of a ratio is above 0.1.
+      again: whether it was measured a second time.
     """
 
     ratio: float
     spread: float
     kind: str
     noisy: bool
+    again: bool = False
 
     @property
     def off(self) -> float:
@@ -103,7 +107,7 @@ def compare(
     inputs: np.ndarray | None = None,
     trials: int = TRIALS,
 ) -> Cell:
-    """What a protocol predicts for users, and what is measured.
+    """What a protocol predicts for users, and what is measured, a second time if they differ.
 
     Args:
       protocol: the spec.
@@ -113,15 +117,20 @@ def compare(
       trials: how many runs.
     """
     users = jaxdp.Population.from_histogram(counts, inputs)
-    key = jax.random.key(zlib.crc32(f"{protocol} {counts.tolist()}".encode()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of noise
         predicted = float(np.mean(protocol.variance(counts, inputs)))
-        measured = jaxdp.simulate(protocol, users, key, num_trials=trials).error()
-    noisy = ratio and predicted**0.5 > NOISY
-    return Cell(
-        predicted / measured, measured.stderr / measured, protocol.variance_kind, bool(noisy)
-    )
+        noisy = ratio and predicted**0.5 > NOISY
+
+        def cell(trials: int, again: bool) -> Cell:
+            name = f"{protocol} {counts.tolist()}" + again * " again"
+            key = jax.random.key(zlib.crc32(name.encode()))
+            measured = jaxdp.simulate(protocol, users, key, num_trials=trials).error()
+            spread = measured.stderr / measured
+            return Cell(predicted / measured, spread, protocol.variance_kind, noisy, again)
+
+        first = cell(trials, again=False)
+        return first if first.as_claimed else cell(AGAIN, again=True)
 
 
 def _rows(
@@ -150,6 +159,7 @@ def _rows(
                 "median": f"{np.median(ratios):.3f}",
                 "largest": f"{max(ratios):.3f}",
                 "standard error": f"{np.median([cell.spread for cell in cells]):.3f}",
+                "measured again": sum(cell.again for cell in cells),
                 "not as claimed": sum(not cell.as_claimed for cell in cells),
                 "noisy": len(cells) - len(sure),
             }
