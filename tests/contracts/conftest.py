@@ -77,8 +77,9 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
     if case.variant and test == "variance_is_as_predicted":
         # A law is tested of the other case, and plug-in errors in tests/pairwise/test_plug_in.py.
         return method == "tally" or case.name.endswith("-plug-in")
-    if test == "both_paths_have_one_law" and case.name.endswith("-plug-in"):
-        return True  # that of the answers is tested of the other case
+    if case.variant and case not in RANDOMIZERS:  # the round is one that another case has
+        if test in {"both_paths_have_one_law", "test_lowers_without_sums_in_any_order"}:
+            return True
     if test == "test_results_for_a_key_are_the_stored_ones":
         own = method == "independent" and case.name in OF_INDEPENDENT_USERS
         return case not in EXEMPLARS and not own  # of all, there are the stored trials

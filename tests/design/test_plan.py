@@ -107,6 +107,7 @@ def test_given_data_are_planned_for(answered, key):
         assert option.error < raw.error + 6 * option.error.stderr
 
 
+@pytest.mark.slow
 def test_projected_errors_are_solved_for(key):
     krr = {"KRR": lambda e, _: HistogramQuery(KRR(20, e))}
     given = dict(data="zipf", candidates=krr, defaults=False, error=0.02)

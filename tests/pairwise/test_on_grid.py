@@ -82,9 +82,9 @@ def test_errors_have_the_quantisation_error(form):
     "protocol",
     [
         OneReport(KERNEL, 2.0),
-        OneReport(KERNEL, 2.0, form="v"),
-        TwoReport(KERNEL, 4.0),
-        OracleStatistic(KERNEL, KRR(5, 2.0)),
+        slow(OneReport(KERNEL, 2.0, form="v")),
+        slow(TwoReport(KERNEL, 4.0)),
+        slow(OracleStatistic(KERNEL, KRR(5, 2.0))),
     ],
     ids=lambda protocol: f"{type(protocol).__name__}, {protocol.form}",
 )
