@@ -25,6 +25,7 @@ extensions = [
     "notebooks",
     "numbered_plots",
     "offline_math",
+    "proved_in",
     "public_names",
     "reference",
     "sphinx.ext.autodoc",
