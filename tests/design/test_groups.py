@@ -20,6 +20,7 @@ from jaxdp.design import (
 from jaxdp.linear import HistogramQuery, Projected
 from jaxdp.population import maximum_entropy
 from jaxdp.randomizers import KRR, Memoised
+from tests.marks import slow
 
 EPSILONS, SHARES = {"careful": 0.5, "open": 2.0}, {"careful": 3, "open": 1}
 FEW = {"KRR": lambda e, _: HistogramQuery(KRR(4, e))}
@@ -164,7 +165,7 @@ CHANGES = {"histogram": Change(Histogram(6), 0.2), "mean": Change(Mean(0.0, 4.0)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("data", ["worst", "uniform"])
+@pytest.mark.parametrize("data", ["worst", slow("uniform")])
 def test_changes_have_the_noise_of_those_who_changed(name, data, key):
     asked = CHANGES[name]
     first = next(iter(asked.question.candidates()))

@@ -67,7 +67,8 @@ def test_groups_have_data_of_their_own():
         Comparison(asked)
 
 
-@pytest.mark.parametrize("data", ["worst", slow("uniform"), slow("rows")])
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["worst", "uniform", "rows"])
 def test_marginals_of_every_protocol(data, key):
     asked = Marginals(4, 2)
     given = ROWS if data == "rows" else data
@@ -133,6 +134,7 @@ def test_sets_are_wrong_as_often_as_planned(key):
         plan(asked, users=FEW, epsilon=1.0, data=[4, 2, 2, 1, 1, 1, 1, 1])
 
 
+@pytest.mark.slow
 def test_least_errors_are_below_every_protocol():
     for asked in (Histogram(12), Mean(0, 1), Marginals(3, 1)):
         for epsilon in (0.5, 2.0):
