@@ -6,6 +6,7 @@ wherever one of ours does.
 
 from .. import _hints
 from ._affine_hashing import AffineHashing as AffineHashing
+from ._affine_subsets import AffineSubsets as AffineSubsets
 from ._binary import BinaryResponse as BinaryResponse
 from ._candidate import CandidateResponse as CandidateResponse
 from ._count_noise import CountNoise as CountNoise

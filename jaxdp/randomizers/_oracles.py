@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from ._affine_hashing import AffineHashing
+from ._affine_subsets import AffineSubsets
 from ._hadamard_bit import HadamardBit
 from ._hadamard_response import HadamardResponse
 from ._krr import KRR
@@ -26,6 +27,7 @@ FREQUENCY_ORACLES: Mapping[str, OracleMaker] = MappingProxyType(
         "HadamardBit": HadamardBit,
         "LocalHashing": LocalHashing,
         "AffineHashing": AffineHashing,
+        "AffineSubsets": AffineSubsets,
         "UnaryEncoding, optimal": UnaryEncoding,
         "UnaryEncoding, symmetric": functools.partial(UnaryEncoding, kind="symmetric"),
     }
@@ -44,7 +46,7 @@ def frequency_oracles(num_values: int, epsilon: float) -> dict[str, FrequencyOra
       >>> from jaxdp.randomizers import frequency_oracles
       >>> oracles = frequency_oracles(num_values=20, epsilon=1.0)
       >>> min(oracles, key=lambda name: oracles[name].worst_case_total_variance(1))
-      'SubsetSelection'
+      'AffineSubsets'
     """
     made = {}
     for name, make in FREQUENCY_ORACLES.items():

@@ -9,6 +9,7 @@ import jaxdp
 from jaxdp.randomizers import (
     KRR,
     AffineHashing,
+    AffineSubsets,
     HadamardBit,
     HadamardResponse,
     LocalHashing,
@@ -29,6 +30,7 @@ ORACLES = {
     "symmetric-unary": functools.partial(UnaryEncoding, kind="symmetric"),
     "local-hashing": LocalHashing,
     "affine-hashing": AffineHashing,
+    "affine-subsets": AffineSubsets,
     "binary-hashing": functools.partial(LocalHashing, hash_range=2),
     "rappor": functools.partial(Rappor, num_bits=16),
 }

@@ -1,6 +1,6 @@
 """Reports that stand for sets of values: subset selection, local and affine hashing."""
 
-from jaxdp.randomizers import AffineHashing, LocalHashing, SubsetSelection
+from jaxdp.randomizers import AffineHashing, AffineSubsets, LocalHashing, SubsetSelection
 from tests.contracts.case import Case
 
 CASES = (
@@ -42,6 +42,27 @@ CASES = (
     Case(
         "affine-hashing-prime-6",
         lambda e: AffineHashing(6, e, hash_range=3),
+        counts=(400, 0, 100, 200, 100, 200),
+        epsilons=(0.5, 1.0, 3.0),
+        variant=True,
+    ),
+    Case(
+        "affine-subsets-6",
+        lambda e: AffineSubsets(6, e, modulus=7, set_size=2),
+        counts=(400, 0, 100, 200, 100, 200),
+        epsilons=(0.5, 1.0, 3.0),
+        bad=(
+            (lambda: AffineSubsets(6, 25.0), "epsilon"),
+            (lambda: AffineSubsets(6, 1e-11), "epsilon"),
+            (lambda: AffineSubsets(6, 1.0, modulus=5), "modulus.*at least"),
+            (lambda: AffineSubsets(6, 1.0, modulus=7, set_size=7), "set_size"),
+            (lambda: AffineSubsets(2**16, 1.0, modulus=2**16 + 2), "modulus.*prime"),
+            (lambda: AffineSubsets(6, 1.0).build(16), "word_bits"),
+        ),
+    ),
+    Case(
+        "affine-subsets-composite-6",
+        lambda e: AffineSubsets(6, e, modulus=6, set_size=2),
         counts=(400, 0, 100, 200, 100, 200),
         epsilons=(0.5, 1.0, 3.0),
         variant=True,
