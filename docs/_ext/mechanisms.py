@@ -59,6 +59,7 @@ ORACLES: dict[str, Callable[[int, float], Any]] = {
     "UnaryEncoding": rz.UnaryEncoding,
     "LocalHashing": rz.LocalHashing,
     "AffineHashing": rz.AffineHashing,
+    "AffineSubsets": rz.AffineSubsets,
 }
 OTHER_ORACLES: dict[str, Callable[[int, float], Any]] = {
     "Rappor": lambda k, e: rz.Rappor(k, e, num_bits=64),

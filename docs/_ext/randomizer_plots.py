@@ -5,6 +5,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from jaxdp import figures
+from jaxdp import randomizers as rz
+
 WIDE = (6.4, 2.8)
 
 
@@ -202,3 +205,31 @@ def kept(specs, titles, values=(-1.0, 0.0, 1.0)):
         axis.set(xlabel="draw", title=title, ylim=(0, 1.05))
     axes[0, 0].set_ylabel("Pr[kept | draw]")
     axes[0, 0].legend(frameon=False, fontsize="small")
+
+
+def above_subset_selection():
+    """How far three oracles with short reports are above subset selection, by the values."""
+    sizes = np.unique(np.geomspace(4, 1024, 40).astype(int))
+    makers = {
+        "ProjectiveGeometryResponse": rz.ProjectiveGeometryResponse,
+        "AffineHashing": rz.AffineHashing,
+        "AffineSubsets": rz.AffineSubsets,
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(6.4, 2.6), layout="constrained", sharey=True)
+    for axis, epsilon in zip(axes, (1.0, 3.0, 5.0), strict=True):
+        totals = {
+            name: np.array([make(int(k), epsilon).worst_case_total_variance(1) for k in sizes])
+            for name, make in (makers | {"": rz.SubsetSelection}).items()
+        }
+        for place, name in enumerate(makers):
+            mark = figures.mark(place)
+            axis.plot(
+                sizes,
+                100 * (totals[name] / totals[""] - 1),
+                label=name if epsilon == 1 else None,
+                color=mark.color,
+                linestyle=mark.linestyle,
+            )
+        axis.set(xscale="log", xlabel="values", title=f"ε = {epsilon:g}")
+    axes[0].set_ylabel("percent above")
+    figure.legend(frameon=False, loc="outside lower center", ncols=3, fontsize="small")

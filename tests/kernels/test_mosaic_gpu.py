@@ -130,6 +130,7 @@ TALLIES = pytest.mark.parametrize(
         (randomizers.ProjectiveGeometryResponse(6, 1.0), TILE + 9, 1),
         (randomizers.AffineHashing(20, 1.0, hash_range=4), TILE + 9, 1),
         (randomizers.AffineHashing(20, 1.0, hash_range=3), TILE + 9, 1),
+        (randomizers.AffineSubsets(20, 1.0, modulus=23), TILE + 9, 1),
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, int) else None,
 )

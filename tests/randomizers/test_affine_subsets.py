@@ -1,6 +1,8 @@
 """Affine subsets: the designs, the channel, variances near the least, and many values."""
 
 import functools
+import itertools
+import pathlib
 from fractions import Fraction
 
 import jax
@@ -151,6 +153,23 @@ def test_variance_is_within_a_thousandth_of_the_least(rng):
     assert designs.total_variance(200, 211, 1, 500.0) > 1.01 * designs.total_variance(
         200, 200, 1, 500.0
     )
+
+
+def test_the_page_has_the_numbers():
+    """The table of excesses in percent and of bits, computed anew."""
+    page = pathlib.Path(__file__).parents[2] / "docs" / "randomizers" / "affine_subsets.md"
+    lines = page.read_text().splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("| k |"))
+    epsilons = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+    rows = list(itertools.takewhile(bool, lines[head + 2 :]))
+    assert len(rows) == 11
+    for line in rows:
+        first, *cells = line.strip("| ").split(" | ")
+        values = int(first.replace(",", ""))
+        made = [AffineSubsets(values, e) for e in epsilons]
+        bits = [(spec.num_reports - 1).bit_length() for spec in made]
+        above = [100 * abs(excess(values, e)) for e in epsilons]
+        assert cells == [f"{x:.3f} ({b})" for x, b in zip(above, bits, strict=True)]
 
 
 @pytest.mark.parametrize(("values", "epsilon"), [(6, 0.5), (20, 1.0), (60, 2.0), (1000, 1.0)])

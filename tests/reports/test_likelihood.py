@@ -13,6 +13,7 @@ from jaxdp.random import Count
 from jaxdp.randomizers import (
     KRR,
     AffineHashing,
+    AffineSubsets,
     DiscreteLaplace,
     FiniteChannel,
     HadamardBit,
@@ -134,6 +135,7 @@ COUNTED = [
     HadamardBit(5, 1.0),
     ProjectiveGeometryResponse(5, 1.0),
     AffineHashing(5, 1.0),
+    AffineSubsets(5, 0.5),
     DiscreteLaplace(0, 4, 1.0),
     FiniteChannel([[3, 1, 2, 2], [1, 3, 2, 2], [2, 2, 3, 1]]),
 ]
@@ -154,6 +156,8 @@ QUICK = [
     HadamardBit(37, 1.0),
     ProjectiveGeometryResponse(37, 1.0),
     AffineHashing(37, 1.0),
+    AffineSubsets(37, 1.0),
+    AffineSubsets(37, 1.0, modulus=39, set_size=9),
 ]
 
 
