@@ -313,7 +313,10 @@ class _Binary(NamedTuple):
 
 
 def _kinds(channel: np.ndarray) -> list[PairLaw] | _Binary:
-    """All ordered pairs of rows of a channel; those with the same likelihood ratios once."""
+    """All ordered pairs of rows of a channel; those with the same blanket once.
+
+    To those come the pairs that other rows tell apart best, each with that row.
+    """
     channel = channel[:, channel.sum(axis=0) > 0]
     # Columns in proportion tell the same.
     profiles = _rounded(channel / channel.sum(axis=0))
@@ -326,7 +329,28 @@ def _kinds(channel: np.ndarray) -> list[PairLaw] | _Binary:
     for x, y in itertools.permutations(range(len(channel)), 2):
         pair = PairLaw(channel[x], channel[y], least, channel)
         found.setdefault(_hidden(pair.first, pair.second, least).key, pair)
-    return list(found.values())
+    told_apart = [
+        PairLaw(channel[x], channel[y], least, channel[[z]]) for x, y, z in _told_apart(channel)
+    ]
+    return [*found.values(), *told_apart]
+
+
+def _told_apart(channel: np.ndarray) -> list[tuple[int, int, int]]:
+    """The pairs x, y of rows, and rows z, with the largest divergences; equal ones once.
+
+    `sum (p - q)**2 / m`, as in `_Hidden.divergence`, of all rows at once.
+    """
+    divergences = []
+    for common in channel:
+        hides = common > 0
+        rows = channel[:, hides]
+        products = (rows / common[hides]) @ rows.T
+        squares = np.diag(products)
+        divergences.append(squares[:, None] + squares - 2 * products)
+    table = np.stack(divergences, axis=-1)
+    _, where = np.unique(-np.round(table, 9), return_index=True)
+    triples = [np.unravel_index(at, table.shape) for at in where[:_MOST_TRIED].tolist()]
+    return [(int(x), int(y), int(z)) for x, y, z in triples if x != y]
 
 
 class _Hidden(NamedTuple):
@@ -412,7 +436,8 @@ def _rounded(x: np.ndarray) -> np.ndarray:
 
 
 def _bracket(pairs: Sequence[PairLaw], n: int, delta: float) -> ShuffleBracket:
-    blankets = [_hidden(pair.first, pair.second, pair.least) for pair in pairs]
+    hidden_pairs = [_hidden(pair.first, pair.second, pair.least) for pair in pairs]
+    blankets = list({hidden.key: hidden for hidden in hidden_pairs}.values())
     blankets.sort(key=lambda hidden: -hidden.divergence)
     upper = 0.0
     for hidden in blankets:

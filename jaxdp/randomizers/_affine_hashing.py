@@ -15,9 +15,11 @@ from .._checks import Epsilon, Integer, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, merge, multinomial, part_of
 from ._count_noise import TableNoise
 from ._krr import KRR, KRRParams
+from ._pair_laws import symmetric_pair_law
 from ._parallel_classes import (
     MAX_ORDER,
     add,
@@ -192,6 +194,30 @@ class AffineHashing(SupportOracle):
             true = (hashes[:, None] == np.arange(g)).ravel().tolist()
             listed.append([weights[not hit] for hit in true] + [1 - heard])
         return listed
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: function and bucket, by which of three values are hashed to the bucket.
+
+        Two values collide under the functions of a hyperplane of directions, whichever they are.
+        Of the others, one may be on the line of both, as 0, 1 and 2 are: it collides with both or
+        with none. If it is not, as 0, 1 and g are not, all three collide under those of two
+        hyperplanes.
+        """
+        if self.num_values == 2:
+            return None
+        g, t, functions = self._order, self._dimension, self.num_functions
+        p, other = (float(x) for x in self._response().probabilities())
+        heard = float(self._heard(32))
+        twice = num_points(g, t - 1) / functions
+        thirds = [twice] if g > 2 else []
+        if self.num_values > g:
+            thirds.append(num_points(g, t - 2) / functions)
+        return tuple(
+            symmetric_pair_law(
+                (heard, heard * twice, heard * thrice), heard * g, p, other, 1 - heard
+            )
+            for thrice in thirds
+        )
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p' / q'), rounded up; at most `epsilon`."""

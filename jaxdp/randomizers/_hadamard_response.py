@@ -25,6 +25,7 @@ from ._butterfly import butterfly, thin
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._hadamard_words import chosen, grain, num_words, random_row
+from ._pair_laws import parity_patterns
 from ._params import BinRound, DrawnCountsRound, padded_bins
 from ._randomizer import check_bins, check_word_bits, listed_rows
 from ._support import FrequencyOracle, table_noise
@@ -175,28 +176,44 @@ class HadamardResponse(FrequencyOracle):
             rows.append(before + seen + after)
         return rows
 
-    def pair_laws(self) -> tuple[PairLaw, ...] | None:
-        """Two kinds: values of one block and of two; None where there are more than 2**16 reports.
+    def pair_laws(self) -> tuple[PairLaw, ...]:
+        """Two kinds: values of one block and of two.
 
-        The rows of a block are such that two values, or three, are supported independently.
+        Rows of a block are distinct and not 0, so any two of them are independent.
         """
         k, blocks = self.num_values, self._blocks
-        if blocks * self.block_size > 2**16:
-            return None
-        inside, outside = (float(p) for p in self.probabilities())
-        least = np.full(blocks * self.block_size, outside)
-        if blocks == 1:
-            least[0] = inside  # column 0 is in the set of every value of its block
         found = []
         for other in sorted({blocks, 1}):
-            if other >= k:
-                continue
-            values = [0, other, *{1, 2, blocks, 2 * blocks, 3 * blocks, other + blocks} - {other}]
-            rows = self.channel(inputs=[v for v in values if v < k])
-            assert rows is not None, "checked above"
-            laws = np.array([[float(p) for p in row] for row in rows])
-            found.append(PairLaw(laws[0], laws[1], least, laws))
+            if other < k:
+                tried = {1, 2, blocks, 2 * blocks, 3 * blocks, other + blocks} - {other}
+                found.append(self._pair_law([0, other, *(v for v in sorted(tried) if v < k)]))
         return tuple(found)
+
+    def _pair_law(self, values: list[int]) -> PairLaw:
+        """The law of the first two values, among others who have any one of the values."""
+        blocks, size = self._blocks, self.block_size
+        inside, outside = (float(p) for p in self.probabilities())
+        used = sorted({value % blocks for value in values})
+        # Columns elsewhere are in no set.
+        counts, held = [(blocks - len(used)) * size], [np.zeros(len(values), bool)]
+        for block in used:
+            here = np.array([value % blocks == block for value in values])
+            rows = [1 + value // blocks for value in values if value % blocks == block]
+            patterns = parity_patterns(rows)
+            counts += [size / len(patterns)] * len(patterns)
+            for pattern in patterns:
+                columns = np.zeros(len(values), bool)
+                columns[here] = ~pattern
+                held.append(columns)
+        if blocks == 1:  # column 0 is in the set of every value
+            counts, held = [1, *counts], [np.ones(len(values), bool), *held]
+            counts[2] -= 1  # the first pattern, 0, is that of column 0 too
+        weights = np.array(counts, float)
+        laws = weights * np.where(np.array(held).T, inside, outside)
+        least = weights * outside
+        if blocks == 1:
+            least[0] = inside
+        return PairLaw(laws[0], laws[1], least, laws)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up; at most `epsilon`."""

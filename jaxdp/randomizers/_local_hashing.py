@@ -16,8 +16,10 @@ from jaxdp_kernels.threefry_words.xla import stored
 
 from .._checks import Epsilon, Integer, Optional
 from .._contract import Kernels, Words, field, params, spec, static
+from ..accounting import PairLaw
 from ..random import Count, everyone, merge, part_of
 from ._krr import KRR, KRRParams
+from ._pair_laws import symmetric_pair_law
 from ._support import SupportOracle, SupportRound
 
 MAX_VALUES = 2**20
@@ -147,6 +149,17 @@ class LocalHashing(SupportOracle):
         p, other = self._response().probabilities(word_bits)
         twice, thrice = self._collision(2, word_bits), self._collision(3, word_bits)
         return p * twice, other * twice + (p - other) * thrice
+
+    def pair_laws(self) -> tuple[PairLaw, ...]:
+        """One kind: function and bucket, by which of three values are hashed to the bucket.
+
+        Hashes of three values are independent, so the buckets hold each with probability w_y.
+        """
+        p, other = (float(x) for x in self._response().probabilities())
+        g = self._response().num_values
+        thrice = float(self._collision(3)) if self.num_values > 2 else None
+        held = (1.0, float(self._collision(2)), thrice)
+        return (symmetric_pair_law(held, g, p, other),)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(p / q'), rounded up; at most `epsilon`."""

@@ -6,22 +6,28 @@ from ..accounting import PairLaw
 
 
 def set_pair_law(
-    patterns: np.ndarray, inside: float, outside: float, constant: float = 0.0
+    patterns: np.ndarray,
+    inside: float,
+    outside: float,
+    constant: float = 0.0,
+    third: bool = True,
 ) -> PairLaw:
     """The law of a pair of values, for reports that are as likely as whether they hold the value.
 
     Args:
       patterns: float64[2, 2, 2], a measure of the reports, by whether they hold the first value,
-        the second one and a third one; none of them holds all values.
+        the second one and a third one. Where a report may hold all values, the blanket is taken
+        as if it did not: a smaller one is as safe.
       inside: likelihood of a report that holds the user's value, relative to the measure.
       outside: of one that does not.
       constant: probability of the reports that are as likely under all values.
+      third: whether there is a third value, which the other users may have.
     """
     weights = np.ravel(patterns)
     held = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)))
     laws = np.append(weights * np.where(held, inside, outside), np.full((3, 1), constant), axis=1)
     least = np.append(weights * outside, constant)
-    return PairLaw(laws[0], laws[1], least, laws[[2, 0, 1]])
+    return PairLaw(laws[0], laws[1], least, laws[[2, 0, 1] if third else [0, 1]])
 
 
 def set_patterns(num_values: int, set_size: int) -> np.ndarray:
@@ -34,3 +40,48 @@ def set_patterns(num_values: int, set_size: int) -> np.ndarray:
         [1, k - d, (k - d) * (k - d - 1), (k - d) * (k - d - 1) * (k - d - 2)], float
     )
     return inside[held] * outside[3 - held] / (float(k) * (k - 1) * (k - 2))
+
+
+def symmetric_pair_law(
+    held: tuple[float, float, float | None],
+    total: float,
+    inside: float,
+    outside: float,
+    constant: float = 0.0,
+) -> PairLaw:
+    """`set_pair_law` where one value, any two of three, and all three are held as often.
+
+    Args:
+      held: the measure of the reports that hold one given value, two, and three; None for three
+        where there is no third value.
+      total: the measure of all reports but the constant ones.
+      inside: as of `set_pair_law`.
+      outside: as of `set_pair_law`.
+      constant: as of `set_pair_law`.
+    """
+    one, two, three = held
+    patterns = np.zeros((2, 2, 2))
+    if three is None:
+        patterns[:, :, 0] = [[total - 2 * one + two, one - two], [one - two, two]]
+    else:
+        none = total - 3 * one + 3 * two - three
+        exactly = np.array([none, one - 2 * two + three, two - three, three])
+        patterns = exactly[np.indices((2, 2, 2)).sum(axis=0)]
+    # Differences of numbers that are equal may come out below 0.
+    return set_pair_law(np.maximum(patterns, 0.0), inside, outside, constant, three is not None)
+
+
+def parity_patterns(rows: list[int]) -> np.ndarray:
+    """The parities of `row & y` that some y has, each as often as any other one.
+
+    Args:
+      rows: m numbers below a power of two, the number of the y.
+
+    Returns:
+      bool[2**r, m], the image of a linear map of rank r; the first is that of y = 0.
+    """
+    image = {0}
+    for bit in range(max(rows).bit_length()):
+        changed = sum((row >> bit & 1) << j for j, row in enumerate(rows))
+        image |= {pattern ^ changed for pattern in image}
+    return np.array(sorted(image))[:, None] >> np.arange(len(rows)) & 1 == 1

@@ -16,10 +16,12 @@ from .._contract import Draft, Words, field, params, spec, static
 from .._lapack import one_at_a_time
 from .._spec import check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._mixture import MixtureRound
+from ._pair_laws import symmetric_pair_law
 from ._projective_geometry_points import (
     MAX_POINTS,
     difference_set,
@@ -207,6 +209,26 @@ class ProjectiveGeometryResponse(SupportOracle):
         return [
             [high if (y + x) % points in hyperplane else low for y in range(points)] for x in rows
         ]
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: points by which of three hyperplanes they are in.
+
+        Any two hyperplanes share i points. S_v is the kernel of the form f(a**v x), and 1, a, a**2
+        are independent over the field of Q elements for t >= 3, since a is in no smaller field than
+        that of Q**t. So S_0, S_1 and S_2 share those of t - 3 dimensions. The s lines through
+        S_0, of Q more each, are all hyperplanes: of more than s values beside 0 two are on one, and
+        the three share i points.
+        """
+        if self.num_values == 2:
+            return None
+        high, low = (weight / 2.0**64 for weight in self._weights(32))
+        points, inside, shared = self._sizes()
+        thirds = [num_points(self._order, max(self.dimension - 3, 0))]
+        if self.dimension > 2 and self.num_values - 1 > inside:
+            thirds.append(shared)
+        return tuple(
+            symmetric_pair_law((inside, shared, third), points, high, low) for third in thirds
+        )
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter ln(h / m), rounded up; at most `epsilon`."""

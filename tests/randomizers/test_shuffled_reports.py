@@ -2,21 +2,31 @@
 
 import math
 
+import jax
+import numpy as np
 import pytest
 
-from jaxdp.accounting import channel_shuffle_delta, shuffle_bracket, shuffle_epsilon
+from jaxdp.accounting import (
+    channel_shuffle_delta,
+    pair_shuffle_bracket,
+    shuffle_bracket,
+    shuffle_epsilon,
+)
 from jaxdp.randomizers import (
     KRR,
+    AffineHashing,
     BinaryResponse,
     HadamardBit,
     HadamardResponse,
     LocalHashing,
     Memoised,
     PrivUnitG,
+    ProjectiveGeometryResponse,
     Rappor,
     SubsetSelection,
     UnaryEncoding,
 )
+from jaxdp.randomizers._pair_laws import symmetric_pair_law
 from tests.marks import slow
 
 N, DELTA = 1000, 1e-6
@@ -28,6 +38,12 @@ MAKERS = {
     "one block": lambda k, e: HadamardResponse(k, e, num_blocks=1),
     "two blocks": lambda k, e: HadamardResponse(k, e, num_blocks=2),
     "unary": UnaryEncoding,
+    "four blocks": lambda k, e: HadamardResponse(k, e, num_blocks=2 if k < 4 else 4),
+    "geometry": ProjectiveGeometryResponse,
+    "planes of order 2": lambda k, e: ProjectiveGeometryResponse(k, e, order=2),
+    "affine": AffineHashing,
+    "affine bits": lambda k, e: AffineHashing(k, e, hash_range=2),
+    "affine thirds": lambda k, e: AffineHashing(k, e, hash_range=3),
     "symmetric unary": lambda k, e: UnaryEncoding(k, e, kind="symmetric"),
 }
 
@@ -61,7 +77,34 @@ def test_two_values_are_exact(spec):
     assert spec.shuffle_delta(N, found.upper) <= DELTA < spec.shuffle_delta(N, 0.99 * found.lower)
 
 
-@pytest.mark.parametrize("spec", [LocalHashing(100, 1.0), PrivUnitG(4, 1.0)], ids=str)
+@pytest.mark.parametrize("values", [2, 3])
+def test_hashes_by_enumeration(values):
+    """All functions of a field of 16 elements, with the truth and all lies of k-ary response."""
+    params = LocalHashing(values, 1.0, hash_range=4).build(4)
+    words = np.indices((16,) * 4, np.uint32).reshape(4, -1)
+    rows = []
+    for value in range(values):
+        report = jax.vmap(params.from_bits, in_axes=(1, None))(words, np.int32(value))
+        column = np.asarray(report).astype(np.int64) @ [1024, 64, 4, 1]
+        rows.append(np.bincount(column, minlength=2**14) / 2**16)
+    listed = shuffle_bracket(np.array(rows), N, DELTA)
+    p, other = (
+        float(x) for x in LocalHashing(values, 1.0, hash_range=4)._response().probabilities(4)
+    )
+    pair = symmetric_pair_law((1.0, 1 / 4, 1 / 16 if values > 2 else None), 4.0, p, other)
+    known = pair_shuffle_bracket([pair], N, DELTA)
+    assert known.lower == pytest.approx(listed.lower, rel=1e-3)
+    # The blanket is taken as if no bucket were the hash of all values.
+    assert listed.upper <= known.upper * (1 + 1e-4)
+    (own,) = LocalHashing(values, 1.0, hash_range=4).pair_laws()
+    p, other = (
+        float(x) for x in LocalHashing(values, 1.0, hash_range=4)._response().probabilities()
+    )
+    uniform = symmetric_pair_law((1.0, 1 / 4, 1 / 16 if values > 2 else None), 4.0, p, other)
+    np.testing.assert_allclose(own.first, uniform.first, rtol=1e-8, atol=1e-15)
+
+
+@pytest.mark.parametrize("spec", [PrivUnitG(4, 1.0)], ids=str)
 def test_others_have_the_bound_of_all_reports(spec):
     found = spec.shuffle_bracket(N, DELTA)
     bound = shuffle_epsilon(spec.exact_epsilon(), N, DELTA)
@@ -83,7 +126,15 @@ def test_repeated_reports_are_as_private_as_what_they_are_made_of():
 
 def test_large_domains_are_quick():
     """Nothing is listed: a million values, and sets that are too many."""
-    for spec in (HadamardBit(2**20, 1.0), SubsetSelection(2**12, 2.0), UnaryEncoding(2**20, 1.0)):
+    for spec in (
+        HadamardBit(2**20, 1.0),
+        SubsetSelection(2**12, 2.0),
+        UnaryEncoding(2**20, 1.0),
+        HadamardResponse(2**20, 2.0),
+        LocalHashing(2**20, 2.0),
+        ProjectiveGeometryResponse(2**20, 2.0),
+        AffineHashing(2**20, 2.0),
+    ):
         found = spec.shuffle_bracket(10**5, 1e-6)
         assert found.upper < shuffle_epsilon(spec.exact_epsilon(), 10**5, 1e-6)
         assert found.upper <= 1.03 * found.index_ratio * found.lower
