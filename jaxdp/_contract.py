@@ -273,6 +273,23 @@ class Step:
     times: float = 1.0
 
 
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """Reports that users send in a round of a protocol of several rounds, for shuffling.
+
+    Attributes:
+      reports: the spec whose `shuffle_delta` holds for these reports, whatever was broadcast
+        before. It may be of other values than the users': of vectors, or of numbers.
+      share: of the users who send them. 1 for all; less for a random group of users who send
+        nothing else.
+      times: how many of these reports, each in a round or a message of its own, a user sends.
+    """
+
+    reports: "Spec[Any]"
+    share: float = 1.0
+    times: int = 1
+
+
 class Described(abc.ABC):
     """What `run`, `simulate` and reports ask of specs and params alike."""
 
@@ -364,6 +381,14 @@ class Spec(Described, Checked, Generic[P_co]):
         What is proven of its reports holds of those of this protocol.
         """
         return None
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """What users send in each round; empty, the default, for one report of each user.
+
+        What `jaxdp.trusted.Shuffled` accounts for protocols of several rounds by.
+        """
+        return () if self.reporter is None else self.reporter.sent
 
     def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """Bounds of the epsilon of the shuffled reports of `num_users`, of one report each.

@@ -367,7 +367,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 _RESULTS = re.compile(
     r"(Release|Outcome|Prediction|Plan|Option|Goal|Measure|Errors|Users|TwoGroups|Panel|Pooled|Sensitivity|ReportCost|Several|Way|Ranking|Ranked\w+|Transcript|Report|Guarantee|Source|Projection|Consistency"
     r"|Factorization|PrefixNorm|Distributions|Lines|Certificate|Encoding|AnswerRound|Trials|Count"
-    r"|FoundItems|OptimalChannel|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Step|Work|Cost|Independent"
+    r"|FoundItems|OptimalChannel|AliasTable|NormalNoise|UserWords|Stream|Tail|SelfMoments|TableNoise|Error|Sent|Step|Work|Cost|Independent"
     r"|ShuffleBracket|PairLaw|Added|Answer|Fit|Kernels|TallyLaw|Padded|Summed|FlatWords|Draft|Counted|Census|Population|Operator|Grid)$"
 )
 _INTERNAL = {

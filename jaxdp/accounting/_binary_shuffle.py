@@ -6,7 +6,9 @@ import numpy as np
 
 _ULP = 2.0**-52
 _RARE = 60.0  # what is left out has weight e**-60
-_INTERVALS = 2000  # of compositions
+_INTERVALS = 2000  # of compositions, at the finest
+_COARSE = 56  # of them at first
+_SPLIT = 6  # twice, to 2,016
 _TRIED = 32
 _THRESHOLDS = np.arange(-1, 4)  # relative to the rounded mean
 _ROWS = 64  # compositions at a time
@@ -27,27 +29,45 @@ def proven_binary_delta(epsilon: float, low: float, high: float, n: int) -> floa
     others, are mixtures of these, and delta is convex. So the others are c users at `high` and
     n - 1 - c at `low`, and delta is the largest over c, and over both directions of the change.
 
-    With more than 2000 users, c is taken in intervals. Of c in [c1, c2] at least c1 users are at
-    `high` and n - 1 - c2 at `low`; that the rest report too can only lower delta.
+    c is taken in intervals. Of c in [c1, c2] at least c1 users are at `high` and n - 1 - c2 at
+    `low`; that the rest report too can only lower delta. An interval whose bound is above what is
+    attained is split, until it has one c, or n / 2000.
     """
-    edges = np.linspace(0, n, min(n, _INTERVALS) + 1).astype(np.int64)
-    return _largest(epsilon, low, high, edges[:-1], n - edges[1:], 1)
+    attained = _attained(epsilon, low, high, n, min(n, _TRIED))
+    edges = np.linspace(0, n, min(n, _COARSE) + 1).astype(np.int64)
+    first, last = edges[:-1], edges[1:]
+    while True:
+        found = _each(epsilon, low, high, first, n - last, 1)
+        kept = found > attained
+        first, last, found = first[kept], last[kept], found[kept]
+        width = int((last - first).max(initial=0))
+        if width <= max(n / _INTERVALS, 1):
+            return max(float(found.max(initial=0.0)), attained) + _FLOOR
+        parts = min(width, _SPLIT)
+        edges = first[:, None] + (last - first)[:, None] * np.arange(parts + 1) // parts
+        first, last = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+        first, last = first[last > first], last[last > first]
 
 
 def attained_binary_delta(epsilon: float, low: float, high: float, n: int) -> float:
     """A lower bound: the delta, rounded down, of some of the data sets of `proven_binary_delta`."""
-    tried = min(n, _INTERVALS if n <= _INTERVALS else _TRIED)
+    return _attained(epsilon, low, high, n, min(n, _INTERVALS if n <= _INTERVALS else _TRIED))
+
+
+def _attained(epsilon: float, low: float, high: float, n: int, tried: int) -> float:
     at_high = np.rint(np.linspace(0, n - 1, tried)).astype(np.int64)
-    return _largest(epsilon, low, high, at_high, n - 1 - at_high, -1)
+    found = _each(epsilon, low, high, at_high, n - 1 - at_high, -1)
+    return max(float(found.max()), 0.0)
 
 
-def _largest(
+def _each(
     epsilon: float, low: float, high: float, at_high: np.ndarray, at_low: np.ndarray, sign: int
-) -> float:
+) -> np.ndarray:
+    """The larger delta of a change from high to low and back, for each composition."""
     one = _deltas(epsilon, low, high, at_high, at_low, sign)
     # The change from low to high: that of swapped reports.
     other = _deltas(epsilon, 1 - high, 1 - low, at_low, at_high, sign)
-    return max(float(one.max()), float(other.max()), 0.0) + (_FLOOR if sign > 0 else 0.0)
+    return np.maximum(one, other)
 
 
 def _deltas(

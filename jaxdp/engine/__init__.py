@@ -15,6 +15,7 @@ from .._contract import Kernels as Kernels
 from .._contract import Padded as Padded
 from .._contract import Params as Params
 from .._contract import Round as Round
+from .._contract import Sent as Sent
 from .._contract import Spec as Spec
 from .._contract import Step as Step
 from .._contract import Summed as Summed

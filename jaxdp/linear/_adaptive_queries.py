@@ -19,6 +19,7 @@ from .._checks import Epsilon, Instance, Integer, Maker
 from .._contract import (
     Collect,
     Independent,
+    Sent,
     Spec,
     TallyLaw,
     Tree,
@@ -191,6 +192,11 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
             self.num_rounds,
             self.traceable,
         )
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """A bit from each user, in one of the rounds."""
+        return (Sent(self.randomizer, 1 / self.num_rounds),) * self.num_rounds
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the one bit that a user sends; at most `epsilon`."""

@@ -20,6 +20,7 @@ from .._contract import (
     Collect,
     Independent,
     Round,
+    Sent,
     Spec,
     TallyLaw,
     Tree,
@@ -192,6 +193,12 @@ class HeavyHitters(Spec["HeavyHittersParams"]):
     def reporter(self) -> FrequencyOracle[Any]:
         """The oracle of a round: a user sends one of its reports."""
         return self._oracle
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """A report from each user, in one of the rounds."""
+        rounds = len(self.depths)
+        return (Sent(self._oracle, 1 / rounds),) * rounds if rounds > 1 else ()
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the oracle."""

@@ -144,6 +144,11 @@ class OnGrid(Spec[Params[Any]]):
             return GridRound(inner, symbols.points, symbols.limits)
         return GridPlay(inner, symbols.points, symbols.limits)
 
+    @property
+    def reporter(self) -> Spec[Any]:
+        """The protocol, on the bins."""
+        return self.protocol
+
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the protocol."""
         return self.protocol.exact_epsilon()

@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Instance, Integer, Optional, Real
-from .._contract import Params, Spec, Tree, Work, field, spec
+from .._contract import Params, Spec, Tree, field, spec
 from .._prediction import Kind, Prediction
 from .._spec import check_epsilon, check_int, check_real, within_float64
 from ..accounting import ShuffleBracket, shuffle_delta
-from ..pairwise import AUCProtocol
 from ..population import Population
 from ._pairs import PairsProtocol
+from ._shuffled_rounds import auc_protocol, messages
 
 _ROUNDED = 4e-9  # relative, more than `shuffle_epsilon` rounds up by
 _BRACKETED = 2e-5  # relative, more than the upper end of a bracket rounds up by
 _CLOSE = 4e-6  # relative, of a report's epsilon
+_CLOSE_TOGETHER = 1e-3  # of all reports of a user's, where each takes seconds
 _LARGEST = 30.0  # epsilon of a report
 _LOCAL = "the spec of a protocol with pure local privacy"
 
@@ -79,8 +80,13 @@ class Shuffled(Spec[Params[Any]]):
         shuffled reports, and epsilon-LDP as before towards the shuffler. Proven, for the reports'
         own channel where it is known (`bracket`), and else for every randomizer, and for sequences
         of groups whose randomizers depend on earlier groups' reports.
-        A report hides among `group_size` reports that answer the same question. All that a user
-        sends is one report: the two vectors of `TwoReport`, say, travel together.
+        A report hides among `group_size` reports that answer the same question. What a user sends
+        in one round is one report: the two vectors of `TwoReport`, say, travel together.
+      * Several rounds, each shuffled by itself, whose questions may depend on what earlier ones
+        showed. Where each user answers in one, of a random group, the epsilon is that of the worst
+        group: other groups' reports do not depend on the user's value. Where all users answer in
+        all, it is that of the sum of the rounds' privacy losses (`accounting.PrivacyLoss`): each
+        round has its delta at every epsilon, whatever was broadcast.
       * Estimate and errors: those of the protocol.
 
     Edge cases:
@@ -93,12 +99,15 @@ class Shuffled(Spec[Params[Any]]):
                                              part of; ValueError with a size that will do
       users who tell an adversary their      `colluding` is their share: the others hide among
       reports, or send what they like        themselves, at the least
-      users who answer in several rounds     TypeError: `accounting.PrivacyLoss` adds up
+      users who answer in several rounds     composed where the protocol says what is `sent` in
+      (`sharing="budget"`)                   each; TypeError where it does not, and where only some
+                                             users answer several times; nothing is attained, so
+                                             `bracket().lower` is 0
       users who report in pairs              TypeError: those are not local reports
       =====================================  =====================================================
 
     Args:
-      protocol: the spec of a protocol with pure local privacy, one report a user.
+      protocol: the spec of a protocol with pure local privacy.
       num_users: how many users there are at least.
       delta: in (0, 1).
       group_size: how many reports are shuffled together, at least; None for `num_users`.
@@ -106,7 +115,7 @@ class Shuffled(Spec[Params[Any]]):
 
     Raises:
       ValueError: an argument is out of range, or `group_size` is needed.
-      TypeError: `protocol` is of no kind that hides single local reports; see the table.
+      TypeError: `protocol` is of no kind that hides local reports; see the table.
 
     Example:
       >>> import functools
@@ -129,7 +138,7 @@ class Shuffled(Spec[Params[Any]]):
     colluding: float = field(Real(0.0, 1.0, closed=True), default=0.0)
 
     def validate(self) -> None:
-        """Raises unless each user sends one pure local report, and groups can be as promised."""
+        """Raises unless users send pure local reports, and groups can be as promised."""
         if self.group_size is not None:
             check_int("group_size", self.group_size, low=1, high=self.num_users)
         if isinstance(self.protocol, PairsProtocol):
@@ -173,7 +182,7 @@ class Shuffled(Spec[Params[Any]]):
         """
         left = delta - _spent(make(epsilon=epsilon), num_users, delta, group_size)
         hiding = _honest(num_users, group_size, colluding)
-        protocol = _calibrated(make, epsilon, hiding, left)
+        protocol = _calibrated(make, check_epsilon(epsilon), hiding, left)
         return cls(protocol, num_users, delta, group_size, colluding)
 
     def build(self, word_bits: int = 32) -> Params[Any]:
@@ -237,7 +246,7 @@ class Shuffled(Spec[Params[Any]]):
         """
         self.protocol.check_population(population)
         check_enough(population, self.num_users)
-        area = _area(self.protocol)
+        area = auc_protocol(self.protocol)
         if area is not None and area.labels == "public":
             sizes = area.class_sizes(population)
             least = math.inf if sizes is None else sizes.min()
@@ -265,13 +274,14 @@ def _honest(num_users: int, group_size: int | None, colluding: float) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _bracket(protocol: Spec[Any], num_users: int, delta: float) -> ShuffleBracket:
-    return protocol.shuffle_bracket(num_users, delta)
+    return messages(protocol).bracket(num_users, delta)
 
 
 def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) -> Any:
     """The protocol with the largest privacy parameter, about, whose shuffled reports are private.
 
-    It starts from what is enough for all reports, and goes on while a delta proves it.
+    It starts from what is enough for all reports, or for several rounds from what is without a
+    shuffler, and goes on while a delta proves it.
     """
     target = epsilon * (1 - _BRACKETED)
 
@@ -279,21 +289,24 @@ def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) 
         """The protocol, and by how much the logarithm of its delta is too large."""
         try:
             protocol = make(epsilon=local)
-            found = protocol.shuffle_delta(n, target)
+            found = messages(protocol).delta(n, target)
         except ValueError:
             return None, math.inf  # words of 32 bits do not realise it
         return protocol, math.log(found / delta) if found else -math.inf
 
-    low = local_epsilon(epsilon, n, delta)
+    low = enough = local_epsilon(epsilon, n, delta)
+    close = _CLOSE
+    if messages(make(epsilon=epsilon)).together:
+        low, close = epsilon, _CLOSE_TOGETHER
     best, below = make(epsilon=low), -math.inf
-    high, above, step = math.inf, math.inf, 1 + 2 * _CLOSE
-    while high - low > _CLOSE * low and low < _LARGEST:
+    high, above, step = math.inf, math.inf, 1 + 2 * close
+    while high - low > close * low and low < _LARGEST:
         if math.isinf(high):
-            tried, step = min(low * step, _LARGEST), step**4
+            tried, step = min(max(low * step, enough), _LARGEST), step**4
         elif math.isfinite(above - below):
             # ln delta is about linear in epsilon here; aim past the root at the further end.
             tried = low + (high - low) * below / (below - above)
-            tried += _CLOSE / 2 * low * (1 if tried - low < high - tried else -1)
+            tried += close / 2 * low * (1 if tried - low < high - tried else -1)
         else:
             tried = (low + high) / 2
         if not low < tried < high:
@@ -306,42 +319,19 @@ def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) 
     return best
 
 
-def _area(protocol: Spec[Any]) -> AUCProtocol[Any] | None:
-    """The protocol if it is one for the AUC, whose users may hide among those of their label."""
-    return protocol if isinstance(protocol, AUCProtocol) else None
-
-
-def _groups(protocol: Spec[Any]) -> tuple[float, ...]:
-    """The shares of the random groups of users that answer in each round.
-
-    Raises:
-      TypeError: users answer in several rounds.
-    """
-    if _area(protocol) is not None:
-        return (1.0,)  # the passes of a tree read the same reports again
-    steps = protocol.build().rounds(Work(1.0, 1))
-    if sum(step.times * step.work.num_users for step in steps) > 1 + 1e-9:
-        raise TypeError(
-            f"protocol must ask each user once, but users of {protocol!r} answer in several "
-            "rounds; split them into groups, or add up the privacy of the shuffled "
-            "reports of each round by jaxdp.accounting.PrivacyLoss."
-        )
-    return tuple(step.work.num_users for step in steps)
-
-
 def _spent(protocol: Spec[Any], num_users: int, delta: float, group_size: int | None) -> float:
     """The probability, bounded, of a random group of fewer than `group_size` users.
 
     Raises:
       TypeError, ValueError: groups of the size cannot be promised.
     """
-    area = _area(protocol)
+    area = auc_protocol(protocol)
     if area is not None and area.labels == "public" and group_size is None:
         raise ValueError(
             f"group_size must be given for public labels, got None: reports of {protocol!r} hide "
             "among those of the same label; give the size of the smaller class."
         )
-    groups = _groups(protocol)
+    groups = messages(protocol).groups
     if len(groups) == 1:
         return 0.0
     spent = 1.0 if group_size is None else _small_group(num_users, groups, group_size)

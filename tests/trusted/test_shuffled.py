@@ -1,7 +1,9 @@
 """Shuffle-model protocols: accounting against direct computations, and errors."""
 
 import functools
+import itertools
 import math
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +13,21 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 import jaxdp
-from jaxdp.accounting import gaussian_delta, shuffle_epsilon
-from jaxdp.linear import HistogramQuery, OracleQueries, Projected
+from jaxdp.accounting import PrivacyLoss, gaussian_delta, shuffle_epsilon
+from jaxdp.engine import Sent, Spec, Step, checks, field, spec
+from jaxdp.linear import AdaptiveQueries, HeavyHitters, HistogramQuery, OracleQueries, Projected
 from jaxdp.pairwise import (
     BilinearAUC,
     GiniDiversity,
     GiniMeanDifference,
+    Grid,
     HierarchicalAUC,
     KendallTau,
     OneStep,
+    OnGrid,
     OracleStatistic,
     PairKernel,
+    ProductGrid,
     QuantizedRR,
     QueriesFromPairs,
     ThreeRound,
@@ -39,6 +45,28 @@ from jaxdp.trusted import (
 )
 from jaxdp.workloads import prefix
 from tests import stats
+from tests.accounting.test_shuffle_bracket import histograms
+
+
+@spec
+class Again(Spec):
+    """A protocol of two rounds in the second of which half of the users answer again."""
+
+    says: str = field(checks.Choice("none", "some"))
+
+    def exact_epsilon(self):
+        return 2.0
+
+    @property
+    def sent(self):
+        return (Sent(KRR(3, 1.0)), Sent(KRR(3, 1.0), 0.5)) if self.says == "some" else ()
+
+    def build(self, word_bits=32):
+        return self
+
+    def rounds(self, work):
+        return Step(self, work), Step(self, work.of(0.5))
+
 
 COUNTS = np.array([400, 0, 100, 300, 200])
 make = functools.partial(QuantizedRR, GiniDiversity(), num_values=5)
@@ -88,26 +116,101 @@ def test_protocols_ask_their_reporter(maker):
         (HierarchicalAUC(8, 1.0), ValueError, "group_size must be given for public labels"),
         (OneStep(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given.* will do"),
         (TwoRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
-        (TwoRound(GiniDiversity(), 1.0, 3, sharing="budget"), TypeError, "several rounds"),
-        (ThreeRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
+        (AdaptiveQueries(3, 1.0, 4, lambda *_: np.ones(3)), ValueError, "group_size must be given"),
         (
-            ThreeRound(GiniDiversity(), 1.0, 3, form="v", variant="paper"),
-            TypeError,
-            "several rounds",
+            OnGrid(BilinearAUC(4, 1.0), ProductGrid((Grid.uniform(2), Grid.uniform(4)))),
+            ValueError,
+            "group_size must be given for public labels",
         ),
+        (ThreeRound(GiniDiversity(), 1.0, 3), ValueError, "group_size must be given"),
         (PairSampling(GiniDiversity(), 1.0, 3, num_permutations=4), TypeError, "report in pairs"),
         (AllPairs(GiniDiversity(), 1.0, 20, 3), TypeError, "report in pairs"),
-        (
-            QueriesFromPairs(OracleStatistic(GiniDiversity(), KRR(3, 1.0))),
-            TypeError,
-            "each user once",
-        ),
+        (Again("none"), TypeError, "must say by `sent`"),
+        (Again("some"), TypeError, "in several rounds and others do not"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_reports_that_do_not_hide_among_all_are_refused(protocol, error, remedy):
     with pytest.raises(error, match=remedy):
         Shuffled(protocol, 10**5, 1e-6)
+
+
+BUDGET = TwoRound(
+    GiniDiversity(), 2.0, 2, sharing="budget", queries=lambda w, e: OracleQueries(w, KRR(2, e))
+)
+
+
+def adaptive_delta(n, epsilon):
+    """The largest delta of `BUDGET`, whatever is asked in the second round; exact."""
+    gap, worst = Fraction(math.exp(epsilon)), Fraction(0)
+    rows = BUDGET.protocol.reporter.channel()
+    # Numbers are 1 or -1, as each value's number was chosen from what the first round showed.
+    answers = BUDGET.scalar_randomizer.channel(inputs=[-1.0, 1.0])
+    questions = [(answers[a], answers[b]) for a, b in itertools.product((0, 1), repeat=2)]
+    for others in itertools.combinations_with_replacement(range(2), n - 1):
+        for x, y in ((0, 1), (1, 0)):
+            first = [histograms([rows[v], *(rows[z] for z in others)]) for v in (x, y)]
+            later = [
+                [histograms([asked[v], *(asked[z] for z in others)]) for v in (x, y)]
+                for asked in questions
+            ]
+            total = Fraction(0)
+            for shown, p in first[0].items():
+                q = first[1][shown]
+                total += max(
+                    sum(max(p * p2 - gap * q * two[key], Fraction(0)) for key, p2 in one.items())
+                    for one, two in later
+                )
+            worst = max(worst, total)
+    return worst
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_rounds_that_depend_on_earlier_ones_by_enumeration(n):
+    for delta in (0.01, 0.1):
+        found = Shuffled(BUDGET, n, delta).bracket()
+        assert found.lower == 0 < found.upper
+        assert adaptive_delta(n, found.upper) <= delta
+        assert adaptive_delta(n, 0.5 * found.upper) > delta
+        # the control: as if each user answered once
+        once = max(part.reports.shuffle_bracket(n, delta).upper for part in BUDGET.sent)
+        assert adaptive_delta(n, once) > delta
+
+
+def test_rounds_of_all_users_are_composed():
+    """Each round has its shuffler: better than one of reports that travel together."""
+    queries = QueriesFromPairs(OracleStatistic(GiniDiversity(), KRR(3, 1.0)))
+    found = Shuffled(queries, 1000, 1e-6).exact_epsilon()
+    exact = PrivacyLoss(functools.partial(KRR(3, 1.0).shuffle_delta, 1000)).compose(2)
+    assert found == pytest.approx(exact.epsilon(1e-6), rel=2e-3)
+    assert found < shuffle_epsilon(2.0, 1000, 1e-6)
+    paper = ThreeRound(GiniDiversity(), 1.0, 3, form="v", variant="paper")
+    parts = {part.reports: part.times for part in paper.sent}
+    assert parts == {paper.vector_randomizer: 2, paper.scalar_randomizer: 2}
+    assert Shuffled(paper, 1000, 1e-6).exact_epsilon() < shuffle_epsilon(1.0, 1000, 1e-6)
+    few = Shuffled(paper, 10, 1e-6)
+    assert few.exact_epsilon() <= paper.exact_epsilon()
+
+
+@pytest.mark.slow
+def test_rounds_of_all_users_are_calibrated():
+    shuffled = Shuffled.calibrated(
+        lambda epsilon: TwoRound(GiniDiversity(), epsilon, 3, sharing="budget"), 0.5, 10_000, 1e-6
+    )
+    assert 0.99 * 0.5 < shuffled.exact_epsilon() <= 0.5
+    assert shuffled.local_epsilon() > 5
+
+
+def test_rounds_of_groups_are_as_private_as_the_worst():
+    """A user of a round of adaptive queries sends one bit, among the users of its round."""
+    queries = AdaptiveQueries(3, 1.0, 4, lambda *_: np.ones(3))
+    found = Shuffled(queries, 10**5, 1e-6, group_size=24_000)
+    spent = 4 * float(binom.cdf(23_999, 10**5, 0.25))
+    bit = queries.randomizer.shuffle_bracket(24_000, 1e-6 - spent)
+    assert bit.upper <= found.exact_epsilon() <= 1.01 * bit.upper
+    assert found.bracket().lower == 0
+    heavy = Shuffled(HeavyHitters(64, 2.0), 10**5, 1e-6, group_size=2000)
+    assert heavy.exact_epsilon() >= heavy.protocol.reporter.shuffle_bracket(2000, 1e-6).upper
 
 
 def test_colluding_users_hide_nobody():

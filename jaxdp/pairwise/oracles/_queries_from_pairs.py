@@ -14,6 +14,7 @@ from ..._contract import (
     Collect,
     Interactive,
     Round,
+    Sent,
     Step,
     TallyLaw,
     Through,
@@ -133,6 +134,11 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
             self.protocol.form,
             self.num_reports,
         )
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """`num_reports` reports of each user."""
+        return (Sent(self.protocol, times=self.num_reports),)
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter: `num_reports` times that of the protocol."""

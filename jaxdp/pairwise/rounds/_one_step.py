@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._checks import Epsilon, Real
-from ..._contract import Collect, Interactive, Step, Work, field, params, spec, static
+from ..._contract import Collect, Interactive, Sent, Step, Work, field, params, spec, static
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
 from ...random import Count
@@ -203,6 +203,11 @@ class OneStep(RoundsProtocol["OneStepParams"]):
             self.share,
             self.form,
         )
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """A vector from the users of one group, a number from those of the other."""
+        return tuple(map(Sent, (self.vector_randomizer, self.scalar_randomizer), self.groups))
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter: the larger of those of the two groups."""

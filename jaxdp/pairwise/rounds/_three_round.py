@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._checks import By, Choice, Epsilon
-from ..._contract import Collect, Interactive, Step, Work, field, params, spec, static
+from ..._contract import Collect, Interactive, Sent, Step, Work, field, params, spec, static
 from ..._x64 import as_float64, compiled_in_float64, dot
 from ...population import Population
 from ...projections import hull, symmetric_polytope
@@ -257,6 +257,14 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
             self.variant,
             self.form,
         )
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """Two vectors and two numbers of each user in "paper", else one of three from each."""
+        vector, scalar = self.vector_randomizer, self.scalar_randomizer
+        if self.groups is None:
+            return Sent(vector, times=2), Sent(scalar, times=2)
+        return tuple(map(Sent, (vector, vector, scalar), self.groups))
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter: the sum of four reports', or the largest of three."""

@@ -16,6 +16,7 @@ from ..._contract import (
     Collect,
     Interactive,
     Round,
+    Sent,
     Step,
     Tree,
     Work,
@@ -203,6 +204,12 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
             self.share if self.sharing == "users" else None,
             self.form,
         )
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """A report of the queries, and one of the number: from two groups, or both from all."""
+        shares = self.groups or (1.0, 1.0)
+        return Sent(self.protocol, shares[0]), Sent(self.scalar_randomizer, shares[1])
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter: the sum of the rounds'; for "users" the larger."""
