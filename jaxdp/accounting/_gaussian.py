@@ -9,6 +9,7 @@ from .._spec import as_float64, check_int, check_real, within_float64
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _TAIL = 45.0  # e**-45 of the integrand is left out beyond the end point
+_LEAST_RATIO = 1e-290  # of sensitivity and standard deviation; the integral of less underflows
 
 
 @within_float64
@@ -195,7 +196,8 @@ def gaussian_composition(ratios: ArrayLike, delta: float) -> float:
       delta: in (0, 1), of all together.
 
     Returns:
-      epsilon, rounded up by 1e-9 of it; 0 where the total variation distance is at most delta.
+      epsilon, rounded up by 1e-9 of it; 0 where the total variation distance is at most delta, and
+      inf where it is beyond the range of floats, for ratios of about 1e154.
 
     Raises:
       ValueError: an argument is out of range.
@@ -213,7 +215,8 @@ def gaussian_composition(ratios: ArrayLike, delta: float) -> float:
     if not given.size or not np.all((given > 0) & (given < np.inf)):
         raise ValueError(f"ratios must be positive numbers, at least one, got {ratios!r}.")
     delta = check_real("delta", delta, low=0.0, high=1.0)
-    ratio = math.nextafter(float(np.linalg.norm(given)) * (1 + 1e-15 * given.size), math.inf)
+    # hypot does not underflow; delta grows with the ratio, and the least one is its integral's.
+    ratio = max(math.hypot(*given.tolist()) * (1 + 1e-15 * given.size), _LEAST_RATIO)
 
     def private(epsilon: float) -> bool:
         return _log_delta(epsilon, ratio) + 1e-11 * (1 + epsilon) <= math.log(delta)
@@ -221,9 +224,9 @@ def gaussian_composition(ratios: ArrayLike, delta: float) -> float:
     if private(0.0):
         return 0.0
     low, high = 0.0, 1.0
-    while not private(high):
+    while high < math.inf and not private(high):
         low, high = high, 2 * high
-    while high - low > 1e-9 * high:
+    while high - low > 1e-9 * high and high < math.inf:
         middle = (low + high) / 2
         low, high = (low, middle) if private(middle) else (middle, high)
     return high

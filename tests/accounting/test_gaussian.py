@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from jaxdp.accounting import gaussian_delta, gaussian_sigma
+from jaxdp.accounting import gaussian_composition, gaussian_delta, gaussian_sigma
 from tests.accounting.decimal_normal import log_delta
 
 EPSILONS = (0.0, 1e-6, 0.01, 0.3, 1.0, 5.0, 20.0, 100.0)
@@ -70,3 +70,13 @@ def test_extremes():
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_compositions_of_any_ratios_end():
+    """Delta of epsilon = 0 is about the ratio over sqrt(2 pi); epsilon grows as half its square."""
+    half = 1e-200 / math.sqrt(2 * math.pi)
+    assert gaussian_composition([1e-200], 1.01 * half) == 0
+    assert 0 < gaussian_composition([1e-200], 0.99 * half) < 1e-200
+    assert gaussian_composition([1e-320], 1e-6) == 0
+    assert gaussian_composition([1e150], 1e-6) == pytest.approx(5e299)
+    assert gaussian_composition([1.5e308] * 2, 1e-6) == math.inf
