@@ -1,4 +1,4 @@
-"""Protocols for statistics of pairs of users, and their kernels."""
+"""Protocols for statistics of pairs and triples of users, and their kernels."""
 
 from .. import _hints
 from ._auc_protocol import AUCProtocol as AUCProtocol
@@ -30,6 +30,11 @@ from .rounds._one_step import OneStep as OneStep
 from .rounds._rounds import RoundsOutcome as RoundsOutcome
 from .rounds._three_round import ThreeRound as ThreeRound
 from .rounds._two_round import TwoRound as TwoRound
+from .triples._tensors import mean_range as mean_range
+from .triples._tensors import third_l_moment as third_l_moment
+from .triples._tensors import triangles as triangles
+from .triples._tensors import volume_under_roc as volume_under_roc
+from .triples._triple_statistic import TripleStatistic as TripleStatistic
 from .vectors._one_report import OneReport as OneReport
 from .vectors._two_report import TwoReport as TwoReport
 

@@ -1,10 +1,12 @@
-"""Pairwise statistics from frequency oracles, and linear queries from such statistics."""
+"""Statistics of pairs and triples from frequency oracles, and linear queries from them."""
 
 from jaxdp.pairwise import (
     GiniDiversity,
     GiniMeanDifference,
     OracleStatistic,
     QueriesFromPairs,
+    TripleStatistic,
+    mean_range,
 )
 from jaxdp.randomizers import KRR, HadamardResponse, LocalHashing, SubsetSelection
 from tests.contracts.case import Case
@@ -48,5 +50,14 @@ CASES = (
         lambda e: _queries(e, num_reports=1),
         counts=(50, 20, 30),
         variant=True,
+    ),
+    Case(
+        "triple-statistic",
+        lambda e: TripleStatistic(mean_range(range(4)), KRR(4, e)),
+        counts=(400, 0, 100, 300),
+        bad=(
+            (lambda: TripleStatistic(mean_range(range(4)), KRR(5, 1.0)), "kernel.*domain"),
+            (lambda: TripleStatistic(mean_range(range(4)), SubsetSelection(4, 1.0)), "oracle"),
+        ),
     ),
 )

@@ -1,0 +1,343 @@
+"""Statistics of triples from the reports of a frequency oracle."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+
+from ..._checks import By
+from ..._contract import Round, Spec, Through, Tree, field, params, spec
+from ..._plausible import plausible_counts
+from ..._prediction import Prediction
+from ..._queries import ORACLE, num_counted_reports
+from ..._spec import check_counts, check_int, check_probabilities
+from ..._x64 import as_float64, compiled_in_float64
+from ...population import Population
+from ...random import Count
+from ...randomizers import FrequencyOracle
+from ...randomizers._support import table_noise
+from ._tensors import check_tensor
+
+_MOST_NUMBERS = 2**22  # of the table of what reports stand for
+
+
+@spec
+class TripleStatistic(Spec["TripleStatisticParams"]):
+    """A U-statistic of triples of users from one report of a frequency oracle each.
+
+    Users hold one of k values, and the statistic is the mean of `T[x_i, x_j, x_l]` over all triples
+    of different users. A report r stands for a vector y with mean `e_x`, the indicator of the
+    user's value, whose entries sum to 1. T is linear in each of its arguments, and reports are
+    independent, so the same mean of `T(y_i, y_j, y_l)` is unbiased. With N the counts of the
+    reports, `Y = sum_r N_r y_r` and `M = sum_r N_r y_r y_r^T`, it is
+
+        `(T(Y, Y, Y) - 3 T(M, Y) + 2 sum_r N_r T(y_r, y_r, y_r)) / (n (n - 1) (n - 2))`,
+
+    which leaves out triples of fewer users: O(k**3 + R k**2) steps for R reports, whatever n is. So
+    its tally is the oracle's, and has the same exact law.
+
+    Formal guarantees:
+      * Privacy: that of the oracle, `oracle.exact_epsilon()`; users send nothing else.
+      * Bias: none.
+      * `variance(counts)`: exact. With `y_i = e_x + z_i` the estimate is a polynomial in
+        independent z of mean 0 and covariance S_x, so its parts of degree 1, 2 and 3 are
+        uncorrelated (Hoeffding's decomposition), and their variances add up:
+        `9 s / n + 18 t / (n (n - 1)) + 6 u / (n (n - 1) (n - 2))`, where s, t and u are the means
+        over users, pairs and triples of the variances of `T(z_i, *, *)`, `T(z_i, z_j, *)` and
+        `T(z_i, z_j, z_l)`, a star being the mean over the other users.
+      * `worst_case_variance(n)`: a proven bound.
+
+    Edge cases:
+      ==================================  ========================================================
+      fewer than 3 users                  ValueError
+      oracle and kernel do not fit        ValueError that names both sizes
+      reports are not counted             ValueError: `SubsetSelection`, `LocalHashing` and others
+      value outside the domain            ValueError from a Population; clamped inside jit
+      ==================================  ========================================================
+
+    Args:
+      kernel: T, float[k, k, k] with k at most 64; one that is not symmetric is averaged over the
+        orders of its arguments.
+      oracle: a frequency oracle on k values whose reports are counted, such as `KRR`,
+        `AffineSubsets` or `HadamardResponse`.
+
+    Raises:
+      ValueError: an argument is out of range, or the kernel does not fit the oracle.
+      TypeError: `oracle` is not the spec of a frequency oracle.
+
+    Example:
+      >>> import jax, jaxdp
+      >>> from jaxdp.pairwise import TripleStatistic, mean_range
+      >>> from jaxdp.randomizers import KRR
+      >>> statistic = TripleStatistic(mean_range(range(5)), KRR(5, 2.0))
+      >>> counts = [30_000, 20_000, 20_000, 10_000, 20_000]
+      >>> users = jaxdp.Population.from_histogram(counts)
+      >>> estimate = jaxdp.run(statistic, users, jax.random.key(0))
+      >>> error = abs(float(estimate) - float(statistic.truth(counts)))
+      >>> error < 4 * float(statistic.variance(counts)) ** 0.5
+      True
+
+    References:
+      Hoeffding (1948), A class of statistics with asymptotically normal distribution; Bell,
+      Bellet, Gascón, Kulkarni (2020), Algorithm 1, for pairs.
+    """
+
+    kernel: Any = field(By(check_tensor, ("a", [[1.0]], np.zeros((1, 1, 1)))))
+    oracle: FrequencyOracle[Any] = field(ORACLE)
+
+    def validate(self) -> None:
+        """Raises ValueError unless the kernel and the oracle have one domain, and reports count."""
+        k = self.num_values
+        if self.oracle.num_values != k:
+            raise ValueError(
+                f"kernel is of {k} values, but the oracle has num_values = "
+                f"{self.oracle.num_values}; both must name one domain."
+            )
+        reports = num_counted_reports(self.oracle.built)
+        if reports is None or reports * k > _MOST_NUMBERS:
+            raise ValueError(
+                f"oracle must be one whose reports are counted, at most {_MOST_NUMBERS // k} of "
+                f"them for {k} values, such as KRR or HadamardResponse, got {self.oracle}."
+            )
+
+    @property
+    def num_values(self) -> int:
+        """k, the number of values."""
+        return len(self.kernel.values)
+
+    @property
+    def epsilon(self) -> float:
+        """The realised privacy parameter, `exact_epsilon()`."""
+        return self.exact_epsilon()
+
+    @property
+    def reporter(self) -> FrequencyOracle[Any]:
+        """The oracle."""
+        return self.oracle
+
+    def exact_epsilon(self) -> float:
+        """The realised privacy parameter, the oracle's."""
+        return self.oracle.exact_epsilon()
+
+    def exact_delta(self) -> float:
+        """The oracle's delta; 0 where it is pure."""
+        return self.oracle.exact_delta()
+
+    def build(self, word_bits: int = 32) -> "TripleStatisticParams":
+        """The params."""
+        inner = self.oracle.build(word_bits)
+        decoder = _decoder(self.oracle) if word_bits == 32 else _table(inner, self.num_values)[1]
+        tensor = self.kernel.values
+        cubes = np.einsum("ijl,ri,rj,rl->r", tensor, decoder, decoder, decoder, optimize=True)
+        return TripleStatisticParams(inner, tensor, decoder, cubes)
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins, and enough for a triple."""
+        num_triples(population.num_users)
+        population.require_bins(self.num_values, "num_values")
+
+    def truth(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
+        """The target: the mean over triples of the users.
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
+        c, tensor = self._masses(check_counts(counts), inputs), self.kernel.values
+        pairs = np.einsum("aab->ab", tensor)
+        total = _cubic(tensor, c) - 3 * c @ pairs @ c + 2 * np.einsum("aaa->a", tensor) @ c
+        return np.asarray(total / num_triples(int(c.sum())))
+
+    def population_truth(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, ""]:
+        """The target for users drawn from a distribution: the mean of three new users."""
+        del num_users
+        p = self._masses(check_probabilities(probabilities), inputs)
+        return np.asarray(_cubic(self.kernel.values, p))
+
+    def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
+        """The exact variance for given users, in O(k**5) steps.
+
+        Args:
+          counts: int[k], the number of users with each value.
+          inputs: None; values are bins.
+        """
+        users = self._masses(check_counts(counts), inputs)
+        return np.asarray(
+            _total(int(users.sum()), *_parts(self.kernel.values, _covariances(self.oracle), users))
+        )
+
+    def population_variance(
+        self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
+    ) -> Float[np.ndarray, ""]:
+        """The exact variance about `population_truth` for independent users.
+
+        Args:
+          probabilities: float[k], of each value.
+          num_users: n.
+          inputs: None; values are bins.
+        """
+        p = self._masses(check_probabilities(probabilities), inputs)
+        n = check_int("num_users", num_users, low=3)
+        # Reports are independent of one law, whose vectors have mean p and this covariance.
+        spread = np.tensordot(p, _covariances(self.oracle), axes=1) + np.diag(p) - np.outer(p, p)
+        tensor = self.kernel.values
+        matrix, w = tensor @ p, tensor @ p @ p
+        single = w @ spread @ w
+        pair = np.sum((matrix @ spread) * (matrix @ spread).T)
+        return np.asarray(_total(n, single, pair, _cube(tensor, spread)))
+
+    def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""]:
+        """The variance for the users nearest to the estimated ones."""
+        estimate = np.asarray(self.oracle.built.estimate(outcome))
+        return self.variance(plausible_counts(estimate, num_users))
+
+    def worst_case_variance(self, num_users: int) -> Prediction:
+        """A proven bound on the variance over all data sets of a size.
+
+        What a user, a pair and a triple add is bounded apart: the first by the worst pair of
+        others, of which it is a convex function; the others by the largest eigenvalue of all S_v.
+
+        Args:
+          num_users: n, at least 3.
+        """
+        n = check_int("num_users", num_users, low=3)
+        tensor, spreads = self.kernel.values, _covariances(self.oracle)
+        single = np.einsum("iuv,aij,juv->auv", tensor, spreads, tensor, optimize=True).max()
+        largest = float(np.linalg.eigvalsh(spreads).max())
+        pair = largest**2 * np.sum(tensor**2, axis=(0, 1)).max()
+        triple = largest**3 * np.sum(tensor**2)
+        return Prediction(_total(n, float(single), float(pair), float(triple)), "bound")
+
+    def _masses(self, masses: np.ndarray, inputs: Tree) -> Float[np.ndarray, " k"]:
+        """Flat counts or probabilities, or raises unless they fit the domain."""
+        if inputs is not None:
+            raise ValueError("inputs must be None: values are bins.")
+        if masses.size != self.num_values:
+            raise ValueError(
+                f"counts must have {self.num_values} entries, one for each value, got "
+                f"{masses.size}."
+            )
+        return masses.ravel().astype(np.float64)
+
+
+def num_triples(num_users: int) -> int:
+    """The number of ordered triples of different users, or raises where there is none."""
+    if num_users < 3:
+        raise ValueError(f"a statistic of triples needs at least 3 users, got {num_users}.")
+    return num_users * (num_users - 1) * (num_users - 2)
+
+
+def _total(num_users: int, single: float, pair: float, triple: float) -> float:
+    """The variance from the mean ones of what users, pairs and triples add.
+
+    A sum over ordered triples has each user in 3 places, each pair in 6 and each triple in 6; the
+    square of their number is taken out.
+    """
+    n, triples = num_users, num_triples(num_users)
+    return float(9 * single / n + 18 * pair / (n * (n - 1)) + 6 * triple / triples)
+
+
+def _cubic(tensor: Float[np.ndarray, "k k k"], vector: Float[np.ndarray, " k"]) -> float:
+    return float(tensor @ vector @ vector @ vector)
+
+
+def _cube(tensor: Float[np.ndarray, "k k k"], spread: Float[np.ndarray, "k k"]) -> float:
+    """`E T(x, y, z)**2` for independent x, y, z with this covariance."""
+    moved = tensor
+    for _ in range(3):  # each contracts the first index, and puts it last
+        moved = np.tensordot(moved, spread, axes=(0, 0))
+    return float(np.sum(tensor * moved))
+
+
+def _parts(
+    tensor: Float[np.ndarray, "k k k"],
+    spreads: Float[np.ndarray, "k k k"],
+    counts: Float[np.ndarray, " k"],
+) -> tuple[float, float, float]:
+    """The mean variances of what the users with these counts, their pairs and triples add."""
+    n, triples = counts.sum(), num_triples(int(counts.sum()))
+    held = np.flatnonzero(counts)
+    matrix = tensor @ counts
+    doubled = np.einsum("iaa->ia", tensor)
+    # T(., c', c') without pairs of a user with itself, for the others c' = c - e_a of each user
+    slopes = (matrix @ counts - doubled @ counts)[:, None] - 2 * matrix + 2 * doubled
+    singles = np.einsum("ia,aij,ja->a", slopes, spreads, slopes, optimize=True)
+    single = counts @ singles / (n * ((n - 1) * (n - 2)) ** 2)
+    pair = triple = 0.0
+    mean = np.tensordot(counts, spreads, axes=1)
+    moved = tensor @ mean
+    for a in held:
+        spread = spreads[a]
+        # T(., ., c'') for the others c'' = c - e_a - e_b of each pair
+        others = matrix - tensor[a] - tensor[held]
+        traces = np.sum((others @ spreads[held]) * (spread @ others), axis=(1, 2))
+        pair += counts[a] * (counts[held] @ traces - traces[held == a][0])
+        # Triples with one user twice, and three times, which are not triples
+        twice = np.tensordot(spread, np.tensordot(spread, moved, axes=1), axes=(1, 1))
+        thrice = _cube(tensor, spread)
+        twice = float(np.sum(tensor * twice.transpose(1, 0, 2)))
+        triple += counts[a] * (2 * thrice - 3 * twice)
+    triple += _cube(tensor, mean)
+    return single, pair / (n * (n - 1) * (n - 2) ** 2), max(triple, 0.0) / triples
+
+
+def _table(
+    inner: Round[Any], num_values: int
+) -> tuple[Float[np.ndarray, "k R"], Float[np.ndarray, "R k"]]:
+    """The law of the reports of each value, and the vectors that they stand for.
+
+    Estimates of single reports need not sum to 1, but their mean does: what they differ by is
+    taken out evenly, and with it the noise of the sum.
+    """
+    noise: Any = table_noise(inner, num_values)  # pyright: ignore[reportArgumentType]
+    decoder = np.asarray(noise.decoder).T
+    return np.asarray(noise.law), decoder + (1 - decoder.sum(axis=1, keepdims=True)) / num_values
+
+
+@functools.lru_cache(maxsize=16)
+def _decoder(oracle: FrequencyOracle[Any]) -> Float[np.ndarray, "R k"]:
+    return _table(oracle.built, oracle.num_values)[1]
+
+
+@functools.lru_cache(maxsize=16)
+def _covariances(oracle: FrequencyOracle[Any]) -> Float[np.ndarray, "k k k"]:
+    """S_v of the vectors of reports, by value."""
+    law, decoder = _table(oracle.built, oracle.num_values)
+    second = np.stack([decoder.T @ (row[:, None] * decoder) for row in law])
+    units = np.eye(len(law))
+    return second - units[:, :, None] * units[:, None, :]
+
+
+@params
+class TripleStatisticParams(Through[Count]):
+    """The params of `TripleStatistic`: a pytree. Users do what the oracle says.
+
+    Attributes:
+      inner: the params of the frequency oracle.
+      tensor: T.
+      decoder: the vector that each report stands for.
+      cubes: `T(y, y, y)` of each report.
+    """
+
+    inner: Any  # Round of a frequency oracle
+    tensor: Float[Array | np.ndarray, "k k k"]
+    decoder: Float[Array | np.ndarray, "R k"]
+    cubes: Float[Array | np.ndarray, " R"]
+
+    @compiled_in_float64
+    def estimate(self, outcome: Count, /) -> Float[Array, ""]:
+        """The estimated statistic, from the counts of the reports."""
+        tensor, decoder, cubes = as_float64(self.tensor, self.decoder, self.cubes)
+        counts = outcome.f64()
+        n = jnp.sum(counts)
+        exact = functools.partial(jnp.einsum, precision="highest")
+        users = exact("r,ri->i", counts, decoder)
+        pairs = exact("r,ri,rj->ij", counts, decoder, decoder)
+        slices = exact("ijl,l->ij", tensor, users)
+        total = exact("ij,i,j->", slices, users, users) - 3 * exact("ij,ij->", slices, pairs)
+        return (total + 2 * exact("r,r->", counts, cubes)) / (n * (n - 1) * (n - 2))
