@@ -5,9 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from jaxdp_experiments import bell_fig3, bell_fig5, ghazi_corollary7, ghazi_rank, ghazi_separation
+from jaxdp_experiments import (
+    bell_fig3,
+    bell_fig5,
+    ghazi_corollary7,
+    ghazi_rank,
+    ghazi_separation,
+    vus_flights,
+)
 
-MODULES = (bell_fig3, bell_fig5, ghazi_corollary7, ghazi_rank, ghazi_separation)
+MODULES = (bell_fig3, bell_fig5, ghazi_corollary7, ghazi_rank, ghazi_separation, vus_flights)
 
 
 def name(module):

@@ -26,6 +26,7 @@ from jaxdp.randomizers import (
     ProjectiveGeometryResponse,
     SubsetSelection,
 )
+from jaxdp_experiments import vus_flights
 from tests import stats
 
 RANDOM = np.random.default_rng(3).integers(-4, 5, size=(3, 3, 3)).astype(float)
@@ -216,3 +217,21 @@ def test_what_is_refused():
             make()
     with pytest.raises(TypeError, match="class_sizes"):
         volume_under_roc(3, (1, 1))  # pyright: ignore[reportArgumentType]
+
+
+def test_flights_by_definition():
+    """The volume of the coarsest table, each triple of groups. Control: two classes swapped."""
+    table = vus_flights.merged_table(2)
+    assert table.sum() == 327_346
+
+    def volume(rows):
+        orders = {(0, 0, 0): 1 / 6, (0, 0, 1): 1 / 2, (0, 1, 1): 1 / 2, (1, 1, 1): 1 / 6}
+        total = sum(
+            weight * math.prod(int(row[s]) for row, s in zip(rows, scores, strict=True))
+            for scores, weight in orders.items()
+        )
+        return total / math.prod(map(int, table.sum(axis=1)))
+
+    spec = vus_flights.protocol("KRR", 2, 1.0)
+    assert float(spec.truth(table.ravel())) == pytest.approx(volume(table), rel=1e-12)
+    assert abs(volume(table[[1, 0, 2]]) - volume(table)) > 0.01
