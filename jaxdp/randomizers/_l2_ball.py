@@ -10,10 +10,12 @@ from jaxtyping import Array, Float, Float32, UInt32
 from numpy.typing import ArrayLike
 
 from .._contract import Words, Work, field, params, spec, static
+from ..accounting import PairLaw
 from ..random import Count, standard_normal
 from ._cap import axis_of, cap_coordinate, coordinate_words, direction
 from ._exact import exp_lower, log_upper
 from ._mean import Tail
+from ._pair_laws import cap_pair_law
 from ._sphere import half_ratio
 from ._vector import (
     DIM,
@@ -115,6 +117,14 @@ class L2Ball(VectorRandomizer):
             np.asarray(self.radius * self.magnitude / sphere_grid(self.dim)),
             self.dim,
         )
+
+    def pair_laws(self) -> tuple[PairLaw, ...]:
+        """Opposite vectors on the sphere, whose sides are disjoint; see `cap_pair_law`.
+
+        A vector inside the ball is a mixture of two on the sphere, and delta is convex.
+        """
+        share = self._limit / _HALF
+        return (cap_pair_law(1 + share, 1 - share, 0.5),)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up: the log-ratio of the extreme thresholds."""

@@ -85,3 +85,25 @@ def parity_patterns(rows: list[int]) -> np.ndarray:
         changed = sum((row >> bit & 1) << j for j, row in enumerate(rows))
         image |= {pattern ^ changed for pattern in image}
     return np.array(sorted(image))[:, None] >> np.arange(len(rows)) & 1 == 1
+
+
+def cap_pair_law(inside: float, outside: float, mass: float, third: bool = False) -> PairLaw:
+    """The law of two vectors, for reports that are as likely as whether they are in a vector's cap.
+
+    Let o be the mass of both vectors' caps together. In units of the blanket, which is `outside`
+    everywhere, a report in both caps tells `B = -(e**eps - 1) R`, in none `N = -(e**eps - 1)`, in
+    the first one alone `X = R - e**eps`, in the second one `Y = 1 - e**eps R`, with R the ratio of
+    the likelihoods. With `X + Y = B + N` and `Y <= B <= N <= X` a smaller o spreads the law and
+    keeps its mean: the mean positive part of the sum of n reports is the largest at o = 0, for caps
+    that are disjoint.
+
+    Args:
+      inside: likelihood of a report in the cap of the user's vector, relative to the law without
+        caps.
+      outside: of one that is not.
+      mass: of a cap in that law, at most 1/2.
+      third: whether there is a vector whose cap is independent of those of two opposite ones.
+    """
+    hit = np.array([1 - mass, mass]) if third else np.array([1.0, 0.0])
+    apart = np.array([[1 - 2 * mass, mass], [mass, 0.0]])
+    return set_pair_law(np.multiply.outer(apart, hit), inside, outside, third=third)

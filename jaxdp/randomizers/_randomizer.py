@@ -98,33 +98,8 @@ class Randomizer(Spec[P_co]):
         """The reports that the columns of `channel` are of, a row each; None for 0, 1, 2, ..."""
         return None
 
-    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray | None:
-        """The log-density of reports of a value, for a continuous law; else None.
-
-        Args:
-          reports: float[n, ...], as `privatize` returns them.
-          value: one user's.
-
-        Returns:
-          float64[n], relative to a measure that does not depend on the value.
-        """
-        del reports, value
-        return None
-
-
-class BinRandomizer(Randomizer[P_co]):
-    """Base of the specs whose values are the bins 0, .., num_values - 1 of a histogram."""
-
-    __slots__ = ()
-
-    num_values: int
-
-    def check_population(self, population: Population) -> None:
-        """Raises ValueError unless the users' values are bins of this domain."""
-        population.require_bins(self.num_values, "num_values")
-
     def pair_laws(self) -> tuple[PairLaw, ...] | None:
-        """The kinds of ordered pairs of values, of which all are some by symmetry.
+        """The kinds of ordered pairs of values, of which all are some, or hide more.
 
         None, the default, where they are not known but from `channel`.
         """
@@ -152,6 +127,35 @@ class BinRandomizer(Randomizer[P_co]):
         if (channel := self._small_channel()) is not None:
             return channel_shuffle_delta(channel, num_users, epsilon)
         return Spec.shuffle_delta(self, num_users, epsilon)
+
+    def _small_channel(self) -> list[list[Fraction]] | None:
+        """The channel of all that a user sends, where it is small enough to account by."""
+        return None
+
+    def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray | None:
+        """The log-density of reports of a value, for a continuous law; else None.
+
+        Args:
+          reports: float[n, ...], as `privatize` returns them.
+          value: one user's.
+
+        Returns:
+          float64[n], relative to a measure that does not depend on the value.
+        """
+        del reports, value
+        return None
+
+
+class BinRandomizer(Randomizer[P_co]):
+    """Base of the specs whose values are the bins 0, .., num_values - 1 of a histogram."""
+
+    __slots__ = ()
+
+    num_values: int
+
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are bins of this domain."""
+        population.require_bins(self.num_values, "num_values")
 
     def _small_channel(self) -> list[list[Fraction]] | None:
         """The channel of all that a user sends, if it has few values and reports."""

@@ -16,8 +16,10 @@ from .._contract import Population, TallyLaw, Tree, Words, Work
 from .._prediction import Prediction
 from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, normal, part_of
 from ._mean import MeanRandomizer, MeanRound, SelfMoments, check_norms, check_scale
+from ._pair_laws import cap_pair_law
 from ._sphere import MAX_EPSILON, MIN_EPSILON, WORDS, Solution
 
 MAX_DIM = 2**20
@@ -188,6 +190,11 @@ class PaddedCapRandomizer(CapRandomizer[V_co]):
         p, q = self.probabilities()
         inside = np.asarray(reports, np.float64) @ unit >= self.threshold * self.build().grid
         return np.where(inside, math.log(p / q), math.log((1 - p) / (1 - q)))
+
+    def pair_laws(self) -> tuple[PairLaw, ...]:
+        """Opposite vectors, whose caps are disjoint: no pair hides less; see `cap_pair_law`."""
+        p, q = self.probabilities()
+        return (cap_pair_law(p / q, (1 - p) / (1 - q), q, self._cap_dim() is None),)
 
     @abc.abstractmethod
     def _cap_dim(self) -> int | None:

@@ -1,6 +1,7 @@
 """What randomizers know of their shuffled reports, against their channels."""
 
 import math
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from jaxdp.accounting import (
     channel_shuffle_delta,
     pair_shuffle_bracket,
+    pair_shuffle_delta,
     shuffle_bracket,
     shuffle_epsilon,
 )
@@ -18,15 +20,19 @@ from jaxdp.randomizers import (
     BinaryResponse,
     HadamardBit,
     HadamardResponse,
+    L2Ball,
     LocalHashing,
     Memoised,
+    PrivUnit,
     PrivUnitG,
     ProjectiveGeometryResponse,
+    ProjUnit,
     Rappor,
     SubsetSelection,
     UnaryEncoding,
 )
-from jaxdp.randomizers._pair_laws import symmetric_pair_law
+from jaxdp.randomizers._pair_laws import cap_pair_law, set_pair_law, symmetric_pair_law
+from tests.accounting.test_shuffle_bracket import exact_delta
 from tests.marks import slow
 
 N, DELTA = 1000, 1e-6
@@ -104,7 +110,58 @@ def test_hashes_by_enumeration(values):
     np.testing.assert_allclose(own.first, uniform.first, rtol=1e-8, atol=1e-15)
 
 
-@pytest.mark.parametrize("spec", [PrivUnitG(4, 1.0)], ids=str)
+def overlapping(overlap):
+    """Two caps of mass 0.3 with a common part, inside 6 / 5 likely and outside 32 / 35."""
+    apart = np.array([[0.4 + overlap, 0.3 - overlap], [0.3 - overlap, overlap]])
+    patterns = np.multiply.outer(apart, [1.0, 0.0])
+    return set_pair_law(patterns, 6 / 5, 32 / 35, third=False)
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000])
+def test_caps_that_overlap_hide_more(n):
+    known = cap_pair_law(6 / 5, 32 / 35, 0.3)
+    np.testing.assert_allclose(known.first, overlapping(0.0).first, rtol=1e-12)
+    for epsilon in (0.0, 0.01, 0.1):
+        found = [pair_shuffle_delta([overlapping(o)], n, epsilon) for o in (0.0, 0.1, 0.2, 0.299)]
+        worst = pair_shuffle_delta([known], n, epsilon)
+        assert all(delta <= worst * (1 + 1e-3) + 1e-15 for delta in found)
+        assert found[-1] < 0.5 * worst or worst < 1e-12
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_caps_by_enumeration(n):
+    """Six directions on a circle, with a cap of two or three of them."""
+    for size in (2, 3):
+        outside = Fraction(1, 16)
+        inside = (1 - (6 - size) * outside) / size
+        rows = [[inside if (y - x) % 6 < size else outside for y in range(6)] for x in (0, 1, 2, 3)]
+        law = cap_pair_law(float(6 * inside), float(6 * outside), size / 6)
+        for delta in (0.02, 0.2):
+            found = pair_shuffle_bracket([law], n, delta)
+            assert exact_delta(rows, n, found.upper) <= delta
+            assert exact_delta(rows, n, found.lower) > delta
+            assert exact_delta(rows, n, 0.7 * found.upper) > delta  # the control
+
+
+def test_vectors_of_caps():
+    """Proven as opposite vectors are, and attained where the normal law makes caps independent."""
+    for spec in (PrivUnit(8, 4.0), PrivUnitG(8, 4.0), L2Ball(8, 4.0)):
+        found = spec.shuffle_bracket(20_000, DELTA)
+        generic = shuffle_epsilon(spec.exact_epsilon(), 20_000, DELTA)
+        assert 0 < found.lower <= found.upper < 0.72 * generic
+        assert found.upper <= 1.01 * found.index_ratio * found.lower
+        assert spec.shuffle_delta(20_000, found.upper) <= DELTA
+    normal = PrivUnitG(8, 4.0).pair_laws()[0]
+    p = PrivUnitG(8, 4.0).probabilities()[0]
+    zero = normal.others[0]  # the vector 0, whose cap is across
+    assert zero.sum() == pytest.approx(1)
+    assert zero[1::2].sum() == pytest.approx(p)
+    # 2-ary response, at the least, whatever the dimension
+    ball = L2Ball(3, 1.0).pair_laws()[0]
+    np.testing.assert_allclose(ball.first[ball.first > 0].max(), 1 / (1 + math.exp(-1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("spec", [ProjUnit(64, 1.0, num_projected=4)], ids=str)
 def test_others_have_the_bound_of_all_reports(spec):
     found = spec.shuffle_bracket(N, DELTA)
     bound = shuffle_epsilon(spec.exact_epsilon(), N, DELTA)

@@ -249,9 +249,14 @@ def test_reports_hide_in_their_random_group():
     size = int(str(refusal.value).split()[-3])
     split = Shuffled(steps, 10**5, 1e-6, group_size=size)
     chance = 2 * float(binom.cdf(size - 1, 10**5, 0.5))
-    local = split.local_epsilon()
-    assert split.exact_epsilon() >= shuffle_epsilon(local, size, 1e-6 - chance)
-    assert split.exact_epsilon() > 1.3 * shuffle_epsilon(local, 10**5, 1e-6)
+
+    def worst(size, delta):
+        parts = steps.vector_randomizer, steps.scalar_randomizer
+        return max(part.shuffle_bracket(size, delta).upper for part in parts)
+
+    alone = worst(size, 1e-6 - chance)
+    assert alone <= split.exact_epsilon() <= 1.02 * alone
+    assert split.exact_epsilon() > 1.3 * worst(10**5, 1e-6)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from ..._plausible import explaining_counts
 from ..._prediction import Prediction
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64, dot
+from ...accounting import ShuffleBracket
 from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count
@@ -231,6 +232,16 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
             not isinstance(self.kernel, tuple),
             self.form,
         )
+
+    @property
+    def reporter(self) -> MeanRandomizer:
+        """The randomizer of the vectors."""
+        return self.embedding().randomizer
+
+    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
+        """What is proven of the randomizer; what it attains, the embedded values may not."""
+        upper = self.reporter.shuffle_bracket(num_users, delta).upper
+        return ShuffleBracket(0.0, upper, math.inf)
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the randomizer."""
