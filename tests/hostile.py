@@ -279,6 +279,11 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "accounting.pair_shuffle_delta": {
         "pairs": [PairLaw([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
     },
+    "accounting.sampled_pairs": {
+        "pairs": [PairLaw([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])],
+        "rate": 0.1,
+    },
+    "accounting.sampled_shuffle_delta": {"delta_of": KRR(3, 1.0).shuffle_delta, "rate": 0.1},
     "accounting.dithered_gaussian_delta": {"step": 0.01, "dim": 4},
     "bounds.kendall_mse": {"num_values": (2, 2)},
     "bounds.optimal_num_bins": {"lipschitz": 1.0},

@@ -15,6 +15,8 @@ from ._gaussian import gaussian_composition as gaussian_composition
 from ._gaussian import gaussian_delta as gaussian_delta
 from ._gaussian import gaussian_sigma as gaussian_sigma
 from ._privacy_loss import PrivacyLoss as PrivacyLoss
+from ._sampled import sampled_pairs as sampled_pairs
+from ._sampled import sampled_shuffle_delta as sampled_shuffle_delta
 from ._shuffle import shuffle_amplification as shuffle_amplification
 from ._shuffle import shuffle_delta as shuffle_delta
 from ._shuffle import shuffle_epsilon as shuffle_epsilon

@@ -168,7 +168,7 @@ def pair_shuffle_bracket(pairs: Sequence[PairLaw], num_users: int, delta: float)
     References:
       See `shuffle_bracket`.
     """
-    laws = _check_pairs(pairs)
+    laws = check_pairs(pairs)
     n, delta = _check_users(num_users, delta)
     return _bracket(laws, n, delta)
 
@@ -238,7 +238,7 @@ def pair_shuffle_delta(pairs: Sequence[PairLaw], num_users: int, epsilon: float)
     References:
       See `shuffle_bracket`.
     """
-    laws = _check_pairs(pairs)
+    laws = check_pairs(pairs)
     n, epsilon = _check_epsilon(num_users, epsilon)
     return _largest_delta(laws, n, epsilon)
 
@@ -277,7 +277,8 @@ def _check_channel(channel: Channel) -> np.ndarray:
     return table / sums
 
 
-def _check_pairs(pairs: Sequence[PairLaw]) -> list[PairLaw]:
+def check_pairs(pairs: Sequence[PairLaw]) -> list[PairLaw]:
+    """Returns pairs of float64 arrays, or raises ValueError unless they are laws."""
     items = check_items("pairs", pairs, "laws of pairs of values")
     if not items:
         raise ValueError("pairs must hold at least one pair.")
