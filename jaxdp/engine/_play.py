@@ -115,12 +115,20 @@ def _true_counts(users: Population, config: Config) -> Count:
     )
 
 
-_CPU_OPTIONS: dict[str, dict[str, int | bool]] = {
+# A sum, or a question of any lane, would be cut into sums of 32 numbers, each a kernel to compile:
+# a fifth of all there is. What programs add up is whole numbers, the same in any order.
+_WHOLE_SUMS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+
+_CPU_OPTIONS: dict[str, dict[str, int | bool | str]] = {
     # Vectors as wide as any CPU has: XLA takes half, with which words take half as long again.
-    "per_user": {"xla_cpu_prefer_vector_width": 512},
+    "per_user": {"xla_cpu_prefer_vector_width": 512, **_WHOLE_SUMS},
     # The older of two code generators, and few of LLVM's optimizations: draws take as long, and
     # half as long to compile.
-    "tally": {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1},
+    "tally": {
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_backend_optimization_level": 1,
+        **_WHOLE_SUMS,
+    },
 }
 """Options of XLA for programs that run by a method."""
 
@@ -178,7 +186,7 @@ def _own_program(function: Callable[..., Tree], method: str | None) -> jax.stage
 
 
 @functools.cache
-def _known_options(method: str) -> dict[str, int | bool] | None:
+def _known_options(method: str) -> dict[str, int | bool | str] | None:
     """The options for a method; None if this XLA does not know them."""
     try:
         jax.jit(lambda: 0, compiler_options=_CPU_OPTIONS[method]).lower().compile()
