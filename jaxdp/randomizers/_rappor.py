@@ -21,7 +21,7 @@ from .._checks import By, Epsilon, Integer, Real
 from .._contract import Kernels, Round, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
-from ..random import Count, binomial, count_bits, everyone, multinomial
+from ..random import Count, binomials, count_bits, everyone, multinomial
 from ._bit_planes import NoisyBits, num_lanes, num_packed
 from ._exact import exp_lower, log_upper
 from ._randomizer import check_word_bits, values_of
@@ -609,11 +609,11 @@ class RapporParams(Round[dict[str, Count]]):
         have = spread.reshape(-1).segment_sum((positions + first).ravel(), cells)
         have = have.reshape(self._num_cohorts, self.num_bits)
         total = Count.zeros(have.shape) + users[:, None]
-        permanent = binomial(keys[1], have, 1 - flip) + binomial(keys[2], total - have, flip)
-        rounds = np.uint32(self.num_rounds)
-        sent = binomial(keys[3], permanent.times(rounds), q)
-        sent = sent + binomial(keys[4], (total - permanent).times(rounds), p)
-        return {"ones": sent, "users": users}
+        kept, turned = binomials([(keys[1], have, 1 - flip), (keys[2], total - have, flip)])
+        rounds, permanent = np.uint32(self.num_rounds), kept + turned
+        of_ones, of_zeros = permanent.times(rounds), (total - permanent).times(rounds)
+        true, false = binomials([(keys[3], of_ones, q), (keys[4], of_zeros, p)])
+        return {"ones": true + false, "users": users}
 
     def _cost(self, work: Work) -> float:
         return work.draws(self._num_cohorts * (work.num_bins + 4 * self.num_bits))

@@ -15,7 +15,7 @@ from .._checks import Choice, Epsilon, Integer
 from .._contract import Kernels, Padded, TallyLaw, Tree, Words, field, params, spec, static
 from .._x64 import compiled_in_float64
 from ..accounting import PairLaw
-from ..random import Count, binomial
+from ..random import Count, binomials
 from ._bit_planes import NoisyBits
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
@@ -258,6 +258,6 @@ class UnaryEncodingParams(SetRound):
         p, q = self.probabilities()
         users = counts.sum()
         others = Count.zeros(counts.shape) + users - counts
-        true = binomial(jax.random.fold_in(key, 0), counts, p)
-        false = binomial(jax.random.fold_in(key, 1), others, q)
+        streams = jax.random.fold_in(key, 0), jax.random.fold_in(key, 1)
+        true, false = binomials([(streams[0], counts, p), (streams[1], others, q)])
         return {"support": true + false, "users": users}
