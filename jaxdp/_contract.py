@@ -657,6 +657,15 @@ class Round(Params[T]):
         """What platforms have for the tally of a block, and for the draw of a whole one."""
         return Kernels()
 
+    @property
+    def shared(self) -> "Round[T] | None":
+        """A round of the same tallies, of which fewer fields set shapes, for programs of a CPU.
+
+        So one program serves a grid of epsilons. Its blocks are whole tiles. None, the default,
+        where a grid shares programs anyway, or cannot.
+        """
+        return None
+
     def user_cost(self, work: Work) -> float:
         """Nanoseconds that a user of the per-user path takes, roughly."""
         return work.words(1.0 + self.num_words)

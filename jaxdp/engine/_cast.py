@@ -1,4 +1,4 @@
-"""Who plays the trials of a call: its params, or a round of more bins that stands for them."""
+"""Who plays the trials of a call: its params, or a round of more sizes that stands for them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -35,13 +35,24 @@ class Cast:
 
 
 def cast_of(params: Params[Any], population: Population, config: Config) -> Cast:
-    """Has a padded round draw the tallies of bins, where one can, so that no k needs its own."""
-    source = population.source
-    drawn = config.method == "tally" and config.mesh is None and not config.want_counts
-    if not (drawn and isinstance(params, Round) and isinstance(source, HistogramSource)):
+    """Has another round play the trials whose programs more params share, where there is one."""
+    alone = type(params).play is Round.play and config.mesh is None
+    if not isinstance(params, Round) or not alone:
         return Cast(params, population)
-    padded = None if params.law is None or source.values is not None else params.law.padded
-    if padded is None or type(params).play is not Round.play:
+    if config.method == "tally":
+        return _padded(params, population, config)
+    # Blocks are whole tiles by default, but for shares of an array.
+    tiled = population.source.most is None and config.block_size is None
+    shared = params.shared if tiled and config.platform == "cpu" else None
+    return Cast(shared or params, population)
+
+
+def _padded(params: Round[Any], population: Population, config: Config) -> Cast:
+    """Has a padded round draw the tallies of bins, where one can, so that no k needs its own."""
+    source, padded = population.source, params.law and params.law.padded
+    if padded is None or not isinstance(source, HistogramSource):
+        return Cast(params, population)
+    if source.values is not None or config.want_counts:
         return Cast(params, population)
     counts = np.zeros(padded.round.num_bins or 0, np.int64)
     counts[: source.num_values] = source.histogram.numpy()

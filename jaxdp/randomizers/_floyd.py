@@ -65,25 +65,40 @@ class Floyd:
         return Fraction(math.prod(below), space**self.num_picks)
 
     @property
-    def steps(self) -> tuple[int, int]:
-        """Steps, and picks of each: as many as fit into a word with a bit to spare."""
-        each = max(min(_AT_ONCE, 31 // self._label_bits, self.num_picks), 1)
-        return -(-self.num_picks // each), each
-
-    @property
     def _label_bits(self) -> int:
         return max((self.num_labels - 1).bit_length(), 1)
 
-    def rows(self, picks: Shaped[Array, "picks ..."]) -> Shaped[Array, "steps each ..."]:
+    @property
+    def at_once(self) -> int:
+        """Picks of a step: as many as fit into a word with a bit to spare."""
+        return max(min(_AT_ONCE, 31 // self._label_bits, self.num_picks), 1)
+
+    def rows(self, picks: Shaped[Array, "picks ..."]) -> Shaped[Array, "steps at_once ..."]:
         """What each step takes of an array; the last one takes the first picks once more."""
-        steps, each = self.steps
-        again = picks[: steps * each - self.num_picks]
-        return jnp.concatenate([picks, again]).reshape(steps, each, *picks.shape[1:])
+        each = self.at_once
+        again = picks[: -self.num_picks % each]
+        return jnp.concatenate([picks, again]).reshape(-1, each, *picks.shape[1:])
+
+    def steps(self, at_once: int) -> UInt32[np.ndarray, "steps 5 at_once"]:
+        """The table of `sets`: place, modulus, its inverse, limit of a word, and whether it counts.
+
+        Args:
+          at_once: picks of a step, the property of this name, or that of more picks.
+        """
+        number = -(-self.num_picks // at_once) * at_once
+        real, space = np.arange(number) < self.num_picks, 2**self.word_bits
+        place = np.arange(number) % max(self.num_picks, 1)
+        moduli = self.num_labels - self.num_picks + 1 + place
+        limits = np.where(real, space - space % moduli - 1, 2**32 - 1)
+        table = np.stack([place, moduli, 2**32 // moduli, limits, real])
+        return np.moveaxis(table.reshape(5, -1, at_once), 0, 1).astype(np.uint32)
 
     def sets(
         self,
         first: jax.Array,
         rows: jax.Array,
+        steps: UInt32[Array | np.ndarray, "steps 5 at_once"],
+        number: int | Int[Array, ""],
         read: Callable[[jax.Array], Sequence[UInt32[Array, " n"]]],
         store: Callable[[Callable[[], jax.Array]], jax.Array],
     ) -> list[tuple[UInt32[Array, "lanes n"], Bool[Array, " n"]]]:
@@ -92,7 +107,9 @@ class Floyd:
         Args:
           first: the label of each set before the picks, or NO_LABEL; uint32[n] of one part, or two
             as `joined` makes them one.
-          rows: of `rows`, what stands for the words of the picks.
+          rows: [steps, at_once, ..], what stands for the words of the picks.
+          steps: as of `steps`; there may be more rows where `number` is traced.
+          number: of steps that are made.
           read: makes such an entry the words of the users of each part.
           store: calls a function, and keeps the array that it returns in memory. (XLA for CPU makes
             an entry anew for each that reads it.)
@@ -100,28 +117,23 @@ class Floyd:
         Returns:
           For each part the sets, and who is silent.
         """
-        steps, each = self.steps
-        width, space = self._label_bits, 2**self.word_bits
-        real = np.arange(steps * each).reshape(steps, each) < self.num_picks
-        moduli = np.resize(self.moduli, (steps, each))
-        limits = np.where(real, space - space % moduli - 1, 2**32 - 1)
-        table = np.stack([moduli, 2**32 // moduli, limits, real], axis=1).astype(np.uint32)
+        width, at_once = self._label_bits, steps.shape[2]
+        tables = rows, jnp.asarray(steps)
         offsets = np.arange(self.num_lanes, dtype=np.uint32)[:, None] * np.uint32(32)
 
         def with_label(held: jax.Array, label: jax.Array) -> jax.Array:
             # A label of another lane shifts the bit out. (A scatter takes several times as long.)
             return held | (np.uint32(1) << (label[None] - offsets))
 
-        def step(state: tuple[list[jax.Array], jax.Array], row: tuple[jax.Array, jax.Array]):
-            sets, before = state
-            sources, (moduli, inverses, limits, real) = row
+        def make(state: tuple[list[jax.Array], jax.Array], row: tuple[jax.Array, jax.Array]):
+            (sets, before), (sources, (_, moduli, inverses, limits, real)) = state, row
 
             def pick() -> jax.Array:
-                words = [read(sources[i]) for i in range(each)]
+                words = [read(sources[i]) for i in range(at_once)]
                 made = []
                 for part, (held, last) in enumerate(zip(sets, separated(before), strict=True)):
                     labels, silent = [], last & NO_LABEL
-                    for i in range(each):
+                    for i in range(at_once):
                         word = words[i][part]
                         label = _remainder(word, moduli[i], inverses[i])
                         taken = (self._lane(held, label) & bit(label)) != 0
@@ -137,14 +149,21 @@ class Floyd:
             picks = store(pick)
             mask, made = np.uint32(2**width - 1), []
             for held, labels in zip(sets, separated(picks), strict=True):
-                for i in range(each):
+                for i in range(at_once):
                     held = with_label(held, (labels >> np.uint32(i * width)) & mask)
                 made.append(held)
             return (made, picks), None
 
+        def make_at(number: jax.Array, state: tuple[list[jax.Array], jax.Array]):
+            row = (lax.dynamic_index_in_dim(table, number, 0, False) for table in tables)
+            return make(state, tuple(row))[0]
+
         empty = jnp.zeros((self.num_lanes, first.size), jnp.uint32)
         state = [with_label(empty, label) for label in separated(first)], jnp.zeros_like(first)
-        (sets, last), _ = lax.scan(step, state, (rows, jnp.asarray(table)))
+        if isinstance(number, int):
+            (sets, last), _ = lax.scan(make, state, tables)
+        else:
+            sets, last = lax.fori_loop(0, number, make_at, state)
         silent = [(picks & NO_LABEL) != 0 for picks in separated(last)]
         return list(zip(sets, silent, strict=True))
 

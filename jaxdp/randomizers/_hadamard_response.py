@@ -15,7 +15,7 @@ from jaxdp_kernels.fwht import fwht
 
 from .._bits import parity
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Padded, Tree, Words, Work, field, params, spec, static
+from .._contract import Padded, Round, Tree, Words, Work, field, params, spec, static
 from .._prediction import Prediction
 from .._spec import check_int
 from .._x64 import compiled_in_float64
@@ -351,21 +351,33 @@ class HadamardResponseParams(BinRound[Count], DrawnCountsRound):
         return self.num_blocks * self.block_size
 
     @property
+    def _block_bits(self) -> int | jax.Array:
+        """The binary logarithm of B."""
+        return self.num_blocks.bit_length() - 1
+
+    @property
+    def shared(self) -> Round[Count] | None:
+        """The params of as many reports in any number of blocks."""
+        blocks = np.asarray(self._block_bits, np.int32)
+        return SharedHadamardResponseParams(
+            self.threshold, self.num_values, self.num_reports, self.word_bits, blocks=blocks
+        )
+
+    @property
     def num_words(self) -> int:
         """One word per user up to K = 256, else two."""
         return num_words(self.num_reports.bit_length() - 1)
 
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
         """One user's report, in [0, K); a value outside the domain is clamped into it."""
-        report_bits = self.num_reports.bit_length() - 1
+        report_bits, block_bits = self.num_reports.bit_length() - 1, self._block_bits
         value = jnp.clip(value.astype(jnp.int32), 0, self.num_values - 1)
-        block = value & (self.num_blocks - 1)
-        row = 1 + (value >> (self.num_blocks.bit_length() - 1))
+        block, row = value & ((1 << block_bits) - 1), 1 + (value >> block_bits)
         report = random_row(words, report_bits)
-        column = report & (self.block_size - 1)
+        column = report & ((1 << (report_bits - block_bits)) - 1)
         # Flipping the bit of the last 1 of the row makes an odd parity even, and is one to one.
         column = column ^ (parity(column & row) * (row & -row))
-        moved = block * self.block_size + column
+        moved = (block << (report_bits - block_bits)) + column
         return jnp.where(chosen(words, report_bits, self.threshold), moved, report)
 
     def _share(self) -> Float[Array, ""]:
@@ -433,3 +445,30 @@ class HadamardResponseParams(BinRound[Count], DrawnCountsRound):
         # its price.
         levels = self.block_size.bit_length() - 1
         return work.draws(work.num_bins + self.num_blocks + levels * self.num_reports / 2)
+
+
+@params
+class SharedHadamardResponseParams(HadamardResponseParams):
+    """`HadamardResponseParams` of `num_blocks` reports, in blocks whose number is a leaf.
+
+    Users send what those of the others do. The law of their tally is that of one block, not theirs:
+    tallies that are drawn at once are padded.
+
+    Attributes:
+      blocks: int32[], the binary logarithm of the number of blocks.
+    """
+
+    blocks: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
+
+    @property
+    def num_reports(self) -> int:
+        return self.num_blocks
+
+    @property
+    def _block_bits(self) -> jax.Array:
+        return jnp.asarray(self.blocks)
+
+    @property
+    def shared(self) -> None:
+        """It is what others share."""
+        return None

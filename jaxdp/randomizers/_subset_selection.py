@@ -37,15 +37,16 @@ from .._contract import (
     static,
 )
 from .._spec import check_int
-from .._x64 import compiled_in_float64
+from .._x64 import as_float64, compiled_in_float64
 from ..accounting import PairLaw
-from ..random import Count, binomial, multinomial, multivariate_hypergeometric
+from ..random import Count
 from ._count_noise import SetNoise
 from ._exact import exp_lower, log_upper
 from ._floyd import NO_LABEL, Floyd, bit
 from ._pair_laws import set_pair_law, set_patterns
 from ._params import padded_bins
 from ._randomizer import check_word_bits, values_of
+from ._set_tallies import draw_sets
 from ._support import SetRound, SupportOracle, symmetric_noise
 
 MAX_VALUES = 2**20
@@ -322,17 +323,29 @@ class SubsetSelectionParams(SetRound):
         bins = padded_bins(self.num_values)
         if bins is None:
             return None
-        round = PaddedSubsetSelectionParams(
-            self.threshold,
-            bins,
-            bins,
-            self.word_bits,
-            size=np.asarray(self.num_values, np.int32),
-            members=np.asarray(self.subset_size, np.int32),
-            nonempty=np.asarray(self._nonempty, np.float64),
-        )
         k = self.num_values
-        return Padded(round, lambda tally: tally | {"support": tally["support"][..., :k]})
+        cut = lambda tally: tally | {"support": tally["support"][..., :k]}  # noqa: E731
+        return Padded(self._with_leaves(bins, bins), cut)
+
+    def _with_leaves(self, num_values: int, most: int) -> "PaddedSubsetSelectionParams":
+        """These params with leaves for k and d.
+
+        Args:
+          num_values: at least k, static.
+          most: a power of two, at least d, static.
+        """
+        floyd, at_once = self._floyd, _floyd_of(self.num_values, most, self.word_bits).at_once
+        steps = floyd.steps(at_once)
+        return PaddedSubsetSelectionParams(
+            self.threshold,
+            num_values,
+            most,
+            self.word_bits,
+            size=np.asarray(self.num_values, np.uint32),
+            members=np.asarray(self.subset_size, np.uint32),
+            nonempty=np.asarray(self._nonempty, np.float64),
+            steps=np.pad(steps, [(0, -(-most // at_once) - len(steps)), (0, 0), (0, 0)]),
+        )
 
     @property
     def _size(self) -> int | jax.Array:
@@ -345,18 +358,14 @@ class SubsetSelectionParams(SetRound):
         return self.subset_size
 
     @property
-    def _rows(self) -> int:
-        """How many members a set may lack; static."""
-        return self.subset_size
-
-    @property
-    def _window(self) -> int:
-        """Rows that are drawn at once; what is drawn depends on it."""
-        return min(padded_bins(self.num_values) or _WINDOW, _WINDOW)
-
-    @property
     def _floyd(self) -> Floyd:
         return _floyd_of(self.num_values, self.subset_size, self.word_bits)
+
+    @property
+    def _steps(self) -> tuple[UInt32[Array | np.ndarray, "steps 5 at_once"], int | jax.Array]:
+        """The table of `Floyd.sets`, and how many steps are made."""
+        steps = self._floyd.steps(self._floyd.at_once)
+        return steps, len(steps)
 
     @property
     def _nonempty(self) -> float | jax.Array:
@@ -400,6 +409,16 @@ class SubsetSelectionParams(SetRound):
         pays = self._floyd.num_lanes > 2 or self._floyd.num_picks > 2
         return Kernels(tally={"cpu": self._paired_tally} if pays else {})
 
+    @property
+    def shared(self) -> Round[dict[str, Count]] | None:
+        """The params of which d is a leaf, where there is the kernel."""
+        bins = padded_bins(self.num_values)
+        return self._with_leaves(self.num_values, bins) if bins and self.kernels.tally else None
+
+    def _first_block(self, start: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+        """The counter of the first block of the tile whose counter by `num_words` is this."""
+        return start
+
     def _paired_tally(
         self,
         round: Round[Any],
@@ -415,15 +434,15 @@ class SubsetSelectionParams(SetRound):
             return randomize_and_tally(round, key, start, first, values, mask)
         pairs = min(-(-size // TILE) * LANES, _PAIRS)
         pieces = -(-size // (2 * pairs))
-        rows = self._floyd.rows(jnp.arange(1, self.num_words, dtype=jnp.uint32))
+        begin, rows = self._first_block(start), self._steps[0][:, 0] + np.uint32(1)
 
         def piece(given: tuple[jax.Array, jax.Array, jax.Array]) -> Tree:
             number, held, members = given
             place = lax.iota(jnp.uint32, pairs) + number * np.uint32(pairs)
-            place = first_blocks(place, self.num_words)
+            place = first_blocks(place, self._members)
 
             def read(word: jax.Array) -> tuple[jax.Array, jax.Array]:
-                return key.blocks((start[0], start[1]), place + word * np.uint32(LANES))
+                return key.blocks((begin[0], begin[1]), place + word * np.uint32(LANES))
 
             def store(make: Callable[[], jax.Array]) -> jax.Array:
                 return stored(make, start)
@@ -442,16 +461,16 @@ class SubsetSelectionParams(SetRound):
     def _sets(
         self,
         first: jax.Array,
-        rows: jax.Array,
+        rows: jax.Array | np.ndarray,
         read: Callable[[jax.Array], Sequence[UInt32[Array, " n"]]],
         values: Sequence[Int32[Array, " n"]],
         store: Callable[[Callable[[], jax.Array]], jax.Array],
     ) -> list[UInt32[Array, "lanes n"]]:
-        """The sets of users in one part or two; see `Floyd.sets`.
+        """The sets of users in one part or two, from their words; see `Floyd.sets`.
 
-        Labels 0 .. k - 2 stand for the values other than the user's; `first` for the first words.
+        Labels 0 .. k - 2 stand for the values other than the user's; `first` are the first words.
         """
-        others = np.uint32(self.num_values - self.subset_size)
+        others = jnp.asarray(self._size - self._members, jnp.uint32)
 
         def begin() -> jax.Array:
             return joined(
@@ -462,7 +481,8 @@ class SubsetSelectionParams(SetRound):
             )
 
         begun = store(begin)
-        made = self._floyd.sets(begun, rows, read, store)
+        steps, number = self._steps
+        made = self._floyd.sets(begun, jnp.asarray(rows), steps, number, read, store)
         return [
             jnp.where(silent[None], np.uint32(0), self._with_value(labels, value, one == NO_LABEL))
             for (labels, silent), value, one in zip(made, values, separated(begun), strict=True)
@@ -483,52 +503,17 @@ class SubsetSelectionParams(SetRound):
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
-        """The tally of given users, exact in law, in k sequential steps.
-
-        A set is either uniform over all sets of d, or it holds the user's value *for certain*. The
-        values are visited in order, and all that matters of a user is how many values its set still
-        has to take: `free[r]` users take r of the values left; `bound[r]` users hold their value
-        for certain, have not met it, and take r others besides. At each value its certain users are
-        drawn from `bound` without replacement, for what a user has taken does not depend on where
-        its value lies ahead; then the others take the value, each by chance.
-
-        Most users have about the same r at any step. So rows are drawn in windows, from the first
-        one that holds users to the last one, with 3 draws a row.
-        """
+        """The tally of given users, exact in law; see `draw_sets`."""
         del inputs
-        k, d = (jnp.asarray(x).astype(jnp.float64) for x in (self._size, self._members))
-        # p* = certain + (1 - certain) d / k.
-        certain = (self._inclusion() * k - d) / (k - d)
-        shares = jnp.stack([certain, 1 - certain, 1 / self._nonempty - jnp.ones_like(certain)])
-        kinds = multinomial(jax.random.fold_in(key, 0), counts, shares)
-        owners, others = kinds[:, 0], kinds[:, 1]
-        stream, width = jax.random.fold_in(key, 1), self._window
-
-        def visit(users: jax.Array, xs: tuple[jax.Array, jax.Array]):
-            number, owner = xs
-            value = number.astype(jnp.float64)
-            ahead = k - value - jnp.arange(2, dtype=jnp.float64)  # but for the user's value
-            place = jnp.arange(users.shape[1], dtype=jnp.int32)
-            held = jnp.any(users > 0, axis=0) & (value < k)
-            first = jnp.min(place, initial=users.shape[1], where=held)
-            last = jnp.max(place, initial=0, where=held)
-
-            def draw(state):
-                start, users, owner, support = state
-                step = jax.random.fold_in(jax.random.fold_in(stream, number), start)
-                users, owner, taken = _take(step, users, start, width, owner, ahead)
-                return start + width, users, owner, support + taken
-
-            state = first, users, owner, owner
-            _, users, _, support = lax.while_loop(lambda x: x[0] <= last, draw, state)
-            return users, Count.from_float(support)
-
-        # Row r is at 1 + r, and a window may end beyond the last row.
-        start = jnp.zeros((2, 2 + self._rows + width))
-        row = jnp.asarray(self._members, jnp.int32)
-        start = start.at[0, 1 + row].set(others.sum().f64()).at[1, row].set(owners.sum().f64())
-        values = jnp.arange(self.num_values, dtype=jnp.int32)
-        _, support = lax.scan(visit, start, (values, owners.f64()))
+        # What is drawn depends on the window.
+        window = min(padded_bins(self.num_values) or _WINDOW, _WINDOW)
+        support = draw_sets(
+            key,
+            counts,
+            *as_float64(self._size, self._members, self._inclusion(), self._nonempty),
+            most=self.subset_size,
+            window=window,
+        )
         return {"support": support, "users": counts.sum()}
 
     def _cost(self, work: Work) -> float:
@@ -544,21 +529,31 @@ class SubsetSelectionParams(SetRound):
 
 @params
 class PaddedSubsetSelectionParams(SubsetSelectionParams):
-    """`SubsetSelectionParams` of fewer values, and of sets of any size, whose tallies are drawn.
+    """`SubsetSelectionParams` of fewer values and smaller sets, which share programs.
+
+    The law draws their tallies, and the kernel for CPUs makes them, of whole tiles. (Users would
+    have other words, for there is room for those of larger sets.)
 
     Attributes:
-      size: int32[], k.
-      members: int32[], d.
+      size: uint32[], k.
+      members: uint32[], d.
       nonempty: float64[], the probability that a set is not empty.
+      steps: uint32[steps, 5, at_once], of `Floyd.sets`; the first ones are made.
     """
 
     size: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
     members: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
     nonempty: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
+    steps: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
 
     @property
     def _padded(self) -> None:
         """It is what stands for others."""
+        return None
+
+    @property
+    def shared(self) -> None:
+        """It is what others share."""
         return None
 
     @property
@@ -573,46 +568,18 @@ class PaddedSubsetSelectionParams(SubsetSelectionParams):
     def _nonempty(self) -> jax.Array:
         return jnp.asarray(self.nonempty)
 
-    def from_bits(self, words: Words, value: Int32[Array, ""], /) -> UInt32[Array, " lanes"]:
-        """Not defined: this draws tallies."""
-        raise NotImplementedError("padded params draw tallies, and make no reports.")
+    @property
+    def _steps(self) -> tuple[jax.Array, jax.Array]:
+        picks, at_once = self._members.astype(jnp.int32) - 1, self.steps.shape[2]
+        return jnp.asarray(self.steps), -(-picks // at_once)
 
+    @property
+    def kernels(self) -> Kernels[dict[str, Count]]:
+        """The kernel for CPUs, of users with d words."""
+        return Kernels(tally={"cpu": self._paired_tally})
 
-def _take(
-    key: jax.Array,
-    users: Float[Array, "2 m"],
-    start: Int32[Array, ""],
-    width: int,
-    owner: Float[Array, ""],
-    ahead: Float[Array, "2"],
-) -> tuple[Float[Array, "2 m"], Float[Array, ""], Float[Array, ""]]:
-    """Draws who takes a value, of the users in a window of rows.
-
-    Args:
-      key: of the value and the window.
-      users: free and bound ones, of r others to take at 1 + r; the rows below are drawn already.
-      start: of the window.
-      width: its rows.
-      owner: how many of the bound users from here on have the value themselves.
-      ahead: for free and for bound users, how many values are left to choose from.
-
-    Returns:
-      The users after it, the owners in later rows, and how many others have taken the value.
-    """
-    rows = lax.dynamic_slice_in_dim(users, start, width, axis=1)
-    place = jnp.arange(users.shape[1], dtype=jnp.int32)
-    later = jnp.sum(jnp.where(place >= start + width, users[1], 0.0))
-    bound, keys = Count.from_float(jnp.append(rows[1], later)), jax.random.split(key)
-    met = multivariate_hypergeometric(keys[0], bound, Count.from_float(owner)).f64()
-    met, owner = met[:-1], met[-1]
-    rows = rows - jnp.stack([jnp.zeros(width), met])
-    # Of `ahead` values r are still taken, so the next one with probability r / ahead.
-    left = (start + jnp.arange(-1, width - 1, dtype=jnp.int32)).astype(jnp.float64)
-    chance = jnp.clip(left[None] / jnp.maximum(ahead, 1.0)[:, None], 0.0, 1.0)
-    takes = binomial(keys[1], Count.from_float(rows), chance).f64()
-    stay = rows - takes + jnp.stack([met, jnp.zeros(width)])
-    users = lax.dynamic_update_slice_in_dim(users, stay, start, axis=1)
-    # Whoever takes the value is a row lower, where nobody is drawn any more.
-    lower = lax.dynamic_slice_in_dim(users, start - 1, width, axis=1) + takes
-    users = lax.dynamic_update_slice_in_dim(users, lower, start - 1, axis=1)
-    return users, owner, jnp.sum(takes)
+    def _first_block(self, start: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+        room = self.num_words * LANES  # a power of two
+        tile = Count(start[0].astype(jnp.int32), start[1]) >> (room.bit_length() - 1)
+        first = tile.times(self._members).times(LANES)
+        return jnp.stack([first.hi.astype(jnp.uint32), first.lo])

@@ -1,4 +1,4 @@
-"""Tallies of bins are drawn by programs that serve every number of bins up to a power of two."""
+"""Programs that several rounds share: for every number of bins up to a power of two, or size."""
 
 import jax
 import numpy as np
@@ -53,3 +53,30 @@ def test_padded_rounds_draw_the_same_tallies(name, key):
         expected = own.sample_tally(key, jaxdp.random.Count.of(counts))
         same = jax.tree.map(lambda x, y: bool((x == y).all()), tally, expected)
         assert all(jax.tree.leaves(same))
+
+
+SHARED = {
+    "subset of 1": lambda: SubsetSelection(70, 1.0, subset_size=1),
+    "subset of 2": lambda: SubsetSelection(70, 1.0, subset_size=2),
+    "subset of 9": lambda: SubsetSelection(20, 1.0, subset_size=9),
+    "subset of all but one": lambda: SubsetSelection(33, 1.0, subset_size=32),
+    "subset of many values": lambda: SubsetSelection(4096, 1.0, subset_size=11),
+    "one block": lambda: HadamardResponse(7, 1.0, num_blocks=1),
+    "blocks of two rows": lambda: HadamardResponse(7, 1.0, num_blocks=4),
+    "two words": lambda: HadamardResponse(300, 1.0, num_blocks=2),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_rounds_make_the_same_reports(name, key):
+    """Three tiles and some users more; `outcome` plays the round itself."""
+    spec = SHARED[name]()
+    assert spec.built.shared is not None
+    counts = np.full(spec.num_values, 6500 // spec.num_values + 1)
+    users = jaxdp.Population.from_histogram(counts)
+    seen = []
+    found = jaxdp.simulate(spec, users, key, num_trials=2, method="per_user").estimates
+    for trial in range(2):
+        own = jax.random.fold_in(key, trial)
+        seen.append(jaxdp.run(spec, users, own, method="per_user"))
+    np.testing.assert_array_equal(found, seen)

@@ -7,7 +7,14 @@ import jax
 import pytest
 
 from jaxdp import sweep
-from jaxdp.randomizers import KRR, HadamardBit, LocalHashing, SubsetSelection, UnaryEncoding
+from jaxdp.randomizers import (
+    KRR,
+    HadamardBit,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from jaxdp_experiments.kendall_flights import EXPERIMENT
 
 
@@ -49,6 +56,21 @@ def grid(mechanism, method, epsilons, sizes, num_values=12):
 def test_a_grid_of_epsilons_and_users_compiles_once(mechanism, method, count_compilations):
     cells = grid(mechanism, method, (0.5, 1.0, 2.0), (100, 1000, 20_000))
     assert counted(cells, count_compilations) == {"_play_trials": 1, "_finish_trials": 1}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda e: SubsetSelection(12, e, subset_size=8 - round(2 * e)),
+        lambda e: HadamardResponse(12, e, num_blocks=round(2 * e)),
+    ],
+    ids=["subset", "hadamard-response"],
+)
+def test_sizes_that_depend_on_epsilon_share_the_program_of_users(mechanism, count_compilations):
+    """What each has for itself is its estimate."""
+    cells = grid(mechanism, "per_user", (0.5, 1.0, 2.0), (100, 1000, 20_000))
+    simulate = 1 if jax.local_device_count() == 1 else 3
+    assert counted(cells, count_compilations) == {"_play_trials": simulate, "_finish_trials": 3}
 
 
 def test_a_shape_that_depends_on_epsilon_has_its_own_program(count_compilations):

@@ -174,14 +174,14 @@ def users_words(key: StreamKey, start: jax.Array, users: jax.Array, num_words: i
     return UserWords(key, high, low, second, num_words)
 
 
-def first_blocks(pairs: jax.Array, num_words: int) -> jax.Array:
+def first_blocks(pairs: jax.Array, num_words: int | jax.Array) -> jax.Array:
     """How far the first blocks of pairs of users are from that of the first tile.
 
     Args:
       pairs: uint32[n]; pair p of a tile is its users p and `p + LANES`, who share their blocks.
-      num_words: words per user, static.
+      num_words: words per user, an int or uint32[].
     """
-    tile = (pairs >> np.uint32(10)) * np.uint32(num_words * LANES)
+    tile = (pairs >> np.uint32(10)) * (num_words * np.uint32(LANES))
     return tile + (pairs & np.uint32(LANES - 1))
 
 
