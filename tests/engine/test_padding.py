@@ -1,4 +1,4 @@
-"""Programs that several rounds share: for every number of bins up to a power of two, or size."""
+"""Programs that rounds share: those of up to a power of two of bins, and those of all sizes."""
 
 import jax
 import numpy as np
@@ -69,7 +69,7 @@ SHARED = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_shared_rounds_make_the_same_reports(name, key):
-    """Three tiles and some users more; `outcome` plays the round itself."""
+    """Three tiles of users and some more; `run` plays the round itself."""
     spec = SHARED[name]()
     assert spec.built.shared is not None
     counts = np.full(spec.num_values, 6500 // spec.num_values + 1)
