@@ -83,8 +83,9 @@ def figure(results: "pa.Table") -> "Figure":
             predicted = [math.sqrt(protocol(oracle, groups, e).variance(users)) for e in dense]
             measured = [r for r in rows if (r["groups"], r["oracle"]) == (groups, oracle)]
             columns = "epsilon", "rmse", "mse_stderr"
-            points, rmse, stderr = np.array([[r[c] for c in columns] for r in measured]).T
             axis.plot(dense, predicted, color=mark.color, linestyle=mark.linestyle)
+            found = np.array([[row[c] for c in columns] for row in measured]).reshape(-1, 3)
+            points, rmse, stderr = found.T  # none where the sweep has no cell yet
             axis.errorbar(
                 points,
                 rmse,

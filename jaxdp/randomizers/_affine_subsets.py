@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
 from .._checks import Epsilon, Integer, Optional
-from .._contract import Tree, Words, field, params, spec, static
+from .._contract import Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
 from ..random import Count, everyone
@@ -393,6 +393,10 @@ class AffineSubsetsParams(MixtureRound):
         """Number of distinct reports, F M and the blank."""
         return self.maps.num_functions * self.maps.modulus + 1
 
+    def user_cost(self, work: Work) -> float:
+        """Nanoseconds of a user, roughly: a base block is read, and looked through."""
+        return work.words(12.0 if self.maps.blocks is None else 12.0 + 4.0 * self.maps.set_size)
+
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, ""]:
         """One user's report, in [0, F M]; a value outside the domain is clamped into it."""
         function, shift, blank = self.maps.pick(words, value)
@@ -559,6 +563,11 @@ class AffineSupportParams(SupportRound):
         function, shift, blank = self.maps.pick(words, value)
         function = jnp.where(blank, np.uint32(0), function)
         return jnp.stack([function, jnp.where(blank, np.uint32(self.maps.modulus), shift)])
+
+    def user_cost(self, work: Work) -> float:
+        """Nanoseconds of a user, roughly: each asked value is sent through its function."""
+        members = 0 if self.maps.blocks is None else self.maps.set_size
+        return work.words(12.0 + 4.0 * members + (10.0 + members) * self.asked.size)
 
     def probabilities(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The realised (p, q) as float64; only inside an x64 block."""
