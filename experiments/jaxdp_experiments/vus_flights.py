@@ -74,16 +74,15 @@ def figure(results: "pa.Table") -> "Figure":
     rows = results.to_pylist()
     numbers = sorted({row["groups"] for row in rows})
     epsilons = sorted({row["epsilon"] for row in rows})
-    dense = np.geomspace(epsilons[0], epsilons[-1], 17)
     canvas, panels = figures.panels(columns=len(numbers), height=3.4, sharey=True)
     for axis, groups in zip(panels[0], numbers, strict=True):
         users = merged_table(groups).ravel()
         for place, oracle in enumerate(ORACLES):
             mark = figures.mark(place)
-            predicted = [math.sqrt(protocol(oracle, groups, e).variance(users)) for e in dense]
+            predicted = [math.sqrt(protocol(oracle, groups, e).variance(users)) for e in epsilons]
             measured = [r for r in rows if (r["groups"], r["oracle"]) == (groups, oracle)]
             columns = "epsilon", "rmse", "mse_stderr"
-            axis.plot(dense, predicted, color=mark.color, linestyle=mark.linestyle)
+            axis.plot(epsilons, predicted, color=mark.color, linestyle=mark.linestyle)
             found = np.array([[row[c] for c in columns] for row in measured]).reshape(-1, 3)
             points, rmse, stderr = found.T  # none where the sweep has no cell yet
             axis.errorbar(
