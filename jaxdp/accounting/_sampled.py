@@ -102,7 +102,8 @@ def sampled_shuffle_delta(
       delta, in [0, 1].
 
     Raises:
-      ValueError: an argument is out of range.
+      ValueError: an argument, or a delta, is out of range.
+      TypeError: `delta_of` is no function.
 
     Example:
       >>> from jaxdp.accounting import sampled_shuffle_delta
@@ -121,8 +122,15 @@ def sampled_shuffle_delta(
     epsilon = check_real("epsilon", epsilon, low=0.0, high=100.0, open_ends=False)
     if rate == 0:
         raise ValueError("rate must be above 0, got 0: nobody would report.")
+    if not callable(delta_of):
+        raise TypeError(f"delta_of must be a function of m and epsilon, got {delta_of!r}.")
+
+    def known(users: int, epsilon: float) -> float:
+        found = delta_of(users, epsilon)
+        return check_real("delta_of", found, low=0.0, high=1.0, open_ends=False)
+
     if rate == 1:
-        return min(delta_of(n, epsilon), 1.0)
+        return known(n, epsilon)
     best = 1.0
     # Any window is a proof; wider ones have less outside, and fewer users.
     for log_tail in (10.0, 20.0, 30.0, 40.0, 60.0, 90.0):
@@ -131,7 +139,7 @@ def sampled_shuffle_delta(
             continue
         share = high / n
         larger = math.log1p(math.expm1(epsilon) / share) * (1 - 1e-15)
-        inside = share * delta_of(low, min(larger, 100.0))
+        inside = share * known(low, min(larger, 100.0))
         best = min(best, (inside + 2 * math.exp(-log_tail)) * _MARGIN)
     return best
 

@@ -257,7 +257,7 @@ def test_random_channels(number):
         assert found.index_ratio >= 1
         if n * math.exp(-local) >= 1000 and delta < found.upper / 1000:
             compared += 1
-            assert found.upper <= 1.03 * found.index_ratio * found.lower
+            assert found.upper <= 1.02 * found.index_ratio * found.lower
     assert compared > number / 6
 
 
