@@ -47,8 +47,8 @@ class AffineMaps:
         return self.modulus - 1 if self.multipliers is None else self.multipliers.shape[0]
 
     def products(
-        self, function: UInt32[Array, "*s"], value: UInt32[Array, "*s"]
-    ) -> UInt32[Array, "*s"]:
+        self, function: UInt32[Array, "*#s"], value: UInt32[Array, "*#s"]
+    ) -> UInt32[Array, "*#s"]:
         """`a v` modulo M."""
         function, value = _alike(function, value)
         number = function % np.uint32(self.num_multipliers)
@@ -68,10 +68,10 @@ class AffineMaps:
 
     def holds(
         self,
-        function: UInt32[Array, "*s"],
-        shift: UInt32[Array, "*s"],
-        value: UInt32[Array, "*s"],
-    ) -> Bool[Array, "*s"]:
+        function: UInt32[Array, "*#s"],
+        shift: UInt32[Array, "*#s"],
+        value: UInt32[Array, "*#s"],
+    ) -> Bool[Array, "*#s"]:
         """Whether a set holds a value; the shift of a blank, M, leads to none."""
         function, shift, value = _alike(function, shift, value)
         product = self.products(function, value)

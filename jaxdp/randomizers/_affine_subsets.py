@@ -278,7 +278,7 @@ class AffineSubsets(SupportOracle):
             all k.
         """
         if inputs is None:
-            return super().variance(counts)
+            return SupportOracle.variance(self, counts)
         values = self._checked(inputs)
         counts = check_bins(counts, values.size)
         user, other, gap = self._spreads()
