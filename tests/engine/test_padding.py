@@ -13,6 +13,7 @@ from jaxdp.randomizers import (
     SubsetSelection,
     UnaryEncoding,
 )
+from tests.marks import slow
 
 PROTOCOLS = {
     "krr": KRR,
@@ -38,7 +39,9 @@ def test_the_next_number_of_values_has_the_programs_of_the_last(name, key, count
         np.testing.assert_allclose(trials.estimates[2], own, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["krr", "unary", "hadamard-bit", "hadamard-response", "subset"])
+@pytest.mark.parametrize(
+    "name", ["krr", "unary", "hadamard-bit", "hadamard-response", slow("subset")]
+)
 def test_padded_rounds_draw_the_same_tallies(name, key):
     for k in (2, 5, 64, 2048 if name != "subset" else 300, 5000):
         own = PROTOCOLS[name](k, 2.5 if k < 100 else 6.0).build()
@@ -67,7 +70,9 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize(
+    "name", [name if name in ("subset of 9", "one block") else slow(name) for name in SHARED]
+)
 def test_shared_rounds_make_the_same_reports(name, key):
     """Three tiles of users and some more; `run` plays the round itself."""
     spec = SHARED[name]()
