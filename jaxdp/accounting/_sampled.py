@@ -126,7 +126,10 @@ def sampled_shuffle_delta(
         raise TypeError(f"delta_of must be a function of m and epsilon, got {delta_of!r}.")
 
     def known(users: int, epsilon: float) -> float:
-        found = delta_of(users, epsilon)
+        try:
+            found = delta_of(users, epsilon)
+        except TypeError as error:
+            raise TypeError(f"delta_of must be a function of m and epsilon: {error}") from error
         return check_real("delta_of", found, low=0.0, high=1.0, open_ends=False)
 
     if rate == 1:
