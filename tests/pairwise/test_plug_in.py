@@ -39,7 +39,7 @@ PROTOCOLS = {
 
 
 @pytest.mark.parametrize(
-    "name", [slow(n) if n in ("two rounds", "one step") else n for n in PROTOCOLS]
+    "name", [slow(n) if n.endswith(("rounds", "step")) else n for n in PROTOCOLS]
 )
 @pytest.mark.parametrize("case", [AREA, slow(TAU_B), slow(ENTROPY)], ids=["area", "tau", "entropy"])
 def test_errors_are_those_of_the_linearised_statistic(name, case, key):

@@ -10,7 +10,6 @@ from jaxdp.randomizers import CandidateResponse, PrivUnitG
 from jaxdp.randomizers._tilt import distance_of, merge_cells
 from jaxdp.randomizers._tilted_normal import TiltedNormalRound
 from tests import stats
-from tests.marks import slow
 
 LEFT = np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 0.0], [-0.3, 0.2, 0.5]], np.float32)
 RIGHT = np.array([[0.6, 0.0, 0.8], [0.5, 0.0, 0.0], [0.3, -0.2, -0.5]], np.float32)
@@ -72,13 +71,14 @@ def _numbers(sums, others):
     return np.concatenate(mixed, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "dim"),
     [
         (PrivUnitG, 3),
-        slow(PrivUnitG, 2),
-        slow(PrivUnitG, 1),
-        slow(lambda dim, e: CandidateResponse(dim, e, num_candidates=16), 3),
+        (PrivUnitG, 2),
+        (PrivUnitG, 1),
+        (lambda dim, e: CandidateResponse(dim, e, num_candidates=16), 3),
     ],
 )
 def test_laws_of_squares_and_products(make, dim, key, monkeypatch):
