@@ -358,8 +358,11 @@ class Spec(Described, Checked, Generic[P_co]):
         """The realised privacy parameter, rounded up; at most what was asked for."""
 
     def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure."""
-        return 0.0
+        """The smallest delta at which `exact_epsilon()` holds; 0 where privacy is pure.
+
+        By default that of the `reporter`, or 0.
+        """
+        return 0.0 if self.reporter is None else self.reporter.exact_delta()
 
     def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
         """A proven delta at which several reports of one user are (epsilon, delta)-LDP together.

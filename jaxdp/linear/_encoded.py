@@ -209,10 +209,6 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
         """The realised privacy parameter of the randomizer."""
         return self.encoding().randomizer.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
-        return self.encoding().randomizer.exact_delta()
-
     def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
         """What the randomizer knows of several reports."""
         return self.encoding().randomizer.composed_delta(num_reports, epsilon)

@@ -204,10 +204,6 @@ class HeavyHitters(Spec["HeavyHittersParams"]):
         """The realised privacy parameter of the oracle."""
         return self._oracle.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds."""
-        return self._oracle.exact_delta()
-
     def build(self, word_bits: int = 32) -> "HeavyHittersParams":
         """The params."""
         bits, depths, size = self.num_bits, self.depths, self._size

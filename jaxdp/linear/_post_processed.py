@@ -43,10 +43,6 @@ class PostProcessed(LinearProtocol[Params[Any]], SimulatedErrors):
         """The realised privacy parameter of the protocol that users run."""
         return self.protocol.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure protocol."""
-        return self.protocol.exact_delta()
-
     def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
         """What the protocol that users run knows of several reports."""
         return self.protocol.composed_delta(num_reports, epsilon)

@@ -153,10 +153,6 @@ class OnGrid(Spec[Params[Any]]):
         """The realised privacy parameter of the protocol."""
         return self.protocol.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds."""
-        return self.protocol.exact_delta()
-
     @property
     def variance_kind(self) -> Kind:
         """The protocol's; a bound where it has a bias, whose sign is not known."""

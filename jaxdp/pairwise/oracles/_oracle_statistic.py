@@ -161,10 +161,6 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
         """The realised privacy parameter, the oracle's."""
         return self.oracle.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The oracle's delta; 0 where it is pure."""
-        return self.oracle.exact_delta()
-
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> Float[np.ndarray, ""]:
         """The mean squared error for given users.
 

@@ -122,10 +122,6 @@ class TripleStatistic(Spec["TripleStatisticParams"]):
         """The realised privacy parameter, the oracle's."""
         return self.oracle.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The oracle's delta; 0 where it is pure."""
-        return self.oracle.exact_delta()
-
     def build(self, word_bits: int = 32) -> "TripleStatisticParams":
         """The params."""
         inner = self.oracle.build(word_bits)

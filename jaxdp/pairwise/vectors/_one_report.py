@@ -247,10 +247,6 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
         """The realised privacy parameter of the randomizer."""
         return self.embedding().randomizer.exact_epsilon()
 
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 for a pure randomizer."""
-        return self.embedding().randomizer.exact_delta()
-
     @property
     def bias(self) -> float:
         """The largest bias of an average over all data sets, from the entries of its matrix."""
