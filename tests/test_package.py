@@ -28,6 +28,7 @@ FLOORS = {
     "jaxdp._hints": 0,
     "jaxdp._install": 0,
     "jaxdp._form": -1,
+    "jaxdp._chernoff": 0,
     "jaxdp._spec": 0,
     "jaxdp._subsets": 0,
     "jaxdp._wide": 0,

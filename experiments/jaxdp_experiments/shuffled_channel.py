@@ -39,6 +39,7 @@ import numpy as np
 from jaxdp import figures
 from jaxdp.accounting import PairLaw, gaussian_sigma, pair_shuffle_bracket, pair_shuffle_delta
 from jaxdp.randomizers import HadamardBit
+from jaxdp.randomizers._pair_laws import set_pair_law, set_patterns
 from jaxdp.sweep import Experiment, Settings
 from jaxdp.trusted import Shuffled
 from jaxdp_experiments._cells import coordinates
@@ -85,13 +86,13 @@ class SymmetricChannel:
         return max(1 - math.fsum(part.weight for part in self.sets), 0.0)
 
     def _likelihoods(self, part: Sets) -> tuple[float, float]:
-        """Of a set with the value and of one without, relative to the mean."""
+        """The likelihoods of a set with the value and of one without, relative to the mean."""
         k, d = self.num_values, part.size
         outside = k / (d * math.exp(part.epsilon) + k - d)
         return outside * math.exp(part.epsilon), outside
 
     def total_variance(self) -> float:
-        """Of the estimated shares of all values, from one user."""
+        """The sum of the variances of all estimated shares, from one user."""
         k = self.num_values
         information = 0.0
         for part in self.sets:
@@ -111,20 +112,20 @@ class SymmetricChannel:
 
     def pair(self) -> PairLaw:
         """The one kind of pair of values, by which of both and of a third one sets hold."""
-        k = self.num_values
-        held = np.indices((2, 2, 2)).reshape(3, 8)
-        ones = held.sum(axis=0)
-        laws, least = [np.full((3, 1), self.blank)], [np.array([self.blank])]
-        for part in self.sets:
-            d = part.size
-            among = np.array([1, d, d * (d - 1), d * (d - 1) * (d - 2)], float)
-            rest = np.array([1, k - d, (k - d) * (k - d - 1), (k - d) * (k - d - 1) * (k - d - 2)])
-            weights = part.weight * among[ones] * rest[3 - ones] / (float(k) * (k - 1) * (k - 2))
-            inside, outside = self._likelihoods(part)
-            laws.append(weights * np.where(held, inside, outside))
-            least.append(weights * outside)
-        first, second, third = np.concatenate(laws, axis=1)
-        return PairLaw(first, second, np.concatenate(least), np.stack([third, first, second]))
+        parts = [
+            set_pair_law(
+                part.weight * set_patterns(self.num_values, part.size), *self._likelihoods(part)
+            )
+            for part in self.sets
+        ]
+        blank = np.array([self.blank])
+        first, second, least = (
+            np.concatenate([blank, *(getattr(part, name) for part in parts)])
+            for name in ("first", "second", "least")
+        )
+        blanks = np.full((3, 1), self.blank)
+        others = np.concatenate([blanks, *(part.others for part in parts)], axis=1)
+        return PairLaw(first, second, least, others)
 
     def listed(self) -> list[list[float]]:
         """The table of the channel, a column for each set, and one for the blank."""
@@ -190,18 +191,15 @@ def searched(num_values: int, num_users: int, epsilon: float) -> SymmetricChanne
         shape, steps = np.array([0.05, 0.1, 0.2]), np.array([0.05, 0.1, 0.4])
         channel = make(shape)
         while steps[1] > 0.01:
-            tried = [
+            places = [
                 np.clip(shape + sign * step, [0, 0, -3], [0.9, 0.9, 1])
                 for step in np.diag(steps)
                 for sign in (-1, 1)
             ]
-            found = [make(other) for other in tried if not np.array_equal(other, shape)]
-            better = min(found, key=SymmetricChannel.total_variance)
+            tried = [(make(place), place) for place in places if not np.array_equal(place, shape)]
+            better, place = min(tried, key=lambda one: one[0].total_variance())
             if better.total_variance() < channel.total_variance():
-                channel = better
-                shape = [other for other in tried if not np.array_equal(other, shape)][
-                    found.index(better)
-                ]
+                channel, shape = better, place
             else:
                 steps = steps / 2
         if best is None or channel.total_variance() < best.total_variance():

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .._chernoff import frequency_range
 from .._spec import check_int, check_real, within_float64
 from ._shuffle import MAX_USERS
 from ._shuffle_channel import PairLaw, check_pairs
@@ -52,9 +53,7 @@ def sampled_pairs(pairs: Sequence[PairLaw], rate: float) -> list[PairLaw]:
     References:
       Balle, Bell, Gascón, Nissim (2019), The privacy blanket of the shuffle model.
     """
-    rate = check_real("rate", rate, low=0.0, high=1.0, open_ends=False)
-    if rate == 0:
-        raise ValueError("rate must be above 0, got 0: nobody would report.")
+    rate = _check_rate(rate)
 
     def with_blank(law: np.ndarray) -> np.ndarray:
         law = np.asarray(law, np.float64)
@@ -118,10 +117,8 @@ def sampled_shuffle_delta(
       couplings and divergences, Theorems 2 and 9.
     """
     n = check_int("num_users", num_users, low=1, high=MAX_USERS)
-    rate = check_real("rate", rate, low=0.0, high=1.0, open_ends=False)
+    rate = _check_rate(rate)
     epsilon = check_real("epsilon", epsilon, low=0.0, high=100.0, open_ends=False)
-    if rate == 0:
-        raise ValueError("rate must be above 0, got 0: nobody would report.")
     if not callable(delta_of):
         raise TypeError(f"delta_of must be a function of m and epsilon, got {delta_of!r}.")
 
@@ -137,7 +134,7 @@ def sampled_shuffle_delta(
     best = 1.0
     # Any window is a proof; wider ones have less outside, and fewer users.
     for log_tail in (10.0, 20.0, 30.0, 40.0, 60.0, 90.0):
-        low, high = (_quantile(n, rate, log_tail, sign) for sign in (-1, 1))
+        low, high = _window(n, rate, log_tail)
         if low < 1:
             continue
         share = high / n
@@ -147,20 +144,14 @@ def sampled_shuffle_delta(
     return best
 
 
-def _quantile(n: int, rate: float, log_tail: float, sign: int) -> int:
-    """A number m such that Bin(n, rate) is beyond it with probability e**-log_tail at most."""
-    mean = n * rate
-    near, far = (mean, 0.0) if sign < 0 else (mean, float(n))
-    for _ in range(100):
-        x = (near + far) / 2
-        near, far = (x, far) if _divergence(x, n, rate) < log_tail * _MARGIN else (near, x)
-    # Beyond `far`; at 0 and n, where no number is.
-    return math.floor(far) if sign < 0 else math.ceil(far)
+def _window(n: int, rate: float, log_tail: float) -> tuple[int, int]:
+    """Numbers that Bin(n, rate) is below or above with probability e**-log_tail each, at most."""
+    least, most = frequency_range(rate, n, log_tail * _MARGIN)
+    return math.floor(n * least), math.ceil(n * most)
 
 
-def _divergence(x: float, n: int, rate: float) -> float:
-    """Chernoff's exponent at x: n times the Kullback-Leibler divergence of Bernoulli laws."""
-    total = 0.0
-    for part, mean in ((x, n * rate), (n - x, n * (1 - rate))):
-        total += part * math.log(part / mean) if part > 0 else 0.0
-    return total
+def _check_rate(rate: float) -> float:
+    rate = check_real("rate", rate, low=0.0, high=1.0, open_ends=False)
+    if rate == 0:
+        raise ValueError("rate must be above 0, got 0: nobody would report.")
+    return rate

@@ -9,9 +9,10 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._chernoff import frequency_range
 from .._spec import BELOW_ONE, as_array, check_epsilon, check_int, check_real
 from ._inputs import MAX_INPUTS
-from ._intervals import frequency_range, lower_limit, upper_limit
+from ._intervals import lower_limit, upper_limit
 from ._report import AuditReport
 from ._samples import Samples, apply, check_statistics, columns, hashed
 from ._search import find_events, log_level

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .._chernoff import relative_entropy
+
 
 def upper_limit(successes, trials, log_level: float) -> np.ndarray:
     """An upper limit of the probability of a success, float64, by Chernoff's bound.
@@ -20,7 +22,7 @@ def upper_limit(successes, trials, log_level: float) -> np.ndarray:
     for _ in range(100):
         middle = (low + high) / 2
         # The end that is returned stays outside: bisection can only weaken the limit.
-        inside = n * _relative_entropy(k / n, middle) <= log_level
+        inside = n * relative_entropy(k / n, middle) <= log_level
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     return high
 
@@ -31,39 +33,9 @@ def lower_limit(successes, trials, log_level: float) -> np.ndarray:
     low, high = np.zeros(k.shape), k / n
     for _ in range(100):
         middle = (low + high) / 2
-        outside = n * _relative_entropy(k / n, middle) >= log_level
+        outside = n * relative_entropy(k / n, middle) >= log_level
         low, high = np.where(outside, middle, low), np.where(outside, high, middle)
     return low
-
-
-def frequency_range(p: float, trials: int, log_level: float) -> tuple[float, float]:
-    """Frequencies of a success between which all but few samples lie.
-
-    The ends of `n KL(x || p) <= log_level`: by Chernoff's bound the frequency is below the lower
-    one with a chance of at most `e**-log_level`, and so it is above the upper one.
-
-    Args:
-      p: the probability of a success.
-      trials: n.
-      log_level: minus the logarithm of the chance beyond each end, > 0.
-    """
-    ends = []
-    for outer in (0.0, 1.0):
-        near, far = p, outer
-        for _ in range(100):
-            middle = (near + far) / 2
-            inside = trials * _relative_entropy(np.array(middle), np.array(p)) < log_level
-            near, far = (middle, far) if inside else (near, middle)
-        ends.append(far)
-    return ends[0], ends[1]
-
-
-def _relative_entropy(q: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """KL(q || p) of two coins, for q in [0, 1] and p in [0, 1]."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ones = np.where(q > 0, q * np.log(q / p), 0.0)
-        zeros = np.where(q < 1, (1 - q) * np.log((1 - q) / (1 - p)), 0.0)
-    return ones + zeros
 
 
 def mean_is_off(samples, mean, variance, log_level: float) -> np.ndarray:

@@ -12,6 +12,9 @@ from jaxdp_kernels import register_dataclass
 from .._bits import mul_32x32
 from .._contract import Words, static
 
+NUM_WORDS = 5
+"""One for whether a set holds the value, two for the residue, two for the function."""
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)

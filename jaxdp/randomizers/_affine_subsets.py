@@ -26,7 +26,7 @@ from ._affine_designs import (
     multipliers,
     needs_one_block,
 )
-from ._affine_maps import AffineMaps
+from ._affine_maps import NUM_WORDS, AffineMaps
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._mixture import MixtureRound
@@ -380,8 +380,8 @@ class AffineSubsetsParams(MixtureRound):
 
     @property
     def num_words(self) -> int:
-        """One for whether the set holds the value, two for the residue, two for the function."""
-        return 5
+        """Five; see `NUM_WORDS`."""
+        return NUM_WORDS
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -536,8 +536,8 @@ class AffineSupportParams(SupportRound):
 
     @property
     def num_words(self) -> int:
-        """One for whether the set holds the value, two for the residue, two for the function."""
-        return 5
+        """Five; see `NUM_WORDS`."""
+        return NUM_WORDS
 
     @property
     def report_limits(self) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Instance, Integer, Optional, Real
+from .._chernoff import relative_entropy
 from .._contract import Params, Spec, Tree, field, spec
 from .._prediction import Kind, Prediction
 from .._spec import check_epsilon, check_int, check_real, within_float64
@@ -353,8 +354,7 @@ def _small_group(num_users: int, shares: tuple[float, ...], size: int) -> float:
         if x >= p:
             return 1.0
         # Chernoff: Pr[Binomial(n, p) <= n x] <= exp(-n KL(x || p)) for x < p
-        divergence = x * math.log(x / p) + (1 - x) * math.log((1 - x) / (1 - p))
-        total += math.exp(-num_users * divergence)
+        total += math.exp(-num_users * float(relative_entropy(x, p)))
     return total
 
 

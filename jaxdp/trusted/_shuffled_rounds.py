@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .._contract import Sent, Spec, Work
@@ -30,12 +29,11 @@ class Messages(NamedTuple):
         """The shares of the random groups of users who send something different."""
         if self.together or not self.sent:
             return (1.0,)
-        return tuple(share for share, _ in self._each())
+        return tuple(part.share for part in self.sent for _ in range(part.times))
 
-    def _each(self) -> Iterator[tuple[float, Spec[Any]]]:
-        for part in self.sent:
-            for _ in range(part.times):
-                yield part.share, part.reports
+    @property
+    def _kinds(self) -> list[Spec[Any]]:
+        return list(dict.fromkeys(part.reports for part in self.sent))
 
     def delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta, of `num_users` that hide each other in each round."""
@@ -43,16 +41,14 @@ class Messages(NamedTuple):
             return self.protocol.shuffle_delta(num_users, epsilon)
         if self.together:
             return _loss(self.sent, num_users).delta(epsilon)
-        kinds = dict.fromkeys(reports for _, reports in self._each())
-        return max(reports.shuffle_delta(num_users, epsilon) for reports in kinds)
+        return max(reports.shuffle_delta(num_users, epsilon) for reports in self._kinds)
 
     def bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """The epsilon, between bounds; see `Shuffled`."""
         if not self.sent:
             return self.protocol.shuffle_bracket(num_users, delta)
         if not self.together:
-            kinds = dict.fromkeys(reports for _, reports in self._each())
-            uppers = [reports.shuffle_bracket(num_users, delta).upper for reports in kinds]
+            uppers = [reports.shuffle_bracket(num_users, delta).upper for reports in self._kinds]
             # Groups are larger than `num_users`, so nothing is attained.
             return ShuffleBracket(0.0, max(uppers), math.inf)
         upper = min(_loss(self.sent, num_users).epsilon(delta), self.protocol.exact_epsilon())

@@ -15,7 +15,7 @@ from jaxdp.accounting import (
     sampled_pairs,
     sampled_shuffle_delta,
 )
-from jaxdp.accounting._sampled import _quantile
+from jaxdp.accounting._sampled import _window
 from jaxdp.randomizers import KRR
 from tests.accounting.test_shuffle_bracket import exact_delta, sixteenths
 
@@ -77,7 +77,7 @@ def test_numbers_of_users_are_bounded():
     """By the exact binomial tails."""
     for n, rate, log_tail in ((100, 0.3, 10.0), (1000, 0.01, 20.0), (50, 0.9, 5.0)):
         masses = [math.comb(n, m) * rate**m * (1 - rate) ** (n - m) for m in range(n + 1)]
-        low, high = (_quantile(n, rate, log_tail, sign) for sign in (-1, 1))
+        low, high = _window(n, rate, log_tail)
         assert math.fsum(masses[:low]) <= math.exp(-log_tail)
         assert math.fsum(masses[high + 1 :]) <= math.exp(-log_tail)
 

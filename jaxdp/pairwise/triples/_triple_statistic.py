@@ -125,7 +125,7 @@ class TripleStatistic(Spec["TripleStatisticParams"]):
     def build(self, word_bits: int = 32) -> "TripleStatisticParams":
         """The params."""
         inner = self.oracle.build(word_bits)
-        decoder = _decoder(self.oracle) if word_bits == 32 else _table(inner, self.num_values)[1]
+        _, decoder = _reports(self.oracle) if word_bits == 32 else _table(inner, self.num_values)
         tensor = self.kernel.values
         cubes = np.einsum("ijl,ri,rj,rl->r", tensor, decoder, decoder, decoder, optimize=True)
         return TripleStatisticParams(inner, tensor, decoder, cubes)
@@ -296,14 +296,16 @@ def _table(
 
 
 @functools.lru_cache(maxsize=16)
-def _decoder(oracle: FrequencyOracle[Any]) -> Float[np.ndarray, "R k"]:
-    return _table(oracle.built, oracle.num_values)[1]
+def _reports(
+    oracle: FrequencyOracle[Any],
+) -> tuple[Float[np.ndarray, "k R"], Float[np.ndarray, "R k"]]:
+    return _table(oracle.built, oracle.num_values)
 
 
 @functools.lru_cache(maxsize=16)
 def _covariances(oracle: FrequencyOracle[Any]) -> Float[np.ndarray, "k k k"]:
     """S_v of the vectors of reports, by value."""
-    law, decoder = _table(oracle.built, oracle.num_values)
+    law, decoder = _reports(oracle)
     second = np.stack([decoder.T @ (row[:, None] * decoder) for row in law])
     units = np.eye(len(law))
     return second - units[:, :, None] * units[:, None, :]
