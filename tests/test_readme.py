@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import pathlib
 import re
 
@@ -59,3 +60,12 @@ def test_links_lead_somewhere():
     assert targets
     for target in targets:
         assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+def test_exact_predictions_are_as_often_right_as_the_table_says():
+    path = ROOT / "benchmarks" / "results" / "predictions" / "results.json"
+    sections = json.loads(path.read_text())["sections"].values()
+    exact = [row for rows in sections for row in rows if row["kind"] == "exact"]
+    cases = sum(row["cells"] for row in exact)
+    right = cases - sum(row["not as claimed"] for row in exact)
+    assert f"exact predictions in {right} of {cases} cases" in README
