@@ -117,33 +117,68 @@ def test_lowers_for_cuda(dtype):
     assert exported.platforms == ("cuda",)
 
 
-@pytest.mark.parametrize("bits", [8, 9])
-def test_triton_kernel_in_interpret_mode(bits):
-    x = jax.random.randint(jax.random.key(bits), (2, 3, 2**bits), -7, 8).astype(jnp.float32)
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 8, 2**6), (3, 2**10), (4, 2**8), (2**12,), (2, 2**13), (2**17,), (2**19,), (2**21,)],
+    ids=str,
+)
+def test_triton_kernels_in_interpret_mode(shape):
+    """One kernel up to 2^12, two up to 2^20, and three; products of whole numbers are exact."""
+    x = jax.random.randint(jax.random.key(len(shape)), shape, -7, 8).astype(jnp.float32)
     got = jax.jit(lambda y: fwht_triton(y, interpret=True))(x)
     np.testing.assert_array_equal(got, transform(x))
-    if bits == 8:
-        loss = jax.jit(jax.grad(lambda y: jnp.vdot(fwht_triton(y, interpret=True), x)))
-        np.testing.assert_array_equal(loss(x), got)
 
 
+def test_triton_kernels_transformations():
+    (x,) = ARG_SPECS[5].arguments()
+    run = jax.jit(lambda y: fwht_triton(y, interpret=True))
+    np.testing.assert_array_equal(
+        jax.jit(jax.vmap(run))(x.reshape(4, -1, 2**8)).reshape(x.shape), run(x)
+    )
+    gradient = jax.jit(jax.grad(lambda y: jnp.vdot(run(y), x)))(x)
+    np.testing.assert_array_equal(gradient, run(x))
+
+
+def test_triton_kernels_round_as_a_sum_does(rng):
+    """Three bfloat16 numbers hold all 24 bits of a float32: two of them would err by 2^-16."""
+    x = rng.standard_normal((2, 2**11)).astype(np.float32)
+    exact = scipy.linalg.hadamard(2**11) @ x.astype(np.float64).T
+    error = np.abs(np.asarray(fwht_triton(jnp.asarray(x), interpret=True)).T - exact).max(axis=0)
+    bound = 4 * np.finfo(np.float32).eps * np.sqrt(np.square(x).sum(axis=1) * 11)
+    assert (error <= bound).all()
+    short = (x.view(np.uint32) & np.uint32(0xFFFFFF00)).view(np.float32)  # 16 bits
+    error = np.abs(scipy.linalg.hadamard(2**11) @ short.astype(np.float64).T - exact).max(axis=0)
+    assert (error > bound).all()
+
+
+def test_triton_kernels_pass_on_what_is_not_a_number():
+    for bad in (np.nan, np.inf, -np.inf):
+        x = jnp.ones(2**11).at[77].set(bad)
+        assert not np.isfinite(fwht_triton(x, interpret=True)).any()
+
+
+@pytest.mark.parametrize(("shape", "kernels"), [((3, 2**10), 1), ((2**14,), 2), ((2**24,), 3)])
 @pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
-def test_triton_kernel_lowers_for_cuda():
-    """The whole transform is one call of a Triton kernel, on any jax, without a GPU."""
-    shape = jax.ShapeDtypeStruct((3, 2**10), jnp.float32)
+def test_triton_kernels_lower_for_cuda(shape, kernels):
+    """The transform is so many calls of Triton kernels, on any jax, without a GPU."""
     device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
     with jax.sharding.use_abstract_mesh(mesh):
-        lowered = jax.jit(fwht_triton).trace(shape).lower(lowering_platforms=("cuda",))
-    text = lowered.as_text()
-    assert text.count("custom_call") == text.count("__gpu$xla.gpu.triton") == 1
+        traced = jax.jit(fwht_triton).trace(jax.ShapeDtypeStruct(shape, jnp.float32))
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("custom_call") == text.count("__gpu$xla.gpu.triton") == kernels
 
 
 @pytest.mark.parametrize(
-    "x", [np.zeros(2**7, np.float32), np.zeros(2**13, np.float32), np.zeros(2**8, np.int32)]
+    ("x", "message"),
+    [
+        (np.zeros(2**5, np.float32), "float32 and a length"),
+        (np.zeros(2**8, np.int32), "float32 and a length"),
+        (np.zeros((3, 2**8), np.float32), "rows in a number that 4 divides"),
+    ],
 )
-def test_triton_kernel_refuses_what_it_cannot_do(x):
-    with pytest.raises(ValueError, match="implementation='triton' needs float32"):
+def test_triton_kernels_refuse_what_they_cannot_do(x, message):
+    with pytest.raises(ValueError, match=f"implementation='triton' needs {message}"):
         fwht_triton(x, interpret=True)
 
 
