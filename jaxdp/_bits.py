@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int, Int32, UInt32
+from jaxtyping import Array, Float, Int, Int32, UInt32
 
 
 def mul_32x32(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -34,7 +34,20 @@ def rounded(parts: Int32[Array, "d *n"], words: UInt32[Array, "w *n"]) -> Int32[
       words: random ones, half as many as numbers, rounded up: each has the dithers of two.
     """
     dithers = jnp.concatenate([words & np.uint32(FRACTION - 1), words >> np.uint32(16)])
-    return (parts + dithers[: parts.shape[0]].astype(jnp.int32)) >> np.int32(16)
+    return dithered(parts, dithers[: parts.shape[0]])
+
+
+def dithered(parts: Int32[Array, "*s"], dithers: UInt32[Array, "*s"]) -> Int32[Array, "*s"]:
+    """Numbers in parts of a unit, rounded to units by dithers in [0, `FRACTION`)."""
+    return (parts + dithers.astype(jnp.int32)) >> np.int32(16)
+
+
+def to_even(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """The nearest whole numbers, ties to even: `jnp.rint`, which Triton lacks."""
+    low = jnp.floor(x)
+    part, half = x - low, np.float32(0.5)  # exact
+    odd = low != np.float32(2) * jnp.floor(low * half)
+    return jnp.where((part > half) | ((part == half) & odd), low + np.float32(1), low)
 
 
 def parity(x: Int[Array, "..."]) -> Int32[Array, "..."]:

@@ -207,6 +207,12 @@ DrawKernel = Callable[["Round[T]", jax.Array, Count, Tree], T]
 """`(round, key, counts, inputs) -> tally`, as `TallyLaw.draw`."""
 
 
+def _nothing_alone(words: FlatWords) -> Tree:
+    """No numbers of a user alone."""
+    del words
+    return ()
+
+
 @dataclasses.dataclass(frozen=True)
 class Summed(Generic[T]):
     """Says that a tally is made of a sum of integers over users, and of how many these are.
@@ -215,18 +221,20 @@ class Summed(Generic[T]):
     asked for, before a loop over blocks: what it computes then is not computed anew by each.
 
     Attributes:
-      numbers: `(words, values) -> int32[n, m]`: what n users add, at most `bound` each, from
+      numbers: `(words, values, alone) -> int32[n, m]`: what n users add, at most `bound` each, from
         `jaxdp.random.FlatWords`; the bits of `tally(vmap(from_bits)(..))` but for the order of
         sums of floats. It is arranged for many threads.
       size: m, static.
       bound: of their absolute values, static.
       tally: `(sums, users) -> tally`, from Count[m] and Count[].
+      alone: `(words) -> tree of [n]`: the numbers of a user that need not be made for each entry.
     """
 
-    numbers: Callable[[FlatWords, Tree], jax.Array]
+    numbers: Callable[[FlatWords, Tree, Tree], jax.Array]
     size: int
     bound: int
     tally: Callable[[Count, Count], T]
+    alone: Callable[[FlatWords], Tree] = _nothing_alone
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from .._contract import Params, Runnable, params_of, work_of
+from .._contract import Params, Round, Runnable, params_of, work_of
 from .._spec import check_choice, check_key, is_traced
 from ..population import Population
 from ._fused import WORTHWHILE, check_fused, have_kernel, try_fused
@@ -129,12 +129,17 @@ def configure(
         for round in played:
             if implementation is not None:
                 check_fused(round, maker)
-            elif most * num_trials >= WORTHWHILE:
+            elif most * num_trials * _numbers(round) >= WORTHWHILE:
                 try_fused(round, maker)
     host = platform == "tpu" and _has_host(population)
     if host and chosen == "tally":
         platform, mesh = "cpu", None
     return Config(chosen, mesh, block_size, int(rounds), platform, host, fused)
+
+
+def _numbers(round: Round[Any]) -> int:
+    """How many numbers a user counts or adds, where a kernel may do it."""
+    return 1 if round.counted is not None or round.summed is None else round.summed.size
 
 
 def _platform_of(mesh: jax.sharding.Mesh) -> str:

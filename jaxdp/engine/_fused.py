@@ -1,7 +1,8 @@
-"""One kernel for the reports of a block and their counts: who uses it, and whether it is right.
+"""One kernel for the reports of a block and their tally: who uses it, and whether it is right.
 
-The kernel is compiled by Mosaic GPU, whose interpreter leaves out the instruction that counts. So a
-process compares it with XLA before it uses it, once for each kind of round.
+Reports that are counted have a kernel of Mosaic GPU, whose interpreter leaves out the instruction
+that counts; vectors that are added have one of Triton. What compiles them is new, and changes. So a
+process compares a kernel with XLA before it uses it, once for each kind of round.
 """
 
 import warnings
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdp_kernels.randomize_and_sum import randomize_and_sum
 from jaxdp_kernels.randomize_and_tally import Drawn, randomize_and_tally
 from jaxdp_kernels.threefry_words import StreamKey
 
@@ -26,7 +28,11 @@ _accepted: set[Any] = set()  # kinds of rounds for which the kernel has been fou
 _left: set[Any] = set()  # and those that are left to XLA
 
 WORTHWHILE = 2**28
-"""Users of a call, in all trials, for whom it is worth the second that the comparison takes."""
+"""Numbers that the users of a call count or add, in all trials: for as many the seconds that the
+comparison takes are worth it."""
+
+_ADDED_USERS, _ADDED_ROW = 8 * TILE, 2 * TILE  # who are added to compare the kernel, in rows
+_ROUNDED = 2**-8  # of the users of a row, how many may be rounded otherwise by another program
 
 _OLDEST = 9.0  # compute capability of a GPU that has the kernel's instructions
 
@@ -120,6 +126,8 @@ def _compared(round: Round[Any], maker: Tree) -> bool:
 
     def compare() -> bool:
         with jax.default_device(device), jax.enable_x64(False):
+            if round.counted is None:
+                return bool(jax.jit(_sums_are_right, static_argnums=0)(fused_sums, round))
             return bool(jax.jit(_is_right, static_argnums=0)(fused_tally, round, maker))
 
     with ThreadPoolExecutor(1) as thread:
@@ -134,26 +142,55 @@ def fused_tally(round, key, start, first, values, mask) -> Tree:
     return randomize_and_tally_mosaic_gpu(round, key, start, first, values, mask)
 
 
+def fused_sums(round, key, start, values, members, row: int) -> jax.Array:
+    """`randomize_and_sum` by the kernel, for the platform that a program is lowered for."""
+    from jaxdp_kernels.randomize_and_sum.triton import randomize_and_sum_triton
+
+    return randomize_and_sum_triton(round, key, start, values, members, row)
+
+
 def _kind(tree: Tree) -> Any:
     """The structure of a round and what makes its users' values, and the types of their leaves."""
     leaves, structure = jax.tree.flatten(tree)
-    return structure, tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
+
+    def name(leaf: Any) -> str:
+        return str(jnp.result_type(leaf)).replace("64", "32")  # as kernels see it, whoever asks
+
+    return structure, tuple((jnp.shape(leaf), name(leaf)) for leaf in leaves)
 
 
 def _unserved(round: Round[Any], maker: Tree) -> str | None:
     """Why the kernel does not serve a round; None if it does."""
-    if round.counted is None or round.kernels.tally:
-        return "its reports are not counted, or it has kernels of its own"
+    if round.kernels.tally:
+        return "it has kernels of its own"
+    if round.counted is None:
+        return _unserved_sums(round, maker)
     try:
         from jaxdp_kernels.randomize_and_tally.mosaic_gpu import unserved
     except ImportError as error:
         return f"this jax has no Mosaic GPU: {error}"
     if maker is not None:
         return unserved(round, None, _drawn(maker))
-    users = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct((_CHECKED_USERS, *x.shape), x.dtype), round.value
-    )
-    return unserved(round, None, users)
+    return unserved(round, None, _shapes(round, _CHECKED_USERS))
+
+
+def _unserved_sums(round: Round[Any], maker: Tree) -> str | None:
+    if round.summed is None:
+        return "its reports are neither counted nor added"
+    if maker is not None:
+        return "what makes users' values within the kernel makes no vectors"
+    if round.summed.bound * _ADDED_ROW >= 2**31:
+        return f"a user may add {round.summed.bound}, and a row of users more than 32 bits hold"
+    try:
+        from jaxdp_kernels.randomize_and_sum.triton import unserved
+    except ImportError as error:
+        return f"this jax has no Triton: {error}"
+    return unserved(round, _shapes(round, _ADDED_USERS), _ADDED_ROW)
+
+
+def _shapes(round: Round[Any], number: int) -> Tree:
+    """The values of so many users."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((number, *x.shape), x.dtype), round.value)
 
 
 def _drawn(maker: Tree) -> Drawn:
@@ -197,4 +234,21 @@ def _is_right(kernel: Callable[..., Tree], round: Round[Any], maker: Tree) -> ja
         expected = randomize_and_tally(round, stream, start, None, users, count, "wide")
         pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
         same += [jnp.all(a == b) for a, b in pairs]
+    return jnp.all(jnp.stack(same))
+
+
+def _sums_are_right(kernel: Callable[..., jax.Array], round: Round[Any]) -> jax.Array:
+    """Whether the kernel has XLA's sums of some users, to a few roundings, bool[]."""
+    assert round.summed is not None
+    stream = StreamKey.of(jax.random.key(0))
+    start = jnp.asarray([0, 2**32 - TILE // 2], jnp.uint32)
+    vectors = jax.random.normal(jax.random.key(1), (_ADDED_USERS, round.summed.size))
+    users = jax.tree.map(lambda _: vectors, round.value)
+    tiles = jax.tree.map(lambda row: row[: _ADDED_USERS // TILE], users)
+    some = lax.iota(jnp.uint32, _ADDED_USERS // TILE) * np.uint32(400)
+    most, same = int(_ADDED_ROW * _ROUNDED), []
+    for held, members in ((users, jnp.uint32(_ADDED_USERS - 500)), (tiles, some)):
+        arguments = round, stream, start, held, members, _ADDED_ROW
+        apart = kernel(*arguments) - randomize_and_sum(*arguments)
+        same.append(jnp.all(jnp.abs(apart) <= most))
     return jnp.all(jnp.stack(same))

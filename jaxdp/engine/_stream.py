@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from jaxdp_kernels import register_dataclass
+from jaxdp_kernels.randomize_and_sum import num_rows, randomize_and_sum
 from jaxdp_kernels.randomize_and_tally import (
     Counted,
     Draft,
@@ -23,10 +24,10 @@ from jaxdp_kernels.threefry_words import StreamKey
 
 from .._contract import Kernels, Round, Summed, TallyLaw, Tree, Words, params, static
 from ..population import Population, Reader, Rest, Span
-from ..random import TILE, Count, FlatWords, histogram, merge
+from ..random import TILE, Count, histogram, merge
 from ..random._words import tile_start
 from ._config import Config
-from ._fused import can_fuse, fused_tally
+from ._fused import can_fuse, fused_sums, fused_tally
 from ._plan import Plan, make_plan
 
 T = TypeVar("T")
@@ -214,23 +215,25 @@ _FEWEST_ROW = 2**8
 class _Summing:
     """A round whose reports are added, of which a loop over blocks adds nothing but the integers.
 
-    What it adds to are the low and the high 16 bits of the sums of rows of users, int32[r, m + 1]
-    each: the last column is that of the users. A number for each user would be a kernel.
+    What it adds to are the low and the high 16 bits of the sums of rows of users, int32[r, m] each,
+    and the number of the users. A number for each user would be a kernel.
 
     Attributes:
-      summed: what the round says of its tally.
-      num_words: of a user.
+      round: what users run.
+      summed: what it says of its tally.
       row: users of a row.
       rows: r.
       inside: bool, users of a block who count, and as many who do not: what a loop slices it need
         not compare with a number, which would be a kernel.
+      fused: whether one kernel makes the sums.
     """
 
+    round: Round[Any]
     summed: Summed[Any]
-    num_words: int
     row: int
     rows: int
     inside: jax.Array
+    fused: bool
 
     @classmethod
     def of(cls, round: Round[Any], plan: Plan) -> "_Summing | None":
@@ -238,40 +241,50 @@ class _Summing:
         summed = round.summed
         if summed is None or not plan.adds:
             return None
-        most = 2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1)
-        row = min(most, _ROW, plan.block & -plan.block)
-        if row < _FEWEST_ROW or plan.block * (summed.size + 1) >= 2**32:  # places of 32 bits
+        row = min(2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1), _ROW)
+        fused = plan.fused and row % TILE == 0
+        if not fused:
+            row = min(row, plan.block & -plan.block)  # or values would be copied to fill the last
+        if row < _FEWEST_ROW or plan.block * summed.size >= 2**32:  # places of 32 bits
             return None
         inside = lax.iota(jnp.int32, 2 * plan.block) < np.int32(plan.block)
-        return cls(summed, round.num_words, row, plan.block // row, inside)
+        return cls(round, summed, row, num_rows(plan.block, row), inside, fused)
 
     @property
-    def zero(self) -> tuple[jax.Array, jax.Array]:
-        """The sums of nobody."""
-        nothing = jnp.zeros((self.rows, self.summed.size + 1), jnp.int32)
-        return nothing, nothing
+    def num_words(self) -> int:
+        """Words of a user."""
+        return self.round.num_words
 
-    def block(self, key: StreamKey, counter, values, members) -> tuple[jax.Array, jax.Array]:
-        """The sums of a block's users: of a mask, or of so many first ones."""
-        users, width = self.rows * self.row, self.summed.size + 1
-        numbers = self.summed.numbers(FlatWords(key, counter, users, self.num_words), values)
-        numbers = jnp.concatenate([numbers, jnp.ones((users, 1), jnp.int32)], axis=1)
-        if members.ndim == 0:
-            left = np.int32(users) - members.astype(jnp.int32)
-            members = lax.dynamic_slice_in_dim(self.inside, left, users)
-        rows = jnp.where(members[:, None], numbers, 0).reshape(self.rows, self.row, width)
-        sums = jnp.sum(rows, axis=1, dtype=jnp.int32)
-        return sums & np.int32(0xFFFF), sums >> np.int32(16)
+    @property
+    def zero(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The sums of nobody."""
+        nothing = jnp.zeros((self.rows, self.summed.size), jnp.int32)
+        return nothing, nothing, jnp.zeros((), jnp.int32)
+
+    def block(self, key: StreamKey, counter, values, members):
+        """The sums of a block's users: of a mask, of so many first ones, or of those of tiles."""
+        number = jnp.sum(members, dtype=jnp.int32)
+        if members.ndim == 0 and not self.fused:
+            users = self.inside.shape[0] // 2
+            members = lax.dynamic_slice_in_dim(self.inside, np.int32(users) - number, users)
+        arguments = self.round, key, counter, values, members
+        default = functools.partial(randomize_and_sum, row=self.row)
+        if self.fused:
+            kernel = functools.partial(fused_sums, row=self.row)
+            sums = lax.platform_dependent(*arguments, cuda=kernel, default=default)
+        else:
+            sums = default(*arguments)
+        return sums & np.int32(0xFFFF), sums >> np.int32(16), number
 
     def merge(self, first, second):
         """The sums of the users of both."""
         return jax.tree.map(jnp.add, first, second)
 
-    def finished(self, sums: tuple[jax.Array, jax.Array]) -> Any:
+    def finished(self, sums: tuple[jax.Array, jax.Array, jax.Array]) -> Any:
         """The tally of the round."""
-        low, high = (Count.of(x).sum(0) for x in sums)
-        total = low + high.times(2**16)
-        return self.summed.tally(total[:-1], total[-1])
+        low, high, number = sums
+        total = Count.of(low).sum(0) + Count.of(high).sum(0).times(2**16)
+        return self.summed.tally(total, Count.of(number))
 
 
 def _place(round, users, read: Reader, block: jax.Array, begin: Count, first: Count, plan: Plan):
@@ -297,7 +310,7 @@ def _block_tally(round, users, key: StreamKey, read: Reader, place: _Place, row,
     else:
         values, members = read.read(place.values)
         if members.dtype == jnp.uint32:  # tiles, and how many users of each count
-            if sums or round.kernels.tally:
+            if not round.fused if sums else round.kernels.tally:
                 values, members = tiles_users(values, members)
         elif users.source.whole and (plan.fused or sums):
             members = place.left

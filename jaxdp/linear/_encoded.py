@@ -65,7 +65,8 @@ class EncodedRound(Through[T]):
         if summed is None or type(self).tally is not Through.tally:
             return None
         return dataclasses.replace(
-            summed, numbers=lambda words, held: summed.numbers(words, self.encode(held))
+            summed,
+            numbers=lambda words, held, alone: summed.numbers(words, self.encode(held), alone),
         )
 
     @property

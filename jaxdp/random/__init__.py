@@ -1,6 +1,7 @@
 """Words, streams, exact counts and exact draws."""
 
 from jaxdp_kernels.threefry_words import TILE as TILE
+from jaxdp_kernels.threefry_words import FlatWords as FlatWords
 from jaxdp_kernels.threefry_words import UserWords as UserWords
 
 from ._alias import AliasTable as AliasTable
@@ -22,7 +23,6 @@ from ._tally import everyone as everyone
 from ._tally import histogram as histogram
 from ._tally import sum_integers as sum_integers
 from ._tally import sum_squares as sum_squares
-from ._words import FlatWords as FlatWords
 from ._words import Stream as Stream
 from ._words import part_of as part_of
 from ._words import stream as stream

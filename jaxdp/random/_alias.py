@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
-from jaxdp_kernels import register_dataclass
+from jaxdp_kernels import Table, register_dataclass
 
 from .._spec import as_array, check_int
 
@@ -144,7 +144,9 @@ class AliasTable:
         return jnp.where(below, self._low(word), self._low(entry))
 
 
-def _looked_up(table: Array | np.ndarray, place: jax.Array) -> jax.Array:
+def _looked_up(table: Array | np.ndarray | Table, place: jax.Array) -> jax.Array:
+    if isinstance(table, Table):  # within a kernel
+        return table.read(place)
     return jnp.asarray(table).reshape(-1).at[place].get(mode="promise_in_bounds")
 
 

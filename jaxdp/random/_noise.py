@@ -9,7 +9,9 @@ import dataclasses
 import decimal
 import functools
 import math
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
@@ -87,9 +89,11 @@ class NormalNoise:
         return (cells + 2) * 2.0**-64 + self.levels * math.erfc(REACH / math.sqrt(2)) + 1e-33
 
     def draw(
-        self, words: UInt32[Array, "levels *s"], seconds: UInt32[Array, "levels *s"]
+        self,
+        words: UInt32[Array, "levels *s"] | Sequence[jax.Array],
+        seconds: UInt32[Array, "levels *s"] | Sequence[jax.Array],
     ) -> Int32[Array, "*s"]:
-        """Noise from words, and from second ones where there is a tie."""
+        """Noise from words, an array for each level, and from second ones where there is a tie."""
         noise = _signed(self.fine.draw(words[0], seconds[0], spare=1), words[0])
         if self.coarse is None:
             return noise
@@ -97,7 +101,7 @@ class NormalNoise:
         return noise + np.int32(self.spacing) * coarse
 
     def draft(
-        self, words: UInt32[Array, "levels *s"]
+        self, words: UInt32[Array, "levels *s"] | Sequence[jax.Array]
     ) -> tuple[Int32[Array, "*s"], Bool[Array, "*s"]]:
         """Noise from first words alone, and whether there is no tie."""
         size, sure = self.fine.draft(words[0], spare=1)

@@ -191,9 +191,20 @@ def report(
     Returns:
       float32[d + 1].
     """
+    return jnp.append(*report_parts(value, inverse, along, across, length))
+
+
+def report_parts(
+    value: Float[Array, " d"],
+    inverse: Float32[Array, ""],
+    along: Float32[Array, ""],
+    across: Float32[Array, " d"],
+    length: Float32[Array, ""] | None = None,
+) -> tuple[Float32[Array, " d"], Float32[Array, ""]]:
+    """`report` as its first d entries and the last one."""
     if length is not None:
         across = across * (length / jnp.sqrt(jnp.sum(across * across)))
-    return jnp.append(*_reflected(*_factors(value, inverse), along, across))
+    return _reflected(*_factors(value, inverse), along, across)
 
 
 def point(

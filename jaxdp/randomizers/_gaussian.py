@@ -8,22 +8,36 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
-from .._bits import FRACTION, rounded
+from .._bits import FRACTION, dithered, rounded, to_even
 from .._checks import By, Choice, Epsilon, Optional, Real
-from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
+from .._contract import (
+    Draft,
+    Population,
+    Summed,
+    TallyLaw,
+    Tree,
+    Words,
+    Work,
+    field,
+    params,
+    spec,
+    static,
+)
 from .._prediction import Prediction
 from .._spec import check_counts, check_int, check_real
 from .._x64 import compiled_in_float64
 from ..accounting import dithered_gaussian_delta, gaussian_sigma
-from ..random import Count, NormalNoise, normal
+from ..random import Count, FlatWords, NormalNoise, normal
 from ._mean import (
     MeanRandomizer,
     MeanRound,
     SelfMoments,
     Tail,
+    added_up,
     check_norms,
     into_unit_ball,
     over_rows,
@@ -430,7 +444,7 @@ class GaussianParams(MeanRound):
 
     def _parts(self, values: Float[Array, "*k d"]) -> Int32[Array, "*k d"]:
         """Vectors in parts of a grid step."""
-        return jnp.rint(into_unit_ball(values, self.radius) * self.scale).astype(jnp.int32)
+        return to_even(into_unit_ball(values, self.radius) * self.scale).astype(jnp.int32)
 
     def from_bits(self, words: Words, value: Float[Array, " d"], /) -> Int32[Array, " d"]:
         """One user's report; a value beyond the ball is scaled into it, NaN counts as 0."""
@@ -451,6 +465,36 @@ class GaussianParams(MeanRound):
         noise, sure = self.noise.draft(words[0:size].reshape(-1, self.dim, users))
         reports = rounded(self._parts(values).T, words[size:]) + noise
         return jnp.where(sure, reports, Draft.UNSURE)
+
+    @property
+    def summed(self) -> Summed[dict[str, Count]]:
+        """The sum of the reports."""
+        dim, levels, half = self.dim, self.noise.levels, self._dither_words
+        ties = dim * levels + half
+
+        def numbers(
+            words: FlatWords, values: Float[Array, "n d"], alone: tuple[()]
+        ) -> Int32[Array, "n d"]:
+            del alone
+            shape = values.shape
+            # An entry of the upper half of a vector has the upper half of the dither's word.
+            upper = lax.broadcasted_iota(jnp.uint32, shape, 1) >= np.uint32(half)
+            both = words.repeated(dim * levels, half, dim).reshape(shape)
+            dithers = jnp.where(upper, both >> np.uint32(16), both & np.uint32(FRACTION - 1))
+
+            def level(start: int, i: int) -> UInt32[Array, "n d"]:
+                return words[start + i * dim : start + (i + 1) * dim].reshape(shape)
+
+            firsts = [level(0, i) for i in range(levels)]
+            noise, sure = self.noise.draft(firsts)
+            noise = words.quick(
+                sure,
+                lambda: noise,
+                lambda: self.noise.draw(firsts, [level(ties, i) for i in range(levels)]),
+            )
+            return dithered(self._parts(values), dithers) + noise
+
+        return Summed(numbers, dim, self.reach, added_up)
 
     @property
     def law(self) -> TallyLaw[dict[str, Count]]:

@@ -360,6 +360,11 @@ class MeanRound(Round[dict[str, Count]]):
         return self.summands(reports).astype(jnp.float32) * jnp.asarray(self.unit, jnp.float32)
 
 
+def added_up(sums: Count, users: Count) -> dict[str, Count]:
+    """The tally of reports that are added."""
+    return {"sum": sums, "users": users}
+
+
 def count_users(reports: Tree, mask: Bool[Array, " n"] | None) -> Count:
     """The number of users in the mask, Count[]; of all, if there is none."""
     return Count.of(jnp.sum(everyone(jax.tree.leaves(reports)[0], mask), dtype=jnp.int32))

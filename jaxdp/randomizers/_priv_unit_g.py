@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, Float32, Int32, UInt32
 from .._contract import Summed, Words, field, params, spec, static
 from ..random import Count, FlatWords, standard_normal
 from ..random._normal import truncated_normal
-from ._cap import report
-from ._mean import Tail
+from ._cap import report, report_parts
+from ._mean import Tail, added_up
 from ._sphere import WORDS, Cap, Solution, solve
 from ._tilt import Tilt, quadrature
 from ._tilted_normal import TiltedNormalRound
@@ -209,14 +209,19 @@ class PrivUnitGParams(TiltedNormalRound, FloatVectorRound):
         """The sum of the coordinates that are used."""
         inverse = self.inverse_radius
 
-        def numbers(words: FlatWords, values: Float[Array, "n d"]) -> Int32[Array, "n d"]:
+        def alone(words: FlatWords) -> tuple[Float32[Array, " n"], UInt32[Array, " n"]]:
+            return self.along(words), words[self.vector_words]
+
+        def numbers(
+            words: FlatWords,
+            values: Float[Array, "n d"],
+            alone: tuple[Float32[Array, " n"], UInt32[Array, " n"]],
+        ) -> Int32[Array, "n d"]:
             normals = standard_normal(words[2 : 2 + self.dim]).reshape(values.shape)
-            each = jax.vmap(report, (0, None, 0, 0))
-            steps = self.summands(each(values, inverse, self.along(words), normals))
-            steps, rounding = steps * np.float32(self.grid), words[self.vector_words]
+            along, rounding = alone
+            each = jax.vmap(report_parts, (0, None, 0, 0))
+            used, _ = each(values, inverse, along, normals)
+            steps = used * np.float32(self.grid)
             return jax.vmap(to_grid, (0, 0, None))(steps, rounding, self.largest_report)
 
-        def tally(sums: Count, users: Count) -> dict[str, Count]:
-            return {"sum": sums, "users": users}
-
-        return Summed(numbers, self.dim, self.largest_report, tally)
+        return Summed(numbers, self.dim, self.largest_report, added_up, alone)

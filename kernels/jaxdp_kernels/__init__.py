@@ -8,13 +8,16 @@ This package never imports `jaxdp`.
 """
 
 from ._pytree import register_dataclass as register_dataclass
+from ._table import Table as Table
 from .fwht import fwht as fwht
+from .randomize_and_sum import randomize_and_sum as randomize_and_sum
 from .randomize_and_tally import randomize_and_tally as randomize_and_tally
 from .standard_normal import standard_normal as standard_normal
 from .threefry_words import threefry_words as threefry_words
 
 OPERATIONS = (
     "fwht",
+    "randomize_and_sum",
     "randomize_and_tally",
     "standard_normal",
     "threefry_words",

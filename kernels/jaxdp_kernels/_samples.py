@@ -1,12 +1,15 @@
 """Small randomizers, the arguments on which the operations over users are tested and timed."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ._pytree import register_dataclass
+from ._table import Table
 from .randomize_and_tally.ref import Counted, Draft
 
 
@@ -69,6 +72,64 @@ class Bits:
     def merge(self, first, second):
         """int32[k], their sum."""
         return first + second
+
+
+class Added(NamedTuple):
+    """What users add, as `randomize_and_sum` asks for it."""
+
+    numbers: Callable[..., jax.Array]
+    size: int
+    alone: Callable[..., tuple[jax.Array, ...]]
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """A vector in steps of a grid, rounded at random, with a step from a table added, or negated.
+
+    Attributes:
+      scale: float32[], steps in 1.
+      table: int32[16], a step for each draw of four bits, but for the last, where another word
+        decides.
+      dim: of the vector, even.
+    """
+
+    scale: jax.Array
+    table: jax.Array
+    dim: int = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_words(self):
+        """For each entry one for its step, one more for the last draw, half of one to round it."""
+        return self.dim * 2 + self.dim // 2 + 1
+
+    @property
+    def summed(self):
+        """The steps."""
+        return Added(self._numbers, self.dim, lambda words: (words[-1],))
+
+    def _numbers(self, words, values, alone):
+        dim, shape = self.dim, values.shape
+        draws = (words[:dim].reshape(shape) & np.uint32(15)).astype(jnp.int32)
+        last = draws == 15
+
+        def decided():
+            others = words[dim : 2 * dim].reshape(shape)
+            return jnp.where(last, (others & np.uint32(1)).astype(jnp.int32), self._step(draws))
+
+        steps = words.quick(~last, lambda: self._step(draws), decided)
+        upper = jax.lax.broadcasted_iota(jnp.int32, shape, 1) >= dim // 2
+        both = words.repeated(2 * dim, dim // 2, dim).reshape(shape)
+        dither = jnp.where(upper, both >> np.uint32(16), both & np.uint32(0xFFFF))
+        low = jnp.floor(values * self.scale)
+        up = dither.astype(jnp.float32) < (values * self.scale - low) * np.float32(2**16)
+        made = low.astype(jnp.int32) + up.astype(jnp.int32) + steps
+        return jnp.where(alone[0][:, None] >> np.uint32(31) == 0, made, -made)
+
+    def _step(self, draws):
+        if isinstance(self.table, Table):
+            return self.table.read(draws)
+        return jnp.asarray(self.table)[draws]
 
 
 @register_dataclass

@@ -1,6 +1,7 @@
 """`implementation="mosaic_gpu"`: who is served, what is checked first, and what a GPU would run."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -14,7 +15,9 @@ from jaxdp.engine._config import Config, bounded
 from jaxdp.engine._plan import make_plan
 from jaxdp.engine._simulate import _play_compiled
 from jaxdp.engine._stream import stream_tally
-from jaxdp.randomizers import KRR, UnaryEncoding
+from jaxdp.randomizers import KRR, Gaussian, L2Ball, PrivUnit, PrivUnitG, UnaryEncoding
+from jaxdp_kernels.randomize_and_sum import randomize_and_sum
+from jaxdp_kernels.randomize_and_sum.triton import randomize_and_sum_triton
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 from jaxdp_kernels.randomize_and_tally.mosaic_gpu import randomize_and_tally_mosaic_gpu
 from jaxdp_kernels.threefry_words import StreamKey
@@ -176,6 +179,92 @@ def test_by_default_a_kernel_that_is_not_right_is_left_with_a_warning(accepted, 
     assert not _fused.can_fuse(params)
     _fused.try_fused(KRR(7, 1.0).build())
     assert _fused.can_fuse(KRR(7, 1.0).build())
+
+
+VECTORS = np.eye(16, dtype=np.float32)[:5]
+OF_VECTORS = {
+    "array": lambda: Population.from_values(VECTORS[VALUES]),
+    "histogram": lambda: Population.from_histogram([1500, 0, 900, 500, 100], VECTORS),
+    "long bins": lambda: Population.from_histogram([150_000, 0, 90_000, 50_000, 10_000], VECTORS),
+    "distribution": lambda: Population.from_distribution(np.full(5, 0.2), 3000, VECTORS),
+}
+
+
+@pytest.mark.parametrize("kind", OF_VECTORS)
+def test_programs_that_add_by_the_kernel_have_the_same_sums_elsewhere(kind, key, accepted):
+    params, population = Gaussian(16, 1.0, 1e-6).build(), OF_VECTORS[kind]().bind(key)
+    _fused.accept(params)
+    stream = StreamKey.of(jax.random.fold_in(key, 1))
+    found = stream_tally(params, bounded(population, FUSED), stream, config=FUSED)
+    plain = stream_tally(params, population, stream, config=Config("per_user", None, None))
+    for name in ("sum", "users"):
+        np.testing.assert_array_equal(found[name].numpy(), plain[name].numpy())
+
+
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("spec", "kind", "accept", "calls"),
+    [
+        (Gaussian(16, 1.0, 1e-6), "array", True, 1),
+        (PrivUnitG(16, 1.0), "long bins", True, 1),
+        (PrivUnitG(16, 1.0), "distribution", True, 1),
+        (PrivUnitG(16, 1.0), "array", False, 0),
+        (PrivUnit(16, 1.0), "array", True, 0),  # does not say what it adds
+    ],
+)
+def test_a_gpu_would_add_by_the_kernel(spec, kind, accept, calls, key, accepted):
+    params, users = spec.build(), bounded(OF_VECTORS[kind](), FUSED)
+    if accept:
+        _fused.accept(params)
+    play = jax.jit(lambda params, users, key: _play_compiled(params, users, key, FUSED))
+    device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
+    with jax.enable_x64(True), jax.sharding.use_abstract_mesh(mesh):
+        lowered = play.trace(params, users, key).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton") == calls
+
+
+def test_a_kernel_that_adds_is_used_after_it_is_compared(accepted, monkeypatch):
+    def one_user_less(round, key, start, values, members, row):
+        if members.ndim == 0:
+            members = members - np.uint32(1)
+        return randomize_and_sum(round, key, start, values, members, row)
+
+    def one_tile_less(round, key, start, values, members, row):
+        if members.ndim == 1:
+            members = members.at[1].set(0)
+        return randomize_and_sum(round, key, start, values, members, row)
+
+    params = PrivUnitG(16, 1.0).build()
+    for broken in (one_user_less, one_tile_less):
+        monkeypatch.setattr(_fused, "fused_sums", broken)
+        with pytest.raises(RuntimeError, match="another tally of PrivUnitGParams"):
+            _fused.check_fused(params)
+        assert not _fused.can_fuse(params)
+    monkeypatch.setattr(
+        _fused, "fused_sums", functools.partial(randomize_and_sum_triton, interpret=True)
+    )
+    _fused.check_fused(params)
+    assert _fused.can_fuse(params)
+    assert not _fused.can_fuse(PrivUnitG(32, 1.0).build())
+
+
+@pytest.mark.parametrize(
+    ("round", "reason"),
+    [
+        (PrivUnitG(16, 1.0).build(), None),
+        (PrivUnitG(20, 1.0).build(), "a power of two of entries"),
+        (L2Ball(16, 1.0).build(), "neither counted nor added"),
+        (UnaryEncoding(16, 1.0).build(), "kernels of its own"),
+    ],
+)
+def test_whose_vectors_the_kernel_adds(round, reason, monkeypatch):
+    found = _fused._unserved(round, None)
+    assert found is None if reason is None else reason in found
+    if reason is None:
+        summed = dataclasses.replace(round.summed, bound=2**21)
+        monkeypatch.setattr(type(round), "summed", summed)
+        assert "more than 32 bits hold" in _fused._unserved(round, None)
 
 
 class Device:

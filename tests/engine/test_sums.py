@@ -64,7 +64,9 @@ def test_sums_are_those_of_a_cpu(name, key, monkeypatch):
     assert params.grid > 2 * users / 1000
 
 
-SUMMED = "priv-unit-g two-round factorized-queries projection-mechanism marginal-queries".split()
+SUMMED = (
+    "gaussian priv-unit-g two-round factorized-queries projection-mechanism marginal-queries"
+).split()
 
 
 @pytest.mark.parametrize("case", [case for case in PROTOCOLS if case.name in SUMMED], ids=ids)
@@ -80,7 +82,7 @@ def test_what_rounds_say_they_add_is_what_they_tally(case, key):
             continue
         found += 1
         words = FlatWords(stream, start, users, step.round.num_words)
-        numbers = np.asarray(summed.numbers(words, values))
+        numbers = np.asarray(summed.numbers(words, values, summed.alone(words)))
         assert numbers.shape == (users, summed.size)
         assert np.abs(numbers).max() <= summed.bound
         tally = summed.tally(Count.of(numbers.astype(np.int64).sum(axis=0)), Count.of(users))
@@ -114,7 +116,9 @@ def test_sums_beyond_32_bits():
         blocks = _stream._MOST_PLACES
         limbs = ((once & 0xFFFF) * blocks, (once >> 16) * blocks)
         assert all(np.abs(limb).max() < 2**31 for limb in limbs)
-        tally = summing.finished(tuple(limb.astype(np.int32) for limb in limbs))
+        low, high = (jnp.asarray(limb, jnp.int32) for limb in limbs)
+        tally = summing.finished((low, high, jnp.int32(7)))
+        assert int(tally["users"]) == 7
         assert tally["sum"].numpy().tolist() == [extreme * blocks * summing.rows]
 
 
@@ -124,7 +128,7 @@ def test_rows_do_not_wrap(bound):
 
     class Round:
         num_words = 1
-        summed = Summed(lambda words, values: values, 1, bound, lambda sums, users: sums)
+        summed = Summed(lambda words, values, alone: values, 1, bound, lambda sums, users: sums)
 
     made = _stream._Summing.of(Round(), Plan(2**14, None, True, True, adds=True))  # pyright: ignore[reportArgumentType]
     if bound == 2**23:

@@ -186,6 +186,9 @@ def test_words_from_their_places_are_the_users_words(first, key):
     np.testing.assert_array_equal(flat[-1], every[6])
     np.testing.assert_array_equal(flat[2:6].reshape(3000, 4), every[2:6].T)
     np.testing.assert_array_equal(flat[5:].reshape(3000, 2), every[5:].T)
+    repeated = np.asarray(every)[[1, 2, 3, 1, 2]]
+    np.testing.assert_array_equal(flat.repeated(1, 3, 5).reshape(3000, 5), repeated.T)
+    assert flat.quick(jnp.array(True), lambda: "quick", lambda: "exact") == "exact"
 
 
 def test_a_part_of_words_past_a_carry():

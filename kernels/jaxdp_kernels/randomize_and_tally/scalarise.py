@@ -20,6 +20,7 @@ from jax import lax
 from jax.extend import core
 from numpy.typing import ArrayLike
 
+from .._table import Table as Table
 from .ref import Tree
 
 FEW_ENTRIES = 8
@@ -31,21 +32,6 @@ Cell = Any
 
 class Unsupported(NotImplementedError):
     """A function has an operation that lanes do not have."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """An array in memory, of which each lane may read an entry.
-
-    Attributes:
-      shape: of the array.
-      dtype: of its entries.
-      read: from int32 lanes, places in the flattened array and in range, to the entries there.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    read: Callable[[jax.Array], jax.Array]
 
 
 def on_lanes(function: Callable[..., Any], *arguments: Tree) -> list[np.ndarray]:
