@@ -177,8 +177,12 @@ def per_user(setting: Setting, kind: str, scale: Scale, rounds: Literal[13, 20] 
             return functools.partial(run, params, population(users), key)
 
         # So many as one kernel serves, or N and 2 N users would be of two programs.
-        counted = params.counted is not None and jax.default_backend() == "gpu"
-        start = WORTHWHILE if counted else 2 ** max(22 - setting.draws.bit_length(), 10)
+        start = 2 ** max(22 - setting.draws.bit_length(), 10)
+        if jax.default_backend() == "gpu":
+            if params.counted is not None:
+                start = WORTHWHILE
+            elif params.summed is not None:
+                start = WORTHWHILE // params.summed.size
         most = min(2**31 // width, 2**29) if kind == "array" else 2**44
         bytes_read = {"bytes": float(width)} if kind == "array" else {}
         return {"unit": "user", **scale.slope(prepare, start, most), "needs": draws | bytes_read}

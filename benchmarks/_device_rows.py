@@ -146,7 +146,13 @@ def kernels(scale: Scale) -> list[Row]:
 LARGEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "fwht": [
         ("2^16 of 2^10", "batch", {"shape": (2**16, 2**10)}),
+        ("2^14 of 2^12", "batch", {"shape": (2**14, 2**12)}),
         ("2^12 of 2^14", "middle", {"shape": (2**12, 2**14)}),
+        ("2^6 of 2^20", "middle", {"shape": (2**6, 2**20)}),
+    ],
+    "randomize_and_sum": [
+        ("2^22 users of 64 entries", "many users", {"num_users": 2**22}),
+        ("2^20 users of 512 entries", "long vectors", {"num_users": 2**20}),
     ],
     "randomize_and_tally": [
         ("2^26 users", "many users", {"num_users": 2**26}),
@@ -190,7 +196,7 @@ def _kernel(operation: str, implementation: str, spec: Any, scale: Scale) -> dic
     needs = {"bytes": float(moved)}
     if operation == "threefry_words":
         needs["words"] = float(found.size)
-    elif operation == "randomize_and_tally":
+    elif operation in ("randomize_and_sum", "randomize_and_tally"):
         needs["words"] = float(spec.num_users * arguments[0].num_words)
     if max(needs.values()) >= scale(TIMED_BYTES, 0):
         row = {"unit": "call", **calls(function, arguments, scale), **row, "needs": needs}

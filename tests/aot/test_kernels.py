@@ -1,7 +1,8 @@
-"""The kernel of reports and their counts, compiled for an H200, keeps to its budgets."""
+"""Kernels of reports, their counts and sums, and of transforms, compiled for an H200."""
 
 import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ from jaxdp import randomizers
 from jaxdp.engine import _fused
 from jaxdp.engine._simulate import _play_compiled
 from jaxdp_kernels import _samples, register_dataclass
+from jaxdp_kernels.fwht.triton import fwht_triton
+from jaxdp_kernels.randomize_and_sum.triton import randomize_and_sum_triton
+from jaxdp_kernels.threefry_words import TILE, StreamKey
 
 from . import _hot
 from ._device import compile_for, missing
@@ -186,3 +190,58 @@ def test_what_compares_the_kernel_compiles():
         program = compile_for("cuda", compare, params, maker)
         assert program.text.count('custom_call_target="mosaic_gpu') == kernels
         assert program.seconds < 15
+
+
+@pytest.mark.parametrize(
+    ("spec", "instructions"),
+    # With all words made for ties, whom a branch makes for one step in 250
+    [(randomizers.Gaussian(64, 1.0, 1e-6), 14_000), (randomizers.PrivUnitG(64, 1.0), 9_000)],
+    ids=["gaussian", "priv-unit-g"],
+)
+def test_vectors_are_added_on_chip(spec, instructions):
+    """The loop over a row's users reads their values, and writes nothing."""
+    key = jax.eval_shape(lambda: StreamKey.of(jax.random.key(0)))
+    start, values, number = (
+        jax.ShapeDtypeStruct(shape, dtype)
+        for shape, dtype in (((2,), jnp.uint32), ((2**20, 64), jnp.float32), ((), jnp.uint32))
+    )
+    run = jax.jit(functools.partial(randomize_and_sum_triton, row=2 * TILE))
+    program = compile_for("cuda", run, spec.build(), key, start, values, number)
+    assert program.text.count("__gpu$xla.gpu.triton") >= 1
+    assert not re.search(r"\b(st|ld)\.local", program.ptx)  # no spills
+    loop = loop_of(program.ptx)
+    assert [name for name in loop if re.match(r"(st|red|atom)\.\S*global", name)] == []
+    users = 2 * 2**10 // 64  # of a pass: 1,024 entries of either half of a tile, by 128 threads
+    assert len(loop) * 128 / users <= instructions
+    assert program.temporaries <= 40 * 2**20
+    assert program.seconds <= 20
+
+
+def test_a_run_of_vectors_is_one_kernel_and_little_else(monkeypatch):
+    monkeypatch.setattr(_fused, "_accepted", set())
+    spec = randomizers.Gaussian(64, 1.0, 1e-6)
+    users, config = configured(_hot._abstract(2**22, 64), "cuda", "per_user", fused=True)
+    _fused.accept(spec.build())
+    with jax.enable_x64(True):
+        run = jax.jit(lambda params, users, key: _play_compiled(params, users, key, config))
+        program = compile_for("cuda", run, spec.build(), users, _hot.KEY)
+    found = measure(program)
+    assert program.text.count('custom_call_target="__gpu$xla.gpu.triton') == 1
+    assert Program(program.text, "cuda").loops(Program(program.text, "cuda").everything) == []
+    assert (found.conditionals, found.atomics, found.unknown) == (0, 0, 0)
+    assert found.mebibytes <= 4
+    assert found.outside <= 24
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernels"), [((2**16, 2**10), 1), ((2**14, 2**12), 1), ((2**6, 2**20), 2)]
+)
+def test_transforms_are_products_on_matrix_units(shape, kernels):
+    """Whole warpgroups multiply, from registers that none spills; each entry is read once."""
+    program = compile_for("cuda", jax.jit(fwht_triton), jax.ShapeDtypeStruct(shape, jnp.float32))
+    entries = program.ptx.count(".visible .entry")
+    assert entries == kernels
+    assert not re.search(r"\b(st|ld)\.local", program.ptx)
+    assert len(re.findall(r"wgmma\.mma_async", program.ptx)) >= 12 * kernels
+    assert program.temporaries <= (kernels - 1) * 4 * shape[0] * shape[1]
+    assert program.seconds <= 15
