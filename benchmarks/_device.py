@@ -173,16 +173,18 @@ def per_user(setting: Setting, kind: str, scale: Scale, rounds: Literal[13, 20] 
         draws = {"normals" if setting.normals else "words": setting.draws * rounds / 20}
 
         def prepare(users: int) -> Callable[[], Any]:
-            run = functools.partial(jaxdp.run, method="per_user", rounds=rounds)
+            run = functools.partial(
+                jaxdp.run, method="per_user", rounds=rounds, implementation=served
+            )
             return functools.partial(run, params, population(users), key)
 
-        # So many as one kernel serves, or N and 2 N users would be of two programs.
-        start = 2 ** max(22 - setting.draws.bit_length(), 10)
+        start, served = 2 ** max(22 - setting.draws.bit_length(), 10), None
         if jax.default_backend() == "gpu":
             if params.counted is not None:
+                # So many as one kernel serves, or N and 2 N users would be of two programs.
                 start = WORTHWHILE
             elif params.summed is not None:
-                start = WORTHWHILE // params.summed.size
+                served = "mosaic_gpu"
         most = min(2**31 // width, 2**29) if kind == "array" else 2**44
         bytes_read = {"bytes": float(width)} if kind == "array" else {}
         return {"unit": "user", **scale.slope(prepare, start, most), "needs": draws | bytes_read}

@@ -10,7 +10,7 @@ import numpy as np
 from .._contract import Params, Round, Runnable, params_of, work_of
 from .._spec import check_choice, check_key, is_traced
 from ..population import Population
-from ._fused import WORTHWHILE, check_fused, have_kernel, try_fused
+from ._fused import WORTH_ADDING, WORTHWHILE, check_fused, have_kernel, try_fused
 from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
@@ -129,7 +129,7 @@ def configure(
         for round in played:
             if implementation is not None:
                 check_fused(round, maker)
-            elif most * num_trials * _numbers(round) >= WORTHWHILE:
+            elif _pays(round, most * num_trials):
                 try_fused(round, maker)
     host = platform == "tpu" and _has_host(population)
     if host and chosen == "tally":
@@ -137,9 +137,11 @@ def configure(
     return Config(chosen, mesh, block_size, int(rounds), platform, host, fused)
 
 
-def _numbers(round: Round[Any]) -> int:
-    """How many numbers a user counts or adds, where a kernel may do it."""
-    return 1 if round.counted is not None or round.summed is None else round.summed.size
+def _pays(round: Round[Any], users: int) -> bool:
+    """Whether it pays to compare a kernel with XLA, for so many users in all trials."""
+    if round.counted is not None or round.summed is None:
+        return users >= WORTHWHILE
+    return users * round.summed.size >= WORTH_ADDING
 
 
 def _platform_of(mesh: jax.sharding.Mesh) -> str:

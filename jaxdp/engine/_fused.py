@@ -28,8 +28,10 @@ _accepted: set[Any] = set()  # kinds of rounds for which the kernel has been fou
 _left: set[Any] = set()  # and those that are left to XLA
 
 WORTHWHILE = 2**28
-"""Numbers that the users of a call count or add, in all trials: for as many the seconds that the
-comparison takes are worth it."""
+"""Users of a call, in all trials, for whom it is worth the second that the comparison takes."""
+
+WORTH_ADDING = 2**33
+"""Numbers that they add, where they add vectors: that kernel takes longer to compile."""
 
 _ADDED_USERS, _ADDED_ROW = 8 * TILE, 2 * TILE  # who are added to compare the kernel, in rows
 _ROUNDED = 2**-8  # of the users of a row, how many may be rounded otherwise by another program

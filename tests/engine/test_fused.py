@@ -289,26 +289,30 @@ def test_gpus_that_have_the_kernel(capabilities, expected):
 
 
 @pytest.mark.parametrize(
-    ("implementation", "users", "trials", "asked"),
+    ("spec", "implementation", "users", "trials", "asked"),
     [
-        (None, 2**28, 1, "try"),
-        (None, 2**27, 1, ""),
-        (None, 2**20, 2**8, "try"),
-        ("xla", 2**28, 1, ""),
-        ("mosaic_gpu", 100, 1, "check"),
+        (KRR_5, None, 2**28, 1, "try"),
+        (KRR_5, None, 2**27, 1, ""),
+        (KRR_5, None, 2**20, 2**8, "try"),
+        (KRR_5, "xla", 2**28, 1, ""),
+        (KRR_5, "mosaic_gpu", 100, 1, "check"),
+        (PrivUnitG(16, 1.0), None, 2**29, 1, "try"),  # who add 16 numbers each
+        (PrivUnitG(16, 1.0), None, 2**28, 1, ""),
+        (PrivUnitG(16, 1.0), "mosaic_gpu", 100, 1, "check"),
     ],
 )
-def test_who_takes_the_kernel_on_a_gpu(implementation, users, trials, asked, monkeypatch):
+def test_who_takes_a_kernel_on_a_gpu(spec, implementation, users, trials, asked, monkeypatch):
     called = []
     monkeypatch.setattr(_config, "try_fused", lambda *kind: called.append("try"))
     monkeypatch.setattr(_config, "check_fused", lambda *kind: called.append("check"))
     monkeypatch.setattr(_config, "have_kernel", lambda devices: True)
     monkeypatch.setattr(_config, "_on", lambda platform: [Device("9.0")])
     monkeypatch.setattr(_config, "work_of", lambda users: dataclasses.replace(work, platform="gpu"))
-    population = Population.from_distribution(np.full(5, 0.2), users)
+    vectors = None if spec is KRR_5 else VECTORS
+    population = Population.from_distribution(np.full(5, 0.2), users, vectors)
     work = work_of(population)
     config = _config.configure(
-        KRR_5.build(), population, "per_user", None, None, 20, implementation, trials
+        spec.build(), population, "per_user", None, None, 20, implementation, trials
     )
     assert called == [asked] * bool(asked)
     assert config.fused == (implementation != "xla")
