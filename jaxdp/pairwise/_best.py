@@ -42,6 +42,13 @@ from .kernels._pair_kernel import as_kernel
 from .oracles._oracle_statistic import OracleStatistic
 from .oracles._quantized_rr import QuantizedRR
 
+NEARLY_LINEAR = 0.1
+"""The root mean squared error up to which a function of estimated averages is nearly linear.
+
+Beyond it the delta method may be off by more than a tenth. Of a collision entropy it is the
+standard error of the share of equal pairs, by itself.
+"""
+
 Candidate = (
     StatisticProtocol
     | FrequencyOracle
@@ -60,6 +67,8 @@ class RankedStatistic:
       error: its mean squared error, or a bound on it, as it says.
       rounds: how many rounds it takes.
       timed: whether the cost of a report is measured on this machine, too.
+      noisy: whether the error is by the delta method, and above 0.1 in root mean square, where it
+        may be off by more than a tenth: a function of such averages is not nearly linear.
     """
 
     name: str
@@ -67,6 +76,7 @@ class RankedStatistic:
     error: Prediction
     rounds: int
     timed: bool = False
+    noisy: bool = False
 
     @functools.cached_property
     def cost(self) -> ReportCost | None:
@@ -111,7 +121,7 @@ class StatisticRanking:
                 entry.name,
                 str(entry.rounds),
                 f"{entry.error**0.5:.4g}",
-                kind_cell(entry.error),
+                kind_cell(entry.error) + ", noisy" * entry.noisy,
                 "-" if entry.report_bytes is None else str(entry.report_bytes),
                 *(entry.cost.cells if entry.cost else ("-", "-")),
                 ratio(entry.error, least),
@@ -125,6 +135,11 @@ class StatisticRanking:
         note = (
             "Users trust nobody. Client and server: what a report costs them (reports.report_cost)."
         )
+        if any(entry.noisy for entry in self.entries):
+            note += (
+                f" Noisy: above {NEARLY_LINEAR:g} an error by the delta method may be off by more "
+                "than a tenth; simulate it (num_trials)."
+            )
         return table(header, rows, self.refused, note)
 
 
@@ -165,7 +180,8 @@ def best(
     Without a histogram the error is `worst_case_variance`, for some protocols a bound on it; with
     one, which may be guessed from earlier data, it is `variance` for these users, of which nearly
     all are exact or by the delta method. Bounds are marked and come after all errors that are
-    known; with `num_trials` errors for a histogram are simulated where only a bound is known.
+    known; with `num_trials` errors for a histogram are simulated where only a bound is known, and
+    where the delta method is `noisy`.
 
     Args:
       kernel: the statistic: a kernel, or W as float[k, k]; averaged with its transpose, with a
@@ -186,8 +202,8 @@ def best(
         another statistic, is less private than asked for, takes more rounds, or raises ValueError.
       defaults: whether the protocols of this package compete.
       num_trials: simulated runs from which the error of a protocol that knows no more than a bound
-        is taken, with a histogram; the standard error is about `sqrt(2 / num_trials)` of it. None
-        for no simulation.
+        is taken, or one that is noisy, with a histogram; the standard error is about
+        `sqrt(2 / num_trials)` of it. None for no simulation.
       timed: whether to measure what a report costs in time on this machine, which compiles the
         programs of all; see `jaxdp.reports.report_cost`.
       progress: whether to show on stderr which protocol is made or simulated, which needs
@@ -262,12 +278,14 @@ def best(
         if number > rounds:
             raise ValueError(f"it takes {number} rounds, more than rounds = {rounds}.")
         error = _error(protocol, kernel, num_users, counts)
-        if error.kind == "bound" and counts is not None and num_trials is not None:
+        noisy = not kernel.is_linear and error.kind == "delta" and error > NEARLY_LINEAR**2
+        if (noisy or error.kind == "bound") and counts is not None and num_trials is not None:
             users = Population.from_histogram(counts)
             error = simulate(protocol, users, jax.random.key(0), num_trials=num_trials).error()
+            noisy = False
         if not math.isfinite(error):
             raise ValueError("it predicts no finite error.")
-        return RankedStatistic(name, protocol, error, number)
+        return RankedStatistic(name, protocol, error, number, noisy=noisy)
 
     with telling(progress, "ranking") as tell:
         entries, refused = build_all(makers, measure, tell)

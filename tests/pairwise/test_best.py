@@ -11,6 +11,7 @@ from jaxdp._ranking import whole_users
 from jaxdp.pairwise import (
     AUC,
     BilinearAUC,
+    CollisionEntropy,
     GiniMeanDifference,
     Grid,
     KendallTau,
@@ -18,6 +19,7 @@ from jaxdp.pairwise import (
     ThreeRound,
 )
 from jaxdp.pairwise._best import StatisticRanking, best
+from jaxdp.randomizers import HadamardBit
 from jaxdp.randomizers._oracles import FREQUENCY_ORACLES
 
 USERS = np.array([500, 100, 300, 100])
@@ -241,6 +243,26 @@ def test_errors_that_are_only_bounded_are_simulated():
     assert 0 < found["three"].stderr < 0.2 * found["three"]
     assert found["three"] < bounds["three"]
     assert "simulated" in str(ranking)
+
+
+def test_what_is_not_nearly_linear_is_marked_and_simulated():
+    """Collision entropies: of 100 users the delta method is off, and says so; of many it is not."""
+    given = dict(histogram=[5, 3, 2], candidates=[HadamardBit(3, 1.0)], defaults=False)
+    few, many = (best(CollisionEntropy(), n, 1.0, 3, **given) for n in (100, 100_000))
+    assert few.entries[0].noisy
+    assert not many.entries[0].noisy
+    assert "delta, noisy" in str(few)
+    assert "num_trials" in str(few)
+    assert "noisy" not in str(many).lower()
+    simulated = best(CollisionEntropy(), 100, 1.0, 3, **given, num_trials=4000).entries[0]
+    assert simulated.error.kind == "simulated"
+    assert not simulated.noisy
+    predicted, measured = few.entries[0].error, simulated.error
+    assert abs(predicted - measured) > 0.1 * measured + 5 * measured.stderr
+    # The control: of an average the error is exact, however large it is.
+    mean = best(GINI, 20, 0.1, 3, candidates=[HadamardBit(3, 0.1)], defaults=False).entries[0]
+    assert mean.error > 1
+    assert not mean.noisy
 
 
 def test_what_is_simulated_has_users():
