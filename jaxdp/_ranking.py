@@ -80,15 +80,34 @@ def best_first(entries: Iterable[T], error: Callable[[T], Prediction]) -> tuple[
     return tuple(sorted(entries, key=lambda entry: (error(entry).kind == "bound", error(entry))))
 
 
-def kind_cell(error: Prediction, *, root: bool = False) -> str:
+NEARLY_LINEAR = 0.1
+"""The root mean squared error up to which a function of estimated averages is nearly linear.
+
+Beyond it the delta method may be off by more than a tenth. Of a collision entropy it is the
+standard error of the share of equal pairs, by itself.
+"""
+
+
+def is_noisy(error: Prediction, *, root: bool = False) -> bool:
+    """Whether the error of a function of averages is by the delta method, and large for that.
+
+    Args:
+      error: a mean squared error.
+      root: whether it is a root already.
+    """
+    return error.kind == "delta" and error > (NEARLY_LINEAR if root else NEARLY_LINEAR**2)
+
+
+def kind_cell(error: Prediction, *, root: bool = False, noisy: bool = False) -> str:
     """What an error is, for a table; of a simulated one also its standard error, relative.
 
     Args:
       error: a mean squared error, of whose root the table has.
       root: whether it is a root already.
+      noisy: whether it `is_noisy`.
     """
     if error.kind != "simulated" or not error:
-        return error.kind
+        return error.kind + ", noisy" * noisy
     return f"simulated ±{error.stderr / error / (1 if root else 2):.1%}"
 
 

@@ -66,6 +66,8 @@ class Option:
       trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
       make: the protocol at other numbers: a function of (epsilon, num_users).
       num_trials: in the simulation that the error is of; None where it has a formula.
+      noisy: whether the error is by the delta method, and so large that it may be off by more than
+        a tenth.
       timed: whether the cost of a report is measured on this machine, too.
     """
 
@@ -78,6 +80,7 @@ class Option:
     trust: Trust
     make: Maker = dataclasses.field(repr=False, compare=False)
     num_trials: int | None = None
+    noisy: bool = False
     timed: bool = False
 
     @property
@@ -89,7 +92,7 @@ class Option:
             f"{self.num_users:,}",
             f"{self.epsilon:.4g}",
             f"{self.error:.4g}",
-            kind_cell(self.error, root=True),
+            kind_cell(self.error, root=True, noisy=self.noisy),
             self.trust,
             str(self.rounds),
             "-" if size is None else str(size),

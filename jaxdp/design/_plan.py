@@ -163,8 +163,9 @@ def plan(
         (epsilon, num_users).
       defaults: whether the question's own protocols compete.
       num_trials: runs in a simulation; None for as many as make the standard error half a percent,
-        but 8,192 at most, and no more than take some seconds. 0 for no simulation: errors are those
-        of formulas, and bounds stay what they are.
+        but 8,192 at most, and no more than take some seconds. For data that are given, what is only
+        bounded is simulated, and ratios whose error by the delta method is above 0.1 (`noisy`). 0
+        for no simulation: errors are those of formulas, and bounds stay what they are.
       key: of simulations; None for a fixed one.
       timed: whether to measure what a report costs in time on this machine, which compiles the
         programs of all options; see `jaxdp.reports.report_cost`.

@@ -180,6 +180,11 @@ class Question(Checked, abc.ABC):
         """Queries on a few values, float[m, k]; no answer is easier. None where none are known."""
         return None
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether answers are averages, and no ratios or logarithms of them."""
+        return True
+
     def postprocessed(self, protocol: Any) -> dict[str, Any]:
         """The protocol with what is known of its answers applied to them, by what is done."""
         del protocol

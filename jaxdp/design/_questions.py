@@ -257,6 +257,11 @@ class PairStatistic(OfBins):
         _ = self._plain
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the statistic is an average over pairs."""
+        return self.kernel.is_linear
+
+    @property
     def _plain(self) -> Any:
         return pairwise_candidates(self.kernel, self.num_values)["QuantizedRR"](1.0, 2)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._contract import Work
 from .._prediction import Prediction
-from .._ranking import build_all
+from .._ranking import build_all, is_noisy
 from ._measure import Measure
 from ._option import Goal, Option, Trust
 from ._question import Maker, Question
@@ -64,7 +64,7 @@ class Search:
         if worst or self.num_trials == 0:
             return options, refused
         closed_form = goal.loss != "max"
-        known = [o for o in options if closed_form and o.error.kind != "bound"]
+        known = [o for o in options if closed_form and o.error.kind != "bound" and not o.noisy]
         again: dict[str, tuple[Option, Maker]] = {}
         for option in options:
             make = makers[option.name][1]
@@ -84,7 +84,7 @@ class Search:
                 found, refused = [*found, *simulated], [*refused, *unable]
                 done[way] += len(simulated)
             elif name == option.name and closed_form:
-                known.append(option)  # with its bound
+                known.append(option)  # with its bound, or what the delta method says
             elif name == option.name:
                 refused.append((name, "is not simulated, for others promise less."))
         return sorted([*known, *found], key=self.asked), refused
@@ -112,7 +112,11 @@ class Search:
             trust,
             make,
         )
-        return self.solve(like, measure, _CLOSED)
+        found = self.solve(like, measure, _CLOSED)
+        if self.measure.question.is_linear:
+            return found
+        root = found.error.scaled(1 / self.measure.goal.factor)
+        return dataclasses.replace(found, noisy=is_noisy(root, root=True))
 
     def simulated(self, name: str, raw: Option, make: Maker, least: float = math.inf) -> Option:
         """The same by simulation, near what is known of the protocol.
@@ -142,7 +146,7 @@ class Search:
         def measure(protocol: Any, num_users: int) -> Prediction:
             return self.measure.simulated(protocol, num_users, trials)
 
-        like = dataclasses.replace(raw, name=name, make=make, num_trials=trials)
+        like = dataclasses.replace(raw, name=name, make=make, num_trials=trials, noisy=False)
         return self.solve(like, measure, _SIMULATED)
 
     def solve(self, like: Option, measure: Callable[[Any, int], Prediction], tol: float) -> Option:

@@ -25,6 +25,12 @@ _KINDS = {
 }
 
 
+_NOISY = (
+    "The error is by the delta method, and so large that this may be off by more than a tenth: "
+    "simulate it."
+)
+
+
 def in_words(
     measure: Measure,
     solved: str,
@@ -69,7 +75,7 @@ def in_words(
         else f"{as_title(question.describe())}, from {best.num_users:,} users with an "
         f"epsilon of {best.epsilon:.3g}, has {answer} ({error}), with "
         f"{best.name}.",
-        " ".join(filter(None, [_KINDS[best.error.kind], _spread(best), _limit(best, least_error)])),
+        " ".join(filter(None, [_kind(best), _spread(best), _limit(best, least_error)])),
         f"What it asks: every person sends a random report{size} {asked}. {_TRUST[best.trust]}",
         f"What it reveals: {none} more than {how_far:.3g} times as likely for one answer as for "
         f"another{but_for}. Whoever thinks that something about a person is as likely as not is at "
@@ -98,6 +104,10 @@ def in_words(
             "a number of bytes."
         )
     return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
+
+
+def _kind(best: Option) -> str:
+    return _NOISY if best.noisy else _KINDS[best.error.kind]
 
 
 def _spread(best: Option) -> str:

@@ -14,8 +14,10 @@ from .._contract import Work
 from .._prediction import Prediction
 from .._progress import telling
 from .._ranking import (
+    NEARLY_LINEAR,
     best_first,
     build_all,
+    is_noisy,
     kind_cell,
     named,
     ratio,
@@ -41,13 +43,6 @@ from .kernels._kernel import Domain, Kernel
 from .kernels._pair_kernel import as_kernel
 from .oracles._oracle_statistic import OracleStatistic
 from .oracles._quantized_rr import QuantizedRR
-
-NEARLY_LINEAR = 0.1
-"""The root mean squared error up to which a function of estimated averages is nearly linear.
-
-Beyond it the delta method may be off by more than a tenth. Of a collision entropy it is the
-standard error of the share of equal pairs, by itself.
-"""
 
 Candidate = (
     StatisticProtocol
@@ -121,7 +116,7 @@ class StatisticRanking:
                 entry.name,
                 str(entry.rounds),
                 f"{entry.error**0.5:.4g}",
-                kind_cell(entry.error) + ", noisy" * entry.noisy,
+                kind_cell(entry.error, noisy=entry.noisy),
                 "-" if entry.report_bytes is None else str(entry.report_bytes),
                 *(entry.cost.cells if entry.cost else ("-", "-")),
                 ratio(entry.error, least),
@@ -278,7 +273,7 @@ def best(
         if number > rounds:
             raise ValueError(f"it takes {number} rounds, more than rounds = {rounds}.")
         error = _error(protocol, kernel, num_users, counts)
-        noisy = not kernel.is_linear and error.kind == "delta" and error > NEARLY_LINEAR**2
+        noisy = not kernel.is_linear and is_noisy(error)
         if (noisy or error.kind == "bound") and counts is not None and num_trials is not None:
             users = Population.from_histogram(counts)
             error = simulate(protocol, users, jax.random.key(0), num_trials=num_trials).error()

@@ -9,7 +9,7 @@ import pytest
 from jaxdp.design import Comparison, Histogram, Marginals, Mean, PairStatistic, TopK, plan
 from jaxdp.engine import simulate
 from jaxdp.linear import HistogramQuery
-from jaxdp.pairwise import GiniDiversity
+from jaxdp.pairwise import CollisionEntropy, GiniDiversity
 from jaxdp.randomizers import KRR
 from tests.marks import slow
 
@@ -146,3 +146,18 @@ def test_least_errors_are_below_every_protocol():
     assert "No protocol that is as private has an error below" in " ".join(
         plan(Histogram(12), users=FEW, epsilon=1.0).in_words().split()
     )
+
+
+def test_errors_that_are_not_nearly_linear_are_simulated_or_marked():
+    """Collision entropies, of which the delta method is off where it predicts large errors."""
+    question = PairStatistic(CollisionEntropy(), 3)
+    few = {"QuantizedRR": question.candidates()["QuantizedRR"]}
+    given: dict = dict(data=[5, 3, 2], epsilon=1.0, candidates=few, defaults=False)
+    many = plan(question, users=100_000, **given)
+    assert (many.best.error.kind, many.best.noisy) == ("delta", False)
+    found = plan(question, users=50, **given, num_trials=400)
+    assert (found.best.error.kind, found.best.noisy) == ("simulated", False)
+    marked = plan(question, users=50, **given, num_trials=0)
+    assert (marked.best.error.kind, marked.best.noisy) == ("delta", True)
+    assert "delta, noisy" in str(marked)
+    assert "off by more than a tenth" in " ".join(marked.in_words().split())
