@@ -71,7 +71,7 @@ def example_of(plan: PlanNumbers, labels: Sequence[str] | None, key: jax.Array) 
     truth = sum((f * question.answers(part.truth) for f, part in scaled), nothing)
     variance = sum((f**2 * question.answers(part.variance) for f, part in scaled), nothing)
     kind = parts[0].kind
-    better = {} if best.trust == "central" else question.postprocessed(protocol)
+    better = {} if best.trust in ("secure sum", "central") else question.postprocessed(protocol)
     nearest = None
     if "projected" in better:
         moved = better["projected"].built.estimate(parts[0].left)

@@ -12,7 +12,7 @@ from ..reports import ReportCost, report_bytes, report_cost
 from ._question import Maker
 
 Loss = Literal["rmse", "worst", "max"]
-Trust = Literal["local", "shuffler", "central"]
+Trust = Literal["local", "shuffler", "secure sum", "central"]
 
 HEADER = (
     *("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes"),
@@ -63,7 +63,8 @@ class Option:
       epsilon: the privacy parameter.
       error: in the units that were asked for; says whether it is exact, a bound or simulated.
       rounds: how often a user is asked.
-      trust: whom users trust: nobody ("local"), a "shuffler", or a curator ("central").
+      trust: whom users trust: nobody ("local"), a "shuffler", a "secure sum" of their vectors, or
+        a curator ("central").
       make: the protocol at other numbers: a function of (epsilon, num_users).
       num_trials: in the simulation that the error is of; None where it has a formula.
       noisy: whether the error is by the delta method, and so large that it may be off by more than

@@ -63,6 +63,7 @@ def page(plan: PlanNumbers, labels: Sequence[str] | None, seconds: float) -> str
         seen={
             "local": "that person’s report" if plan.num_reports == 1 else "that person’s reports",
             "shuffler": "the shuffled reports of all",
+            "secure sum": "the sum of all vectors",
             "central": "what is published",
         }[best.trust],
         worked=worked(realised),

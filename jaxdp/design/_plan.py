@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import jax
 import numpy as np
@@ -157,8 +157,9 @@ def plan(
         at least 1; the weights must be public. Aggregate each class of equal weights by itself, and
         average the estimates.
       trust: "local" for protocols whose users trust nobody; "shuffler" for the same protocols
-        behind one, with (epsilon, delta) the privacy of the shuffled reports; "central" for a
-        curator who sees the values; or several of these. The latter two need `delta`.
+        behind one, with (epsilon, delta) the privacy of the shuffled reports; "secure sum" for
+        linear queries from the sum of users' vectors, of which nobody sees more; "central" for a
+        curator who sees the values; or several of these. All but the first need `delta`.
       candidates: local protocols that join, or replace those of the same name: functions of
         (epsilon, num_users).
       defaults: whether the question's own protocols compete.
@@ -253,7 +254,7 @@ def rank(
     users: int,
     epsilon: float,
     delta: float = 1e-6,
-    trust: Trust | Sequence[Trust] = ("local", "shuffler", "central"),
+    trust: Trust | Sequence[Trust] = ("local", "shuffler", "secure sum", "central"),
     loss: Loss | None = None,
     data: Data = "worst",
     timed: bool = False,
@@ -263,7 +264,8 @@ def rank(
     Args:
       question: as of `plan`, like all others.
       users: n.
-      epsilon: the privacy parameter: of a report, of the shuffled reports, or of the answers.
+      epsilon: the privacy parameter: of a report, of the shuffled reports, of the sum, or of the
+        answers.
       delta: in (0, 1).
       trust: whom they may trust.
       loss: the error.
@@ -324,7 +326,7 @@ def _trusting(
     several = (trust,) if isinstance(trust, str) else check_items("trust", trust, wanted)
     makers: dict[str, tuple[Trust, Maker]] = {}
     for name in several:
-        check_choice("trust", name, ("local", "shuffler", "central"))
+        check_choice("trust", name, get_args(Trust))
         if name == "local":
             makers |= {each: ("local", make) for each, make in local.items()}
         elif delta is None:
@@ -332,6 +334,9 @@ def _trusting(
         elif name == "shuffler":
             for each, make in local.items():
                 makers[f"{each}, shuffled"] = "shuffler", functools.partial(_shuffled, make, delta)
+        elif name == "secure sum":
+            summed = question.summed_candidates(delta)
+            makers |= {each: ("secure sum", make) for each, make in summed.items()}
         else:
             central = question.central_candidates(delta)
             makers |= {each: ("central", make) for each, make in central.items()}

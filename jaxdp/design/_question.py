@@ -23,6 +23,7 @@ from ..factorization import least_local_rmse
 from ..linear import candidates as linear_candidates
 from ..linear import post_processed
 from ..population import Population
+from ..trusted import SecureSum
 
 Maker = Callable[[float, int], Any]
 """Makes a protocol's spec from (epsilon, num_users), or raises ValueError."""
@@ -139,6 +140,15 @@ class Question(Checked, abc.ABC):
 
     def central_candidates(self, delta: float) -> dict[str, Maker]:
         """What a trusted curator may run, by name; none by default.
+
+        Args:
+          delta: with which it is private.
+        """
+        del delta
+        return {}
+
+    def summed_candidates(self, delta: float) -> dict[str, Maker]:
+        """What users may run of whose vectors nobody sees more than the sum; none by default.
 
         Args:
           delta: with which it is private.
@@ -337,6 +347,10 @@ class OfQueries(OfBins):
                 self._workload(), e, delta, norm="gamma_f"
             )
         }
+
+    def summed_candidates(self, delta: float) -> dict[str, Maker]:
+        """The same from a secure sum, to which all users add their noise."""
+        return {"SecureSum": lambda e, n: SecureSum(self._workload(), e, delta, n, norm="gamma_f")}
 
 
 class OfEachValue(OfQueries):

@@ -16,6 +16,8 @@ _TRUST: dict[Trust, str] = {
     "shuffler": "a shuffler, which must forget who sent which report. The guarantee holds of all "
     "shuffled reports together; towards the shuffler itself a report is weaker, with the epsilon "
     "of the protocol above.",
+    "secure sum": "a secure sum: whatever adds their vectors must show nobody more than the sum, "
+    "and as many people as stated must add their noise to it. The guarantee holds of the sum.",
     "central": "a curator, who sees the values. The guarantee holds of what is published.",
 }
 _COMPOSITION = (
@@ -58,6 +60,7 @@ def statement(
         if num_reports == 1
         else f"{num_reports:,} reports of a person, all together,",
         "shuffler": "the shuffled reports",
+        "secure sum": "the sum",
         "central": "what is published",
     }[best.trust]
     often = "once" if best.rounds == 1 else f"{best.rounds} times"

@@ -14,6 +14,8 @@ _TRUST = {
     "local": "It is private before it leaves their device, so nobody has to be trusted.",
     "shuffler": "People trust a shuffler to forget who sent what: what is said below of a report "
     "holds of all shuffled reports together.",
+    "secure sum": "People trust whatever adds their vectors to show nobody more than the sum: what "
+    "is said below of a report holds of the sum.",
     "central": "People trust a curator, who sees their values: what is said below of a report "
     "holds of what is published.",
 }

@@ -227,6 +227,27 @@ def test_worst_data_of_a_bound_are_not_known():
     assert found.simulate(50, data="uniform") < found.best.error
 
 
+def test_a_secure_sum_has_the_error_of_a_curator(key):
+    """As far as whole steps allow; users, epsilon or the error are asked for, as of the others."""
+    question, given = Histogram(6), {"delta": 1e-6}
+    both = rank(question, users=5000, epsilon=0.5, trust=["secure sum", "central"])
+    errors = {option.trust: option.error for option in both.options}
+    assert errors["secure sum"] == pytest.approx(errors["central"], rel=1e-3)
+    found = plan(question, epsilon=0.5, error=errors["central"], trust="secure sum", **given)
+    assert found.best.num_users == pytest.approx(5000, rel=2e-3)
+    assert found.best.protocol.num_users == found.best.num_users
+    assert found.privacy[0] <= 0.5
+    assert 0 < found.privacy[1] <= 1e-6
+    simulated = found.simulate(2000, key)
+    assert abs(simulated - found.best.error) < 7 * simulated.stderr
+    assert abs(simulated - 1.3 * found.best.error) > 7 * simulated.stderr  # the control
+    assert "secure sum" in found.statement()
+    with pytest.raises(ValueError, match="delta must be given for trust='secure sum'"):
+        plan(question, users=5000, epsilon=0.5, trust="secure sum")
+    with pytest.raises(ValueError, match="trust must be of those that have protocols"):
+        plan(Mean(0, 1), users=5000, epsilon=0.5, trust="secure sum", **given)
+
+
 def test_less_noise_for_more_trust():
     one = {"SubsetSelection": Histogram(10).candidates()["SubsetSelection"]}
     given = dict(candidates=one, defaults=False, delta=1e-6)
