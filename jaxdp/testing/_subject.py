@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from .._contract import Params, Round, Spec, Tree, Work, round_of
 from ..engine import Trials, simulate
 from ..population import Population
+from ..random import TILE
 from ..randomizers import FrequencyOracle, MeanRandomizer, Randomizer
 
 Method = Literal["per_user", "tally"]
@@ -126,6 +127,11 @@ class Subject:
     def _trials(self) -> dict[Method, Trials]:
         return {}
 
+    @property
+    def block_size(self) -> int | None:
+        """A tile for users who fit into it, whose pairs would fill a small part of other blocks."""
+        return TILE if self.counts.sum() <= TILE else None
+
     def simulated(self, method: Method) -> Trials:
         """Trials on a path, which the checks of laws share."""
         if method not in self._trials:
@@ -135,6 +141,7 @@ class Subject:
                 self.stream(method),
                 num_trials=self.num_trials,
                 method=method,
+                block_size=self.block_size,
             )
         return self._trials[method]
 

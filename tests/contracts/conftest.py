@@ -56,6 +56,21 @@ EXHAUSTIVE = {
 """What takes long to compile: by default on the exemplars, with `-m slow` on the others."""
 
 
+SIMULATED_ELSEWHERE = {
+    "on-grid-rounds": ("per_user", "tally"),  # bit by bit in tests/pairwise/test_on_grid.py
+    "on-grid-vectors": ("tally",),
+    "one-step": ("tally",),  # with the default range, in the files of these under tests/pairwise
+    "three-round": ("tally",),
+    "two-round": ("tally",),
+}
+"""The paths of protocols whose programs take ten seconds to compile and are simulated by other
+default tests, too."""
+
+
+LAWS = {"variance_is_as_predicted", "runs_agree_however_they_are_made"}
+"""What looks at the simulations of one path."""
+
+
 def is_slow(test: str, params: dict[str, Any]) -> bool:
     """Whether a contract of a member is tested with `-m slow` only.
 
@@ -72,6 +87,9 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
         return case.name not in TRANSFORMED  # of protocols: those of their randomizers
     if test == "test_bits":
         return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
+    elsewhere = SIMULATED_ELSEWHERE.get(case.name, ())
+    if elsewhere and (test == "both_paths_have_one_law" or test in LAWS and method in elsewhere):
+        return True
     if case.variant and test in SIMULATIONS:
         return True
     if case.variant and test == "variance_is_as_predicted":

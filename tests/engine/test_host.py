@@ -8,8 +8,10 @@ import jaxdp
 from jaxdp.engine import _config, _simulate
 from jaxdp.engine._config import configure
 from tests.engine.probes import TwoRounds
+from tests.marks import slow
 
 KRR = jaxdp.randomizers.KRR(5, 1.0)
+TWO = TwoRounds(KRR.build(), KRR.build())
 COUNTS = np.array([2**40 + 1, 7, 0, 3, 12])
 USERS = jaxdp.Population.from_values(np.arange(3000, dtype=np.int32) % 5, num_values=5)
 
@@ -58,9 +60,12 @@ def test_draws_and_estimates_are_made_on_the_host(ran_on, key, method, where):
     assert found.dtype == trials.estimates.dtype == np.float64
 
 
-@pytest.mark.parametrize("method", ["tally", "per_user"])
-@pytest.mark.parametrize("spec", [KRR, TwoRounds(KRR.build(), KRR.build())], ids=["one", "two"])
-def test_results_are_those_of_a_cpu(ran_on, key, method, spec):
+@pytest.mark.parametrize(
+    ("spec", "method"),
+    [(KRR, "tally"), slow(KRR, "per_user"), (TWO, "per_user"), slow(TWO, "tally")],
+    ids=["one-tally", "one-per_user", "two-per_user", "two-tally"],
+)
+def test_results_are_those_of_a_cpu(ran_on, key, spec, method):
     users = USERS if method == "per_user" else jaxdp.Population.from_histogram(COUNTS)
     with pytest.MonkeyPatch.context() as patch, jax.default_device(jax.devices()[0]):
         patch.setattr(jax, "default_backend", lambda: "cpu")

@@ -25,37 +25,45 @@ PROTOCOLS = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", [slow(n) if n == "subset" else n for n in PROTOCOLS])
 def test_the_next_number_of_values_has_the_programs_of_the_last(name, key, count_compilations):
     """What is compiled for it is the estimate alone; and trials are those of `run`."""
-    for k in (9, 11, 13):
+    for k in (9, 11):
         protocol = PROTOCOLS[name](k, 1.0)
         users = jaxdp.Population.from_histogram(np.arange(k) * 10**6 + 50)
         with count_compilations() as seen:
             trials = jaxdp.simulate(protocol, users, key, num_trials=3, method="tally")
-        if k > 9:
-            assert seen.compiled == ["_finish_trials"]
-        own = jaxdp.run(protocol, users, jax.random.fold_in(key, 2), method="tally")
-        np.testing.assert_allclose(trials.estimates[2], own, rtol=1e-12)
+    assert seen.compiled == ["_finish_trials"]
+    own = jaxdp.run(protocol, users, jax.random.fold_in(key, 2), method="tally")
+    np.testing.assert_allclose(trials.estimates[2], own, rtol=1e-12)
+
+
+DRAWN = [name for name in PROTOCOLS if name != "quantized"]
+
+
+SIZES = [(name, k) for name in DRAWN for k in (2, 5, 64, 300 if name == "subset" else 2048)]
 
 
 @pytest.mark.parametrize(
-    "name", ["krr", "unary", "hadamard-bit", "hadamard-response", slow("subset")]
+    ("name", "k"), [slow(n, k) if n == "subset" or k in (2, 64) else (n, k) for n, k in SIZES]
 )
-def test_padded_rounds_draw_the_same_tallies(name, key):
-    for k in (2, 5, 64, 2048 if name != "subset" else 300, 5000):
-        own = PROTOCOLS[name](k, 2.5 if k < 100 else 6.0).build()
-        assert own.law is not None
-        padded = own.law.padded
-        if k == 5000:
-            assert padded is None  # binomials of more values are drawn in parts
-            continue
-        counts = np.arange(k) * 10**7
-        longer = np.pad(counts, (0, padded.round.num_bins - k))
-        tally = padded.cut(padded.round.sample_tally(key, jaxdp.random.Count.of(longer)))
-        expected = own.sample_tally(key, jaxdp.random.Count.of(counts))
-        same = jax.tree.map(lambda x, y: bool((x == y).all()), tally, expected)
-        assert all(jax.tree.leaves(same))
+def test_padded_rounds_draw_the_same_tallies(name, k, key):
+    own = PROTOCOLS[name](k, 2.5 if k < 100 else 6.0).build()
+    assert own.law is not None
+    padded = own.law.padded
+    counts = np.arange(k) * 10**7
+    longer = np.pad(counts, (0, padded.round.num_bins - k))
+    tally = padded.cut(padded.round.sample_tally(key, jaxdp.random.Count.of(longer)))
+    expected = own.sample_tally(key, jaxdp.random.Count.of(counts))
+    same = jax.tree.map(lambda x, y: bool((x == y).all()), tally, expected)
+    assert all(jax.tree.leaves(same))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_binomials_of_more_values_are_drawn_in_parts(name):
+    own = PROTOCOLS[name](5000, 6.0).build()
+    assert own.law is not None
+    assert own.law.padded is None
 
 
 SHARED = {

@@ -97,7 +97,7 @@ def test_frequencies_have_the_noise_that_is_said(method, key):
     """All items are returned: the sum of their estimates has no selection in it."""
     protocol = HeavyHitters(4, 1.0, num_items=16, oracle=HadamardResponse)
     users = protocol.population({5: 200})
-    trials = jaxdp.simulate(protocol, users, key, num_trials=4000, method=method)
+    trials = jaxdp.simulate(protocol, users, key, num_trials=4000, method=method, block_size=2**11)
     assert np.all(np.diff(trials.estimates, axis=1) <= 0)
     query = np.r_[np.ones(16), 0.0][None]
     variance = HadamardResponse(17, 1.0).query_variances(query)[0, 5] / 200
@@ -113,7 +113,9 @@ def test_both_paths_find_the_same_in_law(key):
 
     def found(held, method, fold):
         users, draw = SMALL.population(held), jax.random.fold_in(key, fold)
-        trials = jaxdp.simulate(SMALL, users, draw, num_trials=2000, method=method)
+        trials = jaxdp.simulate(
+            SMALL, users, draw, num_trials=2000, method=method, block_size=2**11
+        )
         assert trials.truth is not None
         # No two items have the same number of users, so their frequencies tell which they are.
         counts = np.rint(trials.truth[:, 0] * users.num_users)

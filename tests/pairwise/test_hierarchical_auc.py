@@ -301,7 +301,7 @@ def test_recursions_are_those_of_normal_counts(rng):
         np.testing.assert_allclose(linked[:, i], found, atol=0.005 * np.sqrt(noise[:, i]).max())
 
 
-@pytest.mark.parametrize("labels", ["public", slow("randomized"), "private"])
+@pytest.mark.parametrize("labels", [slow("public"), slow("randomized"), "private"])
 @pytest.mark.parametrize(
     "options", [{}, slow({"split": "basic"}), slow({"discarded": "zero", "threshold": "paper"})]
 )

@@ -25,6 +25,7 @@ from jaxdp.pairwise.auc._label_errors import (
 from jaxdp.pairwise.auc._tree_errors import ScoreTree, unpruned_variance
 from jaxdp.random import Count
 from tests import stats
+from tests.marks import slow
 
 BITS = 4
 
@@ -251,7 +252,7 @@ def test_bad_parts():
         HierarchicalAUC(4, 1.0, labels="randomized", label_epsilon=1.0)
 
 
-@pytest.mark.parametrize("labels", ["public", "randomized", "private"])
+@pytest.mark.parametrize("labels", [slow("public"), slow("randomized"), "private"])
 def test_plausible_users_are_the_users_where_there_is_no_noise(labels):
     spec = HierarchicalAUC(5, 16.0, labels=labels, threshold=0.0)
     counts = np.array([3, 0, 5, 1, 2, 0, 4, 2, 2, 7]) * 10**8
@@ -268,7 +269,7 @@ def test_plausible_users_are_spread_evenly_where_all_is_noise():
     np.testing.assert_allclose(spec.built.plausible_users(tally), np.full((2, 5), 9 / 5))
 
 
-@pytest.mark.parametrize("labels", ["public", "private"])
+@pytest.mark.parametrize("labels", [slow("public"), "private"])
 def test_errors_of_pruned_trees_are_reported(labels):
     spec = HierarchicalAUC(4, 2.0, labels=labels)
     counts = np.array([300, 400, 200, 100, 100, 150, 300, 450])
@@ -280,11 +281,15 @@ def test_errors_of_pruned_trees_are_reported(labels):
         assert 0.5 < float(spec.reported_variance(tally, n)) / measured < 2
 
 
+@pytest.mark.parametrize("labels", ["public", "private"])
+@pytest.mark.parametrize("threshold", [slow(0.0), "optimal"])
+def test_errors_of_one_user_are_not_known(labels, threshold):
+    spec = HierarchicalAUC(2, 2.0, labels=labels, threshold=threshold)
+    tally = spec.built.sample_tally(jax.random.key(0), Count.of(np.array([0, 0, 1, 0])))
+    assert spec.reported_variance(tally, 1) is None
+
+
 def test_errors_of_users_of_one_label_are_not_known():
-    for labels, threshold in itertools.product(("public", "private"), (0.0, "optimal")):
-        spec = HierarchicalAUC(2, 2.0, labels=labels, threshold=threshold)
-        tally = spec.built.sample_tally(jax.random.key(0), Count.of(np.array([0, 0, 1, 0])))
-        assert spec.reported_variance(tally, 1) is None
     spec = HierarchicalAUC(2, 2.0, threshold=0.0)
     tally = spec.built.sample_tally(jax.random.key(0), Count.of(np.array([0, 0, 9, 5])))
     assert spec.reported_variance(tally, 14) is None

@@ -7,6 +7,8 @@ import pytest
 
 from jaxdp import projections as pj
 
+from tests.marks import slow
+
 from . import derivatives
 
 GOLDEN = np.array([[2.0, 1.5], [1.5, 0.5]])
@@ -129,14 +131,15 @@ def test_transformations(count_compilations):
     np.testing.assert_array_equal(moved, [[0.0, 0.0], [0.0, 1.0]])
 
 
+@pytest.mark.parametrize("first", [slow(0), 1], ids=["solver", "box"])
 @pytest.mark.parametrize("parallel", [False, True])
-def test_derivatives(parallel, rng):
+def test_derivatives(parallel, first, rng):
     """Both modes, of sets with curvature and without, one of them a solver itself, and a batch."""
 
     def point(x):
         sets = [lambda x: pj.correlation(x).point, lambda x: pj.box(x, -0.6, 0.6), ball]
         options = {"tol": 1e-9, "max_steps": 20_000, "parallel": parallel}
-        return pj.dykstra(x, sets[1 - parallel :][:2], **options).point
+        return pj.dykstra(x, sets[first : first + 2], **options).point
 
     with jax.enable_x64(True):
         x = jnp.asarray(1.5 * rng.standard_normal((2, 4, 4)))

@@ -101,11 +101,11 @@ def test_digits_of_numbers_lie_across_words(k, word_bits, rng):
 @pytest.mark.parametrize(
     "spec",
     [
-        UnaryEncoding(9, 1.0),
+        slow(UnaryEncoding(9, 1.0)),
         slow(UnaryEncoding(70, 1.0, kind="symmetric")),
         UnaryEncoding(40, 1.0),
         Rappor(9, 2.0, num_bits=40, num_cohorts=4, num_rounds=2, p=0.2, q=0.9),
-        Rappor(9, 2.0, num_bits=40, num_cohorts=4, num_rounds=1, p=0.2, q=0.9),
+        slow(Rappor(9, 2.0, num_bits=40, num_cohorts=4, num_rounds=1, p=0.2, q=0.9)),
         slow(Rappor(9, 2.0, num_bits=16, num_cohorts=32)),
     ],
     ids=repr,

@@ -15,6 +15,7 @@ import pytest
 import jaxdp
 from jaxdp.randomizers import KRR, CandidateResponse, Gaussian, PrivUnit, Rappor, UnaryEncoding
 from jaxdp.reports import Aggregate, Client, Collection
+from tests.marks import slow
 from tests.reports.made import CASES, bins, drawn, same, sent
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is part of the extra `sweep`")
@@ -48,7 +49,9 @@ def values_of(case, number: int):
     return population.block(0, size)[0]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [slow(case) if case.variant else case for case in CASES], ids=lambda case: case.name
+)
 def test_bytes_have_the_tally_of_the_reports(case):
     collection = Collection(case.make(1.0))
     reports = drawn(collection, values_of(case, 500))
