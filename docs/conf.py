@@ -1,7 +1,11 @@
 """Sphinx configuration. Build: `sphinx-build -W docs docs/_build/html` with the `docs` extra."""
 
+import os
 import pathlib
 import sys
+
+# Before numpy is loaded: the threads of its linear algebra spin, and figures' matrices are small.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import matplotlib
 

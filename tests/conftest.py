@@ -10,10 +10,14 @@ Environment:
     JAXDP_TEST_CACHE: a folder for compiled programs, to be kept between runs (default none).
 """
 
+import os
+
+# Before numpy is loaded: the threads of its linear algebra spin, and tests' matrices are small.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import contextlib
 import dataclasses
 import gc
-import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
