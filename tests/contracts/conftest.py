@@ -88,7 +88,7 @@ def is_slow(test: str, params: dict[str, Any]) -> bool:
     if test == "test_bits":
         return (case.name, params["kind"]) not in {("binary", "histogram"), ("laplace", "values")}
     elsewhere = SIMULATED_ELSEWHERE.get(case.name, ())
-    if elsewhere and (test == "both_paths_have_one_law" or test in LAWS and method in elsewhere):
+    if elsewhere and (test == "both_paths_have_one_law" or (test in LAWS and method in elsewhere)):
         return True
     if case.variant and test in SIMULATIONS:
         return True

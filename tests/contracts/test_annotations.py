@@ -12,17 +12,15 @@ from tests.marks import slow
 PLAY = "from tests.contracts import typed; typed.main()"
 FEW = """
     affine-hashing-6 bilinear-auc central-prefix discrete-laplace finite-channel hierarchical-auc
-    hierarchical-prefix on-grid-vectors oracle-statistic-hadamard quantized-gini subset-6 three-round
-    triple-statistic two-round
+    hierarchical-prefix on-grid-vectors oracle-statistic-hadamard quantized-gini subset-6
+    three-round triple-statistic two-round
 """.split()
 """A third of the members, which together call three quarters of the functions that all call."""
 
 EVERY = [case.name for case in PROTOCOLS]
 
 
-@pytest.mark.parametrize(
-    ("names", "least"), [(FEW, 350), slow(EVERY, 400)], ids=["few", "all"]
-)
+@pytest.mark.parametrize(("names", "least"), [(FEW, 350), slow(EVERY, 400)], ids=["few", "all"])
 def test_annotations_hold_while_cases_are_played(names, least):
     command = [sys.executable, "-c", PLAY, *names, "control"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

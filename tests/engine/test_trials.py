@@ -98,7 +98,9 @@ def test_truth_of_numbers(key):
     )
 
 
-@pytest.mark.parametrize("protocol", [KRR(4, 1.0), slow(KRR(64, 1.0)), slow(SubsetSelection(64, 1.0))], ids=str)
+@pytest.mark.parametrize(
+    "protocol", [KRR(4, 1.0), slow(KRR(64, 1.0)), slow(SubsetSelection(64, 1.0))], ids=str
+)
 def test_cores_share_the_trials_of_tallies(protocol, key, monkeypatch):
     counts = np.arange(1, protocol.num_values + 1) * 1000
     population, threads = jaxdp.Population.from_histogram(counts), []

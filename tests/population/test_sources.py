@@ -117,9 +117,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("size", "tiled"), [slow(2048, True), (4096, True), (500, False)]
-)
+@pytest.mark.parametrize(("size", "tiled"), [slow(2048, True), (4096, True), (500, False)])
 def test_blocks_are_the_users_by_index(kind, size, tiled, key):
     source = KINDS[kind](key).source
     read, number = jax.jit(source.reader(size, Count.zeros(), tiled=tiled)), int(source.size)

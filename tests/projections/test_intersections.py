@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from jaxdp import projections as pj
-
 from tests.marks import slow
 
 from . import derivatives
