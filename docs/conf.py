@@ -1,5 +1,6 @@
 """Sphinx configuration. Build: `sphinx-build -W docs docs/_build/html` with the `docs` extra."""
 
+import gc
 import os
 import pathlib
 import sys
@@ -13,6 +14,10 @@ import jaxdp
 from jaxdp import figures
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
+
+# Pages and programs are many objects that live long, and each collection of garbage visits them.
+gc.freeze()
+gc.set_threshold(200_000, 20, 100)
 
 project = "jaxdp"
 author = "The jaxdp authors"

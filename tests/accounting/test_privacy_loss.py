@@ -17,6 +17,7 @@ from jaxdp.accounting import (
 )
 from jaxdp.randomizers import KRR
 from tests.accounting.test_shuffle_bracket import histograms, response, sixteenths
+from tests.marks import slow
 
 
 def normal(sigma: float) -> PrivacyLoss:
@@ -82,7 +83,7 @@ def test_two_shuffled_rounds_by_enumeration(channel, n, slack):
         assert worst <= loss.delta(epsilon) <= slack * worst
 
 
-@pytest.mark.parametrize("values", [2, 5])
+@pytest.mark.parametrize("values", [2, slow(5)])
 def test_one_round_is_what_it_was(values):
     loss, rows = shuffled(values, 1.0, 2000), response(values, 1.0)
     for epsilon in (0.0, 0.01, 0.05, 0.1):

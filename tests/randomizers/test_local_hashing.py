@@ -15,6 +15,7 @@ from jaxdp.randomizers._local_hashing import _POLYNOMIALS, LocalHashing
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 from jaxdp_kernels.threefry_words import TILE, StreamKey
 from tests import stats
+from tests.marks import slow
 
 STREAM = StreamKey.of(jax.random.key(0))
 TALLY = jax.jit(randomize_and_tally)
@@ -122,7 +123,7 @@ def test_response_is_private_given_the_hash():
     assert math.log(worst) == pytest.approx(TWIN.exact_epsilon(8))
 
 
-@pytest.mark.parametrize("hash_range", [2, 3, 4, 8, 16, 21])
+@pytest.mark.parametrize("hash_range", [2, 3, slow(4), slow(8), 16, 21])
 @pytest.mark.parametrize("users", [5, 500])
 def test_tally_counts_the_values_of_the_reported_bucket(hash_range, users, rng):
     """By comparisons and by maps, of groups of few values and of many, against each hash."""
@@ -154,7 +155,7 @@ def test_default_range_is_optimal():
         assert LocalHashing(6, epsilon).hash_range == 2 + np.argmin(sums)
 
 
-@pytest.mark.parametrize("hash_range", [3, 4])
+@pytest.mark.parametrize("hash_range", [3, slow(4)])
 def test_a_cpu_tallies_a_block_by_parts(hash_range, rng, monkeypatch):
     """Bit for bit as a whole, also where the counter of words passes 2**32 within the block."""
     monkeypatch.setattr(_local_hashing, "_MAPPED_USERS", 2 * TILE)
