@@ -128,7 +128,7 @@ class Subject:
         return {}
 
     @property
-    def block_size(self) -> int | None:
+    def _block_size(self) -> int | None:
         """A tile for users who fit into it, whose pairs would fill a small part of other blocks."""
         return TILE if self.counts.sum() <= TILE else None
 
@@ -141,7 +141,7 @@ class Subject:
                 self.stream(method),
                 num_trials=self.num_trials,
                 method=method,
-                block_size=self.block_size,
+                block_size=self._block_size,
             )
         return self._trials[method]
 
