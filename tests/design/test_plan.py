@@ -90,8 +90,10 @@ def test_simulations_have_the_error_that_was_planned(answered, number, key):
     assert stats_error < 6 * WITHIN
 
 
-def test_given_data_are_planned_for(answered, key):
-    name, _ = answered
+@pytest.mark.parametrize(
+    "name", [slow(n) if n in ("queries", "quantiles") else n for n in QUESTIONS]
+)
+def test_given_data_are_planned_for(name):
     data = some_data(name)
     found = plan(QUESTIONS[name], **options(name), users=FEW, epsilon=1.5, data=data, num_trials=50)
     exact = [o for o in found.options if o.error.kind == "exact"]

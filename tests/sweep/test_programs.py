@@ -16,6 +16,7 @@ from jaxdp.randomizers import (
     UnaryEncoding,
 )
 from jaxdp_experiments.kendall_flights import EXPERIMENT
+from tests.marks import slow
 
 
 def counted(cells, count_compilations):
@@ -61,7 +62,7 @@ def test_a_grid_of_epsilons_and_users_compiles_once(mechanism, method, count_com
 @pytest.mark.parametrize(
     "mechanism",
     [
-        lambda e: SubsetSelection(12, e, subset_size=8 - round(2 * e)),
+        slow(lambda e: SubsetSelection(12, e, subset_size=8 - round(2 * e))),
         lambda e: HadamardResponse(12, e, num_blocks=round(2 * e)),
     ],
     ids=["subset", "hadamard-response"],
