@@ -182,6 +182,12 @@ def test_triton_kernels_refuse_what_they_cannot_do(x, message):
         fwht_triton(x, interpret=True)
 
 
+def test_triton_kernels_have_places_of_32_bits():
+    shape = jax.ShapeDtypeStruct((2**19, 2**12), jnp.float32)
+    with pytest.raises(ValueError, match=r"needs fewer than 2\*\*31 entries"):
+        jax.eval_shape(fwht_triton, shape)
+
+
 def test_triton_needs_a_gpu():
     if jax.default_backend() == "gpu":
         (x,) = ARG_SPECS[5].arguments()

@@ -108,6 +108,8 @@ def test_the_kernel_lowers_for_cuda(spec):
         (PrivUnitG(16, 1.0), (4096, 32), TILE, "as many numbers"),
         (KRR(16, 1.0), (4096, 16), TILE, "KRRParams does not add"),
         (PrivUnitG(16, 1.0), (4096, 16), TILE // 2, "multiples of 2048 users, not of 1024"),
+        (PrivUnitG(16, 1.0), (0, 16), TILE, "must be some"),
+        (PrivUnitG(16, 1.0), (2**27, 16), TILE, "fewer than 2**31 entries and words"),
     ],
 )
 def test_whom_the_kernel_serves(spec, shape, row, reason):

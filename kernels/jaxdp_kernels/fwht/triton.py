@@ -54,6 +54,8 @@ def unserved(shape: tuple[int, ...], dtype: np.dtype) -> str | None:
     length = shape[-1]
     if dtype != jnp.float32 or not LEAST <= length <= MOST:
         return "float32 and a length in [2**6, 2**24]"
+    if math.prod(shape) >= 2**31:
+        return "fewer than 2**31 entries"
     least = _SIDE * 2 ** _OUTER[0]
     if _rows(math.prod(shape[:-1]), length) * length < least:
         return f"rows in a number that {least // length} divides"

@@ -63,7 +63,8 @@ def randomize_and_sum_triton(
     Raises:
       ValueError: the kernel does not serve such users; `unserved` says why.
     """
-    if reason := unserved(randomizer, values, row):
+    by_tile = members.ndim == 1 and members.dtype == jnp.uint32
+    if reason := unserved(randomizer, values, row, by_tile):
         raise ValueError(
             f"implementation='triton' does not serve these users: {reason}; use "
             "implementation=None."
@@ -74,24 +75,28 @@ def randomize_and_sum_triton(
     )
 
 
-def unserved(randomizer: Summing, values: Tree, row: int) -> str | None:
+def unserved(randomizer: Summing, values: Tree, row: int, by_tile: bool = False) -> str | None:
     """Why the kernel does not serve some users, or None if it does.
 
     Args:
       randomizer: as in `randomize_and_sum`.
       values: as there, or their shapes and dtypes.
       row: as there.
+      by_tile: whether values are those of tiles.
     """
     name, leaves = type(randomizer).__name__, jax.tree.leaves(values)
     if len(leaves) != 1 or leaves[0].ndim != 2 or leaves[0].dtype != jnp.float32:
         return "the value of each must be a vector of float32"
-    dim = leaves[0].shape[1]
+    number, dim = leaves[0].shape
     if not LEAST <= dim <= MOST or dim & (dim - 1):
         return f"vectors must have a power of two of entries, {LEAST} to {MOST}, not {dim}"
     if randomizer.summed is None or randomizer.summed.size != dim:
         return f"{name} does not add a vector of as many numbers"
     if row % TILE:
         return f"rows must be multiples of {TILE} users, not of {row}"
+    users = num_rows(number * (TILE if by_tile else 1), row) * row
+    if not 0 < users * max(dim, randomizer.num_words) < 2**31:  # places of 32 bits
+        return "they must be some, and have fewer than 2**31 entries and words"
     return None
 
 
