@@ -208,7 +208,6 @@ DrawKernel = Callable[["Round[T]", jax.Array, Count, Tree], T]
 
 
 def _nothing_alone(words: FlatWords) -> Tree:
-    """No numbers of a user alone."""
     del words
     return ()
 
@@ -234,7 +233,7 @@ class Summed(Generic[T]):
     size: int
     bound: int
     tally: Callable[[Count, Count], T]
-    alone: Callable[[FlatWords], Tree] = _nothing_alone
+    alone: Callable[[FlatWords], Tree] = dataclasses.field(default_factory=lambda: _nothing_alone)
 
 
 @dataclasses.dataclass(frozen=True)
