@@ -33,7 +33,10 @@ WORTHWHILE = 2**28
 WORTH_ADDING = 2**33
 """Numbers that they add, where they add vectors: that kernel takes longer to compile."""
 
-_ADDED_USERS, _ADDED_ROW = 8 * TILE, 2 * TILE  # who are added to compare the kernel, in rows
+ROW = 2 * TILE
+"""Users whose integers are added as one row: XLA for GPUs would split sums of more."""
+
+_ADDED_USERS = 8 * TILE  # who are added to compare the kernel
 _ROUNDED = 2**-8  # of the users of a row, how many may be rounded otherwise by another program
 
 _OLDEST = 9.0  # compute capability of a GPU that has the kernel's instructions
@@ -181,13 +184,13 @@ def _unserved_sums(round: Round[Any], maker: Tree) -> str | None:
         return "its reports are neither counted nor added"
     if maker is not None:
         return "what makes users' values within the kernel makes no vectors"
-    if round.summed.bound * _ADDED_ROW >= 2**31:
+    if round.summed.bound * ROW >= 2**31:
         return f"a user may add {round.summed.bound}, and a row of users more than 32 bits hold"
     try:
         from jaxdp_kernels.randomize_and_sum.triton import unserved
     except ImportError as error:
         return f"this jax has no Triton: {error}"
-    return unserved(round, _shapes(round, _ADDED_USERS), _ADDED_ROW)
+    return unserved(round, _shapes(round, _ADDED_USERS), ROW)
 
 
 def _shapes(round: Round[Any], number: int) -> Tree:
@@ -248,9 +251,9 @@ def _sums_are_right(kernel: Callable[..., jax.Array], round: Round[Any]) -> jax.
     users = jax.tree.map(lambda _: vectors, round.value)
     tiles = jax.tree.map(lambda row: row[: _ADDED_USERS // TILE], users)
     some = lax.iota(jnp.uint32, _ADDED_USERS // TILE) * np.uint32(400)
-    most, same = int(_ADDED_ROW * _ROUNDED), []
+    most, same = int(ROW * _ROUNDED), []
     for held, members in ((users, jnp.uint32(_ADDED_USERS - 500)), (tiles, some)):
-        arguments = round, stream, start, held, members, _ADDED_ROW
+        arguments = round, stream, start, held, members, ROW
         apart = kernel(*arguments) - randomize_and_sum(*arguments)
         same.append(jnp.all(jnp.abs(apart) <= most))
     return jnp.all(jnp.stack(same))

@@ -27,7 +27,7 @@ from ..population import Population, Reader, Rest, Span
 from ..random import TILE, Count, histogram, merge
 from ..random._words import tile_start
 from ._config import Config
-from ._fused import can_fuse, fused_sums, fused_tally
+from ._fused import ROW, can_fuse, fused_sums, fused_tally
 from ._plan import Plan, make_plan
 
 T = TypeVar("T")
@@ -207,8 +207,7 @@ class _Counting:
         return self.round.counted.tally(counts)
 
 
-_ROW = 2**12  # users whose integers are added as one row: XLA for GPUs would split sums of more
-_FEWEST_ROW = 2**8
+_FEWEST_ROW = 2**8  # users whose integers are added as one row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -241,14 +240,13 @@ class _Summing:
         summed = round.summed
         if summed is None or not plan.adds:
             return None
-        row = min(2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1), _ROW)
-        fused = plan.fused and row % TILE == 0
-        if not fused:
+        row = min(2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1), ROW)
+        if not plan.fused:
             row = min(row, plan.block & -plan.block)  # or values would be copied to fill the last
         if row < _FEWEST_ROW or plan.block * summed.size >= 2**32:  # places of 32 bits
             return None
         inside = lax.iota(jnp.int32, 2 * plan.block) < np.int32(plan.block)
-        return cls(round, summed, row, num_rows(plan.block, row), inside, fused)
+        return cls(round, summed, row, num_rows(plan.block, row), inside, plan.fused)
 
     @property
     def num_words(self) -> int:
@@ -267,13 +265,13 @@ class _Summing:
         if members.ndim == 0 and not self.fused:
             users = self.inside.shape[0] // 2
             members = lax.dynamic_slice_in_dim(self.inside, np.int32(users) - number, users)
-        arguments = self.round, key, counter, values, members
         default = functools.partial(randomize_and_sum, row=self.row)
+        arguments = key, counter, values, members
         if self.fused:
             kernel = functools.partial(fused_sums, row=self.row)
-            sums = lax.platform_dependent(*arguments, cuda=kernel, default=default)
+            sums = lax.platform_dependent(self.round, *arguments, cuda=kernel, default=default)
         else:
-            sums = default(*arguments)
+            sums = default(self, *arguments)  # for its `summed`, which is made before the loop
         return sums & np.int32(0xFFFF), sums >> np.int32(16), number
 
     def merge(self, first, second):

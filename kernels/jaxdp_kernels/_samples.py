@@ -74,6 +74,12 @@ class Bits:
         return first + second
 
 
+def start_of(tile: int, num_words: int) -> jax.Array:
+    """uint32[2], the counter of the first block of a tile of users, as (high, low) halves."""
+    counter = tile * num_words * 1024
+    return jnp.array([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
+
+
 class Added(NamedTuple):
     """What users add, as `randomize_and_sum` asks for it."""
 

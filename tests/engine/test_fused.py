@@ -21,6 +21,7 @@ from jaxdp_kernels.randomize_and_sum.triton import randomize_and_sum_triton
 from jaxdp_kernels.randomize_and_tally import randomize_and_tally
 from jaxdp_kernels.randomize_and_tally.mosaic_gpu import randomize_and_tally_mosaic_gpu
 from jaxdp_kernels.threefry_words import StreamKey
+from tests.lowering import lowered_for_h200
 
 KRR_5 = KRR(5, 1.0)
 FUSED = Config("per_user", None, None, platform="gpu", fused=True)
@@ -217,11 +218,9 @@ def test_a_gpu_would_add_by_the_kernel(spec, kind, accept, calls, key, accepted)
     if accept:
         _fused.accept(params)
     play = jax.jit(lambda params, users, key: _play_compiled(params, users, key, FUSED))
-    device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
-    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
-    with jax.enable_x64(True), jax.sharding.use_abstract_mesh(mesh):
-        lowered = play.trace(params, users, key).lower(lowering_platforms=("cuda",))
-    assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton") == calls
+    with jax.enable_x64(True):
+        text = lowered_for_h200(play, params, users, key)
+    assert text.count("custom_call @__gpu$xla.gpu.triton") == calls
 
 
 def test_a_kernel_that_adds_is_used_after_it_is_compared(accepted, monkeypatch):

@@ -10,6 +10,7 @@ from jaxdp_kernels.fwht import IMPLEMENTATIONS, fwht
 from jaxdp_kernels.fwht.arg_specs import ARG_SPECS
 from jaxdp_kernels.fwht.ref import fwht_ref
 from jaxdp_kernels.fwht.triton import fwht_triton
+from tests.lowering import lowered_for_h200
 
 SMALL_SPECS = [spec for spec in ARG_SPECS if np.prod(spec.shape) <= 2**15]
 LARGE_SPECS = [spec for spec in ARG_SPECS if np.prod(spec.shape) > 2**15]
@@ -161,11 +162,7 @@ def test_triton_kernels_pass_on_what_is_not_a_number():
 @pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
 def test_triton_kernels_lower_for_cuda(shape, kernels):
     """The transform is so many calls of Triton kernels, on any jax, without a GPU."""
-    device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
-    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
-    with jax.sharding.use_abstract_mesh(mesh):
-        traced = jax.jit(fwht_triton).trace(jax.ShapeDtypeStruct(shape, jnp.float32))
-        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    text = lowered_for_h200(jax.jit(fwht_triton), jax.ShapeDtypeStruct(shape, jnp.float32))
     assert text.count("custom_call") == text.count("__gpu$xla.gpu.triton") == kernels
 
 

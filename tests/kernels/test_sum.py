@@ -15,6 +15,7 @@ from jaxdp_kernels.randomize_and_sum.bench import by_stored_words
 from jaxdp_kernels.randomize_and_sum.ref import users_of
 from jaxdp_kernels.randomize_and_sum.triton import randomize_and_sum_triton, unserved
 from jaxdp_kernels.threefry_words import TILE, FlatWords, StreamKey
+from tests.lowering import lowered_for_h200
 
 SMALL = [spec for spec in ARG_SPECS if spec.num_users * spec.dim <= 2**20]
 SUM = jax.jit(randomize_and_sum, static_argnames=("row", "implementation"))
@@ -88,13 +89,9 @@ def test_the_kernel_runs_side_by_side_for_many_trials():
 @pytest.mark.parametrize("spec", [Gaussian(64, 1.0, 1e-6), PrivUnitG(256, 1.0)], ids=["g", "p"])
 def test_the_kernel_lowers_for_cuda(spec):
     """All of it is one call of a Triton kernel, without a GPU."""
-    device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     values = jax.ShapeDtypeStruct((2**16, spec.dim), jnp.float32)
-    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device)):
-        traced = jax.jit(randomize_and_sum_triton, static_argnums=5).trace(
-            spec.build(), STREAM, START, values, jnp.uint32(2**16), 2 * TILE
-        )
-        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    run = jax.jit(functools.partial(randomize_and_sum_triton, row=2 * TILE))
+    text = lowered_for_h200(run, spec.build(), STREAM, START, values, jnp.uint32(2**16))
     assert text.count("custom_call") == text.count("__gpu$xla.gpu.triton") == 1
 
 

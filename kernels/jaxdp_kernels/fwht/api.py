@@ -5,17 +5,13 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from .._dispatch import pick
+from .._dispatch import need_gpu, pick
 from .xla import fwht_xla
 
 
 def _triton(x: jax.Array) -> jax.Array:
     """The Triton kernel, imported where it is asked for: Pallas is slow to import."""
-    if jax.default_backend() != "gpu":
-        raise ValueError(
-            "implementation='triton' needs a GPU, and jax computes on "
-            f"{jax.default_backend()!r}; use implementation=None."
-        )
+    need_gpu("triton")
     from .triton import fwht_triton
 
     return fwht_triton(x)

@@ -75,13 +75,11 @@ class _Tiles:
       view: the array's shape, [batch, rows, high, columns / low, low]; a tile is the matrix
         [rows, high * low] of one index of the axes batch and columns / low.
       left: bits of the index of a row that are transformed, its lowest ones.
-      high: whether `high` is transformed; else `low`.
-      right: bits that are transformed from the right.
+      right: bits that are transformed from the right, those of `high`, or of `low` where that is 1.
     """
 
     view: tuple[int, int, int, int, int]
     left: int
-    high: bool
     right: int
 
     @property
@@ -101,7 +99,7 @@ def _inner(number: int, length: int) -> _Tiles:
     low = min(max(length // _SIDE, _SIDE), length)
     bits = length // low
     view = (number // rows, rows * bits, 1, 1, low)
-    return _Tiles(view, bits.bit_length() - 1, False, low.bit_length() - 1)
+    return _Tiles(view, bits.bit_length() - 1, low.bit_length() - 1)
 
 
 def _outer(batch: int, length: int, columns: int) -> _Tiles:
@@ -110,7 +108,7 @@ def _outer(batch: int, length: int, columns: int) -> _Tiles:
     high = length // rows
     low = max(_SIDE // high, _TOGETHER) if rows == _SIDE else 2 * _SIDE
     view = (batch, rows, high, columns // low, low)
-    return _Tiles(view, rows.bit_length() - 1, True, high.bit_length() - 1)
+    return _Tiles(view, rows.bit_length() - 1, high.bit_length() - 1)
 
 
 def _outer_bits(bits: int) -> list[int]:
@@ -171,16 +169,14 @@ def _kernel(x_ref, left_ref, *refs):
     *right_ref, y_ref = refs
     x = x_ref[...]
     rows, high, low = x.shape
-    x = _sum(jnp.dot, [(left_ref[...], part) for part in _parts(x.reshape(rows, high * low))])
+    x = _added(_product(left_ref[...], part) for part in _parts(x.reshape(rows, high * low)))
     for ref in right_ref:
-        x = _sum(jnp.dot, [(part, ref[...]) for part in _parts(x)])
+        x = _added(_product(part, ref[...]) for part in _parts(x))
     y_ref[...] = x.reshape(rows, high, low)
 
 
-def _sum(dot, pairs):
-    return functools.reduce(
-        jnp.add, (dot(a, b, preferred_element_type=jnp.float32) for a, b in pairs)
-    )
+_product = functools.partial(jnp.dot, preferred_element_type=jnp.float32)
+_added = functools.partial(functools.reduce, jnp.add)
 
 
 def _parts(x: jax.Array) -> list[jax.Array]:

@@ -5,7 +5,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from .._dispatch import pick
+from .._dispatch import need_gpu, pick
 from ..threefry_words import StreamKey
 from .ref import Summing as Summing
 from .ref import Tree, randomize_and_sum_ref
@@ -14,11 +14,7 @@ from .ref import num_rows as num_rows
 
 def _triton(randomizer, key, start, values, members, row) -> jax.Array:
     """The Triton kernel, imported where it is asked for: Pallas is slow to import."""
-    if jax.default_backend() != "gpu":
-        raise ValueError(
-            "implementation='triton' needs a GPU, and jax computes on "
-            f"{jax.default_backend()!r}; use implementation=None."
-        )
+    need_gpu("triton")
     from .triton import randomize_and_sum_triton
 
     return randomize_and_sum_triton(randomizer, key, start, values, members, row)

@@ -6,7 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from .._samples import Steps
+from .._samples import Steps, start_of
 from ..threefry_words import TILE, StreamKey
 
 
@@ -27,8 +27,7 @@ class ArgSpec:
         key, n = jax.random.key(self.seed), self.num_users
         table = jax.random.randint(jax.random.fold_in(key, 0), (16,), -9, 10, jnp.int32)
         randomizer = Steps(jnp.float32(3.5), table, self.dim)
-        counter = self.tile * randomizer.num_words * 1024
-        start = jnp.array([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
+        start = start_of(self.tile, randomizer.num_words)
         rows = n // TILE if self.members == "by tile" else n
         values = jax.random.normal(jax.random.fold_in(key, 1), (rows, self.dim), jnp.float32)
         who = jax.random.fold_in(key, 2)

@@ -6,10 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..threefry_words import TILE, FlatWords, StreamKey
-
-Tree = Any
-"""A pytree of arrays of users' values."""
+from ..randomize_and_tally.ref import Tree, tiles_users
+from ..threefry_words import FlatWords, StreamKey
 
 
 class Summing(Protocol):
@@ -60,16 +58,9 @@ def users_of(values: Tree, members: jax.Array, row: int) -> tuple[Tree, jax.Arra
       members: as there.
       row: as there.
     """
-    number = jax.tree.leaves(values)[0].shape[0]
     if members.ndim == 1 and members.dtype == jnp.uint32:
-
-        def each(leaf: jax.Array) -> jax.Array:
-            whole = jnp.broadcast_to(leaf[:, None], (number, TILE, *leaf.shape[1:]))
-            return whole.reshape(number * TILE, *leaf.shape[1:])
-
-        values = jax.tree.map(each, values)
-        counts = lax.broadcasted_iota(jnp.uint32, (number, TILE), 1) < members[:, None]
-        members, number = counts.reshape(-1), number * TILE
+        values, members = tiles_users(values, members)
+    number = jax.tree.leaves(values)[0].shape[0]
     if members.ndim == 0:
         members = lax.iota(jnp.uint32, number) < members
     if absent := num_rows(number, row) * row - number:

@@ -24,7 +24,7 @@ from jax.experimental.pallas import triton as plt
 
 from .._table import Table
 from ..threefry_words import TILE, FlatWords, StreamKey
-from ..threefry_words.ref import LANES, threefry2x32
+from ..threefry_words.ref import LANES
 from .ref import Summing, Tree, num_rows
 
 T = TypeVar("T")
@@ -198,13 +198,14 @@ class _Kernel:
     def _run(self, randomizer: Summing, given: _Operands, out: Ref) -> None:
         """What a block does; `given` are `_Operands`, by reference."""
         turns, first = LANES // self.step, pl.program_id(0) * np.int32(self.row // TILE)
-        stream = tuple(given.key[i] for i in range(2)), tuple(given.start[i] for i in range(2))
+        key, start = (tuple(x[i] for i in range(x.shape[0])) for x in (given.key, given.start))
+        stream = StreamKey(key, self.rounds)  # pyright: ignore[reportArgumentType]
 
         def add(turn: jax.Array, total: jax.Array) -> jax.Array:
             tile = first + turn // np.int32(turns)
             lane = (turn % np.int32(turns)) * np.int32(self.step)
             lanes = lane + lax.iota(jnp.int32, self.step)
-            blocks = _Blocks(*stream, tile, lanes, self.num_words, self.rounds)
+            blocks = _Blocks(stream, start, tile, lanes, self.num_words)
             for half in (0, 1):
                 place = lane + np.int32(half * LANES)  # in the tile
                 values, counts = self._users(given, tile, place)
@@ -250,8 +251,8 @@ def _held(ref: Ref, leaf: jax.Array) -> Any:
 class _Blocks:
     """The blocks of words of some users of a tile, of either half; each is made once."""
 
-    def __init__(self, key, start, tile, lanes, num_words: int, rounds: int) -> None:
-        self.key, self.start, self.num_words, self.rounds = key, start, num_words, rounds
+    def __init__(self, stream: StreamKey, start: Any, tile, lanes, num_words: int) -> None:
+        self.stream, self.start, self.num_words = stream, start, num_words
         self.tile, self.lanes = tile, lanes
         self.made: dict[Any, tuple[jax.Array, jax.Array]] = {}
 
@@ -265,9 +266,7 @@ class _Blocks:
                 number = lax.broadcasted_iota(jnp.uint32, (1, len(words)), 1)
                 row, lanes = row + (number + np.uint32(words.start)), lanes[:, None]
             offset = row * np.uint32(LANES) + lanes.astype(jnp.uint32)
-            low = self.start[1] + offset
-            high = self.start[0] + (low < offset).astype(jnp.uint32)
-            self.made[words] = threefry2x32(self.key, (high, low), self.rounds)
+            self.made[words] = self.stream.blocks(self.start, offset)
         return self.made[words]
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._dispatch import pick
+from .._dispatch import need_gpu, pick
 from ..threefry_words import StreamKey
 from .ref import Counted as Counted
 from .ref import Draft as Draft
@@ -25,11 +25,7 @@ from .xla import (
 
 def _mosaic_gpu(randomizer, key, start, first, values, mask) -> Tree:
     """The Mosaic GPU kernel, imported where it is asked for: Pallas is slow to import."""
-    if jax.default_backend() != "gpu":
-        raise ValueError(
-            "implementation='mosaic_gpu' needs an NVIDIA GPU, and jax computes on "
-            f"{jax.default_backend()!r}; use implementation=None."
-        )
+    need_gpu("mosaic_gpu", "an NVIDIA GPU")
     from .mosaic_gpu import randomize_and_tally_mosaic_gpu
 
     return randomize_and_tally_mosaic_gpu(randomizer, key, start, first, values, mask)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._samples import Bits, Response, Tied
+from .._samples import Bits, Response, Tied, start_of
 from ..threefry_words import StreamKey
 
 
@@ -32,8 +32,7 @@ class ArgSpec:
             randomizer = made(jnp.asarray(threshold), k)
         else:
             randomizer = Bits(jnp.array([threshold, other]), k)
-        counter = self.tile * randomizer.num_words * 1024
-        start = jnp.array([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
+        start = start_of(self.tile, randomizer.num_words)
         first = None if self.first is None else jnp.uint32(self.first)
         values = jax.random.randint(jax.random.fold_in(key, 1), (self.num_users,), 0, k, jnp.int32)
         mask = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.9, (self.num_users,))

@@ -3,8 +3,8 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 
+from .._samples import start_of
 from .ref import StreamKey
 
 
@@ -20,8 +20,7 @@ class ArgSpec:
 
     def arguments(self):
         """(key, start, num_users, num_words)."""
-        counter = self.tile * self.num_words * 1024
-        start = jnp.array([counter >> 32, counter & 0xFFFFFFFF], jnp.uint32)
+        start = start_of(self.tile, self.num_words)
         return StreamKey.of(jax.random.key(self.seed)), start, self.num_users, self.num_words
 
 
