@@ -178,13 +178,14 @@ def per_user(setting: Setting, kind: str, scale: Scale, rounds: Literal[13, 20] 
             )
             return functools.partial(run, params, population(users), key)
 
-        start, served = 2 ** max(22 - setting.draws.bit_length(), 10), None
+        start = 2 ** max(22 - setting.draws.bit_length(), 10)
+        served: Literal["kernel"] | None = None
         if jax.default_backend() == "gpu":
             if params.counted is not None:
                 # So many as one kernel serves, or N and 2 N users would be of two programs.
                 start = WORTHWHILE
             elif params.summed is not None:
-                served = "mosaic_gpu"
+                served = "kernel"
         most = min(2**31 // width, 2**29) if kind == "array" else 2**44
         bytes_read = {"bytes": float(width)} if kind == "array" else {}
         return {"unit": "user", **scale.slope(prepare, start, most), "needs": draws | bytes_read}

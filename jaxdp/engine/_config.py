@@ -15,7 +15,7 @@ from ._plan import check_block_size, check_num_users
 
 Method = Literal["auto", "per_user", "tally"]
 Rounds = Literal[13, 20]
-Implementation = Literal["mosaic_gpu", "xla"] | None
+Implementation = Literal["kernel", "xla"] | None
 Mesh = jax.sharding.Mesh | Literal["local"] | None
 
 _CACHED = 2**16  # numbers of a batch of vmapped trials on CPU, where a core's cache holds them
@@ -168,15 +168,15 @@ def _may_fuse(
 ) -> bool:
     """Whether one kernel may serve rounds; raises where it is asked for and there is none."""
     if implementation is not None:
-        check_choice("implementation", implementation, ("mosaic_gpu", "xla"))
-    if implementation == "mosaic_gpu" and platform != "gpu":
+        check_choice("implementation", implementation, ("kernel", "xla"))
+    if implementation == "kernel" and platform != "gpu":
         raise ValueError(
-            f"implementation='mosaic_gpu' needs an NVIDIA GPU, and this would run on {platform!r}; "
+            f"implementation='kernel' needs an NVIDIA GPU, and this would run on {platform!r}; "
             "leave it out."
         )
     if implementation is None and platform == "gpu":
         return have_kernel(_on(platform) if mesh is None else list(mesh.devices.flat))
-    return implementation == "mosaic_gpu"
+    return implementation == "kernel"
 
 
 def _on(platform: str) -> list[Any]:

@@ -111,11 +111,11 @@ def _check(round: Round[Any], maker: Tree) -> None:
         same = _compared(round, maker)
     except Exception as error:  # of any kind: what compiles the kernel is new, and changes
         raise RuntimeError(
-            f"implementation='mosaic_gpu' does not run here: {type(error).__name__}: {error}."
+            f"implementation='kernel' does not run here: {type(error).__name__}: {error}."
         ) from error
     if not same:
         raise RuntimeError(
-            f"implementation='mosaic_gpu' has another tally of {type(round).__name__} than XLA on "
+            f"implementation='kernel' has another tally of {type(round).__name__} than XLA on "
             "this device; use 'xla', and report this with the versions of jax and of the driver."
         )
     _accepted.add(_kind((round, maker)))

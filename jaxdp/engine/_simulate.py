@@ -79,11 +79,12 @@ def run(
         have no known flaw, but a thin margin (see `jaxdp_kernels.threefry_words.StreamKey`), and
         the privacy of real reports rests on 20. Random users, their groups, and tallies that are
         drawn at once always take 20.
-      implementation: of the per-user path on an NVIDIA GPU. "mosaic_gpu" for one kernel that makes
-        reports and counts them, in rounds that count their reports; "xla" for the programs of XLA;
-        None for the kernel from Hopper on, where a call has 2**28 users and more. The bits are the
-        same: before a process first uses the kernel for a kind of reports, its tally of three
-        million users is compared with XLA's.
+      implementation: of the per-user path on an NVIDIA GPU. "kernel" for one kernel that makes
+        the reports and counts them (`jaxdp_kernels.randomize_and_tally`), or adds them
+        (`jaxdp_kernels.randomize_and_sum`), on chip; "xla" for the programs of XLA; None for the
+        kernel from Hopper on, where a call has 2**28 users whose reports are counted, or adds
+        2**33 numbers. The bits are the same (of rounded floats, all but the few above): before a
+        process first uses the kernel for a kind of reports, its tally is compared with XLA's.
 
     Returns:
       The estimate: NumPy float64, or a jax array of the caller's precision inside jit.

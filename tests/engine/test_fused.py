@@ -1,4 +1,4 @@
-"""`implementation="mosaic_gpu"`: who is served, what is checked first, and what a GPU would run."""
+"""`implementation="kernel"`: who is served, what is checked first, and what a GPU would run."""
 
 import dataclasses
 import functools
@@ -49,7 +49,7 @@ def accepted(monkeypatch):
 def test_it_needs_a_gpu(call, key):
     options = {"num_trials": 2} if call is jaxdp.simulate else {}
     with pytest.raises(ValueError, match="needs an NVIDIA GPU, and this would run on 'cpu'"):
-        call(KRR_5, POPULATIONS["array"](), key, implementation="mosaic_gpu", **options)
+        call(KRR_5, POPULATIONS["array"](), key, implementation="kernel", **options)
     with pytest.raises(ValueError, match=r"implementation must be.*'triton'"):
         call(KRR_5, POPULATIONS["array"](), key, implementation="triton", **options)
 
@@ -294,10 +294,10 @@ def test_gpus_that_have_the_kernel(capabilities, expected):
         (KRR_5, None, 2**27, 1, ""),
         (KRR_5, None, 2**20, 2**8, "try"),
         (KRR_5, "xla", 2**28, 1, ""),
-        (KRR_5, "mosaic_gpu", 100, 1, "check"),
+        (KRR_5, "kernel", 100, 1, "check"),
         (PrivUnitG(16, 1.0), None, 2**29, 1, "try"),  # who add 16 numbers each
         (PrivUnitG(16, 1.0), None, 2**28, 1, ""),
-        (PrivUnitG(16, 1.0), "mosaic_gpu", 100, 1, "check"),
+        (PrivUnitG(16, 1.0), "kernel", 100, 1, "check"),
     ],
 )
 def test_who_takes_a_kernel_on_a_gpu(spec, implementation, users, trials, asked, monkeypatch):
