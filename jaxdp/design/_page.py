@@ -263,7 +263,10 @@ def _column(place: int, same: bool) -> str:
 
 def _cell(place: int, text: str, same: bool) -> str:
     tag = 'th scope="row"' if place == 0 else "td"
-    return f'<{tag} class="{_column(place, same)}">{escape(text)}</{tag[:2]}>'
+    text = escape(text)
+    if place == 0:  # a narrow screen breaks names of classes between their words
+        text = re.sub(r"(?<=[a-z])(?=[A-Z])", "<wbr>", text)
+    return f'<{tag} class="{_column(place, same)}">{text}</{tag[:2]}>'
 
 
 def worked(epsilon: float) -> str:

@@ -45,6 +45,7 @@ def page(found):
 
 
 def texts(page):
+    page = page.replace("<wbr>", "")  # a word that may be broken is one word
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
