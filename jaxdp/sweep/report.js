@@ -102,10 +102,20 @@
     const name = `${shown.y}_stderr`;
     return name in place ? 2 * (value(row, name) ?? 0) : 0;
   };
-  // A value with its standard error, in as many digits as these leave.
+  // A value with its standard error, both to the second digit of the error.
   const measured = (row, name) => {
     const error = `${name}_stderr` in place ? value(row, `${name}_stderr`) : null;
-    return error === null ? text(value(row, name)) : `${text(value(row, name))} ± ${text(Number(error.toPrecision(2)))}`;
+    const x = value(row, name);
+    if (error === null || x === null) return text(x);
+    if (!(error > 0 && error < Infinity)) return `${text(x)} ± ${text(error)}`;
+    const places = 1 - Math.floor(Math.log10(error));
+    const size = Math.max(Math.abs(x), error);
+    if (size >= 1e-3 && size < 1e7) {
+      const digits = Math.min(Math.max(places, 0), 8);
+      return `${x.toFixed(digits)} ± ${error.toFixed(digits)}`;
+    }
+    const leading = x === 0 ? 0 : Math.floor(Math.log10(Math.abs(x)));
+    return `${x.toExponential(Math.min(Math.max(leading + places, 0), 20))} ± ${error.toExponential(1)}`;
   };
   const told = (row) => {
     const labels = data.columns.filter((c) => c.label).map((c) => `${c.title} ${text(value(row, c.name))}`);
