@@ -1,21 +1,21 @@
 """Analysts who overfit, against three ways of answering the linear queries that they choose.
 
-Users hold one of k values, uniformly. An analyst asks d queries with values ±1. Most are probes,
-signed Walsh functions, of which the analyst knows the true answers: what an answer is off reveals
-the noise and the sample. Others are attacks, fitted to that: value by value the sign of the sum of
-the probes, weighted by how far off their answers were. Where the same data answer all queries, the
-errors of d answers add up in an attack; where every query has users of its own, nothing carries
-over.
+Each user holds one of k values, uniformly at random. An analyst asks d queries with values ±1. Most
+are probes: signed Walsh functions whose true answers the analyst knows, so that the error of an
+answer reveals something of the noise and of the sample. The others are attacks built from these
+errors: at each value, the sign of the sum of the probes, each weighted by the error of its answer.
+If the same data answer all queries, the errors of d answers add up in an attack; if every query has
+its own users, nothing carries over.
 
 The answers come from
 
   * `split`: `AdaptiveQueries`, where each round has users of its own;
-  * `reused`: one epsilon-private report of every user, by `HadamardBit`, from which a histogram is
-    estimated that answers all queries: as private, and made of as many users;
+  * `reused`: one epsilon-private report from every user, by `HadamardBit`. It gives a histogram
+    that answers all queries, with the same privacy and the same number of users;
   * `empirical`: the users' own histogram, without privacy.
 
-An error is about the distribution of the users, and the largest of d counts. Theorem 5.2 of Bassily
-(2019) bounds its expectation for `split`, whoever asks.
+Errors are with respect to the distribution of the users, and the largest of the d errors counts.
+Theorem 5.2 of Bassily (2019) bounds its expectation for `split`, whatever the analyst asks.
 """
 
 import dataclasses

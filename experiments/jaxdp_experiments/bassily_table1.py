@@ -1,36 +1,38 @@
 """Bassily's Table 1, measured: errors against the number of users, between proven bounds.
 
-Of three problems the table has an upper bound, that of the protocols before, and a lower bound:
+For each of three problems the paper's table gives an upper bound, the bound of earlier protocols,
+and a lower bound:
 
   * shares of J values: `ProjectedHadamard`, and `HadamardResponse` without a projection;
   * d linear queries whose columns have norm 1 (random signs over sqrt(d)): the Gaussian protocol,
     (1, 1e-6)-LDP, and the rejection protocol, repaired, projected onto the hull of the columns; and
     `L2Ball` without a projection;
-  * d queries of values +-1, Walsh functions, one a round: `AdaptiveQueries`, of which the largest
-    error counts.
+  * d queries with values +-1, Walsh functions, asked one a round: `AdaptiveQueries`, judged by its
+    largest error.
 
-Users are drawn from the uniform distribution, and for some sizes from a Zipf distribution or all
-hold one value. All bounds are proven, with constants of our own: `jaxdp.bounds`. What the paper
-says: while users are few (n below about J**2 / log J, or d**2 / log J) the L2 errors fall as
-n**(-1/4) and do not depend on d; from there on as n**(-1/2).
+Users are drawn from the uniform distribution; for some sizes also from a Zipf distribution, or all
+of them hold the same value. All bounds are proven and have explicit constants: `jaxdp.bounds`. The
+paper's claim: while users are few (n below about J**2 / log J, or d**2 / log J), L2 errors fall as
+n**(-1/4) and do not depend on d; from there on they fall as n**(-1/2).
 
 What we find at epsilon = 1:
 
-  * Shares of 4,096 or more values fall with slopes of -0.21 to -0.27 for up to ten million users,
-    and are 1.9 to 2.4 times what no protocol is below: projecting is nearly as good as anything.
-    Without a projection the error is 46 times that for 1,000 users of 4,096 values, 4 times for ten
-    million.
-  * Queries, by rejection: slopes of -0.20 to -0.27 for 256 and 1,024 queries and few users, flatter
-    to -0.08 for 64 queries of 65,536 values; then -0.5 +- 0.1. 2.4 to 3.4 times what no protocol is
-    below for 1,024 queries, 1.6 to 1.9 for 16 to 256 queries and ten million users. `L2Ball` is 1.3
-    to 1.5 times it there, and 29 times where 1,024 queries meet 1,000 users. The Gaussian protocol,
-    which has to be (epsilon, delta)-LDP only, is 4.2 to 8.8 times it.
-  * In rounds the largest error is 3.6 to 9.2 times what no protocol is below, and 0.34 to 0.72 of
-    its bound.
-  * A single value is easier: errors fall as n**(-1/2) throughout, to a fifth of what no protocol is
-    below for the hardest distribution.
-  * No error is above its bound by more than 2.5 standard errors, of 288: where queries are few and
-    users many the bound is the very error, and measurements scatter around it.
+  * Shares of 4,096 or more values: the error falls with slopes of -0.21 to -0.27 up to ten million
+    users, and is 1.9 to 2.4 times the lower bound, so little is left to gain over projecting. With
+    4,096 values and no projection the error is 46 times the lower bound for 1,000 users, and 4
+    times for ten million.
+  * Queries answered by rejection: slopes of -0.20 to -0.27 for 256 and 1,024 queries and few users,
+    and as flat as -0.08 for 64 queries of 65,536 values; later -0.5 +- 0.1. The error is 2.4 to 3.4
+    times the lower bound for 1,024 queries, and 1.6 to 1.9 times for 16 to 256 queries and ten
+    million users. There `L2Ball` is at 1.3 to 1.5 times the lower bound, but at 29 times with 1,024
+    queries and 1,000 users. The Gaussian protocol, although it need only be (epsilon, delta)-LDP,
+    is at 4.2 to 8.8 times.
+  * Queries in rounds: the largest error is 3.6 to 9.2 times the lower bound, and 0.34 to 0.72 of
+    the upper one.
+  * If all users hold the same value the problem is easier: errors fall as n**(-1/2) throughout, to
+    a fifth of the lower bound for the hardest distribution.
+  * Of 288 measured errors none is above its upper bound by more than 2.5 standard errors. Where
+    queries are few and users many, the bound equals the error, and measurements scatter around it.
 """
 
 import dataclasses

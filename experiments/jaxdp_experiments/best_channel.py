@@ -1,20 +1,21 @@
-"""What each protocol loses against the best local channel there is.
+"""What each protocol loses against the best possible local channel.
 
-`linear.optimal_channel` brackets the least variance of any non-interactive epsilon-LDP channel with
-an unbiased linear decoder, summed over the answers and for the worst data: a channel that has one
-end of the bracket, and a proof that none is below the other. The protocols are compared with that
-proof, so what is said of them is at most what they lose. Everything is exact; nothing is simulated.
+`linear.optimal_channel` brackets the least possible variance, summed over the answers and for the
+worst data, of a non-interactive epsilon-LDP channel with an unbiased linear decoder. The upper end
+is attained by a channel it constructs; the lower end comes with a proof that no channel is better.
+Protocols are compared with the lower end, so the losses below are upper bounds. Everything is
+exact; nothing is simulated.
 
-What we find, for 4, 8 and 16 values and epsilon from 0.5 to 4, the brackets being 0 to 1 % wide:
+What we find, for 4, 8 and 16 values and epsilon from 0.5 to 4, with brackets 0 to 1 % wide:
 
-  * `OptimizedStrategy`, a descent without a proof, is at most 4.3 % above the least for prefix sums
-    and ranges, and at most 9.9 % for a histogram. The best channel has 74.4 to 74.8 for the prefix
-    sums of 16 values at epsilon = 1, where that search ends at 76.5.
-  * `SubsetSelection` is the best for a histogram, as Ye and Barg (2018) proved, and has up to twice
-    the least for prefix sums.
-  * The tree with consistency has 26 to 56 % more than the least for prefix sums of 8 and 16 values
-    up to epsilon = 2; vectors of a factorization 36 to 140 % more for up to epsilon = 2, and 3 to 9
-    times as much at 4.
+  * `OptimizedStrategy`, a descent without a proof, is at most 4.3 % above the optimum for prefix
+    sums and ranges, and at most 9.9 % for a histogram. For the prefix sums of 16 values at epsilon
+    = 1 the optimum is between 74.4 and 74.8; that search ends at 76.5.
+  * `SubsetSelection` is optimal for a histogram, as Ye and Barg (2018) proved, and has up to twice
+    the optimum for prefix sums.
+  * For prefix sums of 8 and 16 values the tree with consistency is 26 to 56 % above the optimum up
+    to epsilon = 2. Vectors of a factorization are 36 to 140 % above it up to epsilon = 2, and at 3
+    to 9 times the optimum at epsilon = 4.
 """
 
 import dataclasses

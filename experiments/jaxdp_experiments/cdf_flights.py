@@ -1,15 +1,15 @@
 """The distribution function of the arrival delays of real flights, estimated privately.
 
 Every flight is a user who knows its arrival delay in minutes (`jaxdp.data.load_flights`), one of
-1,359 values. The queries are all prefixes: which share of the flights was at most so many minutes
-late. Frequency oracles add up the noise of all values up to the delay; trees of intervals, and
-factorizations of the prefix matrix, add up few numbers.
+1,359 values. The queries are all prefixes: the share of flights that were at most so many minutes
+late. A frequency oracle adds up the noise of all values up to the delay; trees of intervals, and
+factorizations of the prefix matrix, add up only a few numbers.
 
-What we find: all measured errors are within 2.2 of their standard errors of the predicted ones. At
-epsilon = 1 the root mean squared error over all points is 0.118 by an oracle, 0.025 by unweighted
-sums of a tree's intervals, and 0.0125 by the tree with consistency. The factorization has 0.0141,
-from 0.0081 at the earliest delay to 0.0148 at the last: with that it is the best at the worst
-point, where the tree has 0.0152.
+What we find: every measured error is within 2.2 standard errors of its prediction. At epsilon = 1
+the root mean squared error over all points is 0.118 for an oracle, 0.025 for plain sums of a tree's
+intervals, and 0.0125 for the tree with consistency. The factorization has 0.0141, rising from
+0.0081 at the earliest delay to 0.0148 at the last, which makes it the best at the worst point:
+there the tree has 0.0152.
 """
 
 import dataclasses

@@ -1,9 +1,9 @@
 """Bounds of Edmonds, Nikolov and Ullman (2020) in numbers: users that are enough, users needed.
 
-The paper bounds the sample complexity of four workloads from both sides, without constants:
+The paper bounds the sample complexity of four workloads from both sides, up to constants:
 thresholds, parities of up to two bits, marginals of up to two bits, and all conjunctions (Sections
 2.5 and 3.6, Corollaries 4 to 6), learning them (Theorems 24 and 25), and the central model
-(Theorems 28 and 30). Here both sides are proven numbers. A row compares one loss with itself:
+(Theorems 28 and 30). Here both sides are proven numbers. Each row has both bounds for one loss:
 
 * `mean`: the root of the mean over the queries of their mean squared errors;
 * `worst`: the largest root mean squared error of a query;
@@ -11,8 +11,9 @@ thresholds, parities of up to two bits, marginals of up to two bits, and all con
 * `learning`: an excess risk of `ALPHA` and a loss estimated within `BETA`, but with a probability
   of at most `BETA`.
 
-Local errors are about the distribution that users are drawn from, central ones about the users. The
-upper bounds are those of the factorization mechanisms with PrivUnitG and with Gaussian noise.
+Local errors are with respect to the distribution that users are drawn from, central ones to the
+users themselves. The upper bounds are those of the factorization mechanisms, with PrivUnitG in the
+local and Gaussian noise in the central model.
 
 What we find, at epsilon = 1 and an error of 0.01: both sides are within a factor of 1.8 to 2.1 of
 each other for `mean` and `worst` and up to 16 values, and within 1.9 for all parities; for 64

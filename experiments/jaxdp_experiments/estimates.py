@@ -1,20 +1,20 @@
 """Better estimates from the same reports: projection, thresholds, maximum likelihood, smoothing.
 
-One report of each user is all there is; what differs is what the analyst makes of the tally. The
-counts that an oracle estimates without bias (`raw`) are compared with
+Every user has sent one report; the estimates differ in what the analyst makes of the tally. The
+unbiased counts of an oracle (`raw`) are compared with
 
   * `norm-sub`: `jaxdp.reports.norm_sub`, the nearest non-negative counts of the right sum;
-  * `base-cut`: `jaxdp.reports.base_cut`, only what stands out of the noise;
-  * `norm-cut`: the largest counts, as many as add up to the number of users, as they are;
+  * `base-cut`: `jaxdp.reports.base_cut`, only the counts that stand out from the noise;
+  * `norm-cut`: only the largest counts, as many as it takes to add up to the number of users;
   * `norm-mul`: negative counts set to 0, the others scaled to the right sum;
   * `likelihood`: `jaxdp.reports.maximum_likelihood`;
-  * `em`, `em smoothed`: `jaxdp.reports.expectation_maximization`, ended as in the literature.
+  * `em`, `em smoothed`: `jaxdp.reports.expectation_maximization`, stopped as in the literature.
 
-The data are 50,000 users with Zipf's law on 1,000 values; the 1,000 most frequent items of a shop's
-529,231 sales to 88,162 customers (`jaxdp.data.load_retail`), every sale a user; and the arrival
-delays of 327,346 flights (`jaxdp.data.load_flights`), clamped to [-75, 180] minutes, in 128 groups
-of two minutes, which are in an order. Errors are of shares: their mean square over values (mse),
-half the sum of their magnitudes (tv), for delays the largest error of the distribution function
+The data are 50,000 users with Zipf's law on 1,000 values; 529,231 sales of a shop's 1,000 most
+frequent items to 88,162 customers (`jaxdp.data.load_retail`), each sale a user; and the arrival
+delays of 327,346 flights (`jaxdp.data.load_flights`), clamped to [-75, 180] minutes, in 128
+consecutive groups of two minutes. Errors are of shares: their mean square over values (mse), half
+the sum of their magnitudes (tv), for delays the largest error of the distribution function
 (kolmogorov), and how many of the ten most frequent values are among the ten largest positive
 estimates (recall).
 
@@ -23,18 +23,18 @@ What we find at epsilon = 1:
   * On Zipf's law the root mean squared error after Norm-Sub is 3.2 to 3.4 times smaller than before
     for all oracles but KRR, where it is 8.9 times smaller; on retail 2 times (KRR 5), on delays 1.2
     to 1.3 times (KRR 1.5). The ranking, and so the recall, stays as it was.
-  * Where most values are rare (Zipf, retail) Base-Cut has an even smaller mean squared error, by
-    leaving nearly everything out; on delays it has about twice that of Norm-Sub.
+  * Where most values are rare (Zipf, retail) Base-Cut has an even smaller mean squared error, since
+    it leaves nearly everything out; on delays it has about twice that of Norm-Sub.
   * Norm-Cut has a larger mean squared error than Norm-Sub everywhere. Norm-Mul has a smaller one
-    for KRR, and for the others up to 3 times as much. Neither is part of the library.
-  * For the distribution function of the delays, projection pays for some oracles and costs for
-    others, by a third at most; the protocols that are made for it are in `cdf-flights`.
-  * The likelihood of KRR and HadamardResponse says little more than the projection: their counts
-    tell nearly all that there is. EM that ends early is 5 to 11 % better on delays.
-  * With DiscreteLaplace, whose own estimate is the mean alone, EM finds the distribution of the
-    delays with a mean squared error a hundredth of that of the maximum of the likelihood, which has
-    spikes. The smoothed version flattens too much here, at epsilon = 4 as well; but by borrowing
-    from neighbours it finds 8.9 of the top ten from the reports of KRR, where all others find 6.6.
+    for KRR, and up to 3 times as much for the other oracles. Neither is part of the library.
+  * For the distribution function of the delays, projection helps some oracles and hurts others, by
+    at most a third; `cdf-flights` has the protocols made for that question.
+  * For KRR and HadamardResponse maximum likelihood gains little over the projection: the counts
+    hold nearly all the information. EM that stops early is 5 to 11 % better on delays.
+  * `DiscreteLaplace` itself estimates only the mean. From its reports EM recovers the distribution
+    of the delays with a hundredth of the mean squared error of maximum likelihood, which has
+    spikes. The smoothed version flattens too much here, even at epsilon = 4; but by borrowing from
+    neighbours it finds 8.9 of the top ten from the reports of KRR, where all others find 6.6.
 """
 
 import dataclasses

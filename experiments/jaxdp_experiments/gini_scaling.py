@@ -1,22 +1,22 @@
 """Gini's mean difference of real values: the generic protocol of Bell et al., and one report.
 
-Users hold one of 512 values in [0, 1], drawn from a fixed distribution, and errors are about it.
-The generic protocol rounds a value to one of k bins and reports the bin by k-ary randomized
-response: with few bins the rounding errs, with many the noise, which grows with k. Corollary 1 of
-Bell et al. (2020) balances their bounds by a k of order `n**(1/4)`, and the mean squared error is
-of order `n**(-1/2)`. One report of a vector (`OneReport`) knows no bins: its noise is that of a
-factorization of `|x - y|`, which does not grow with the number of values, and its error is of order
-1/n, as in Corollary 7 of Ghazi et al. (2023).
+Users hold one of 512 values in [0, 1], drawn from a fixed distribution, and errors are with respect
+to it. The generic protocol rounds a value to one of k bins and reports the bin by k-ary randomized
+response. With few bins rounding dominates the error; with many it is the noise, which grows with k.
+Corollary 1 of Bell et al. (2020) balances the two bounds with a k of order `n**(1/4)`, for a mean
+squared error of order `n**(-1/2)`. One report of a vector (`OneReport`) needs no bins: its noise
+comes from a factorization of `|x - y|` and does not grow with the number of values, so its error is
+of order 1/n, as in Corollary 7 of Ghazi et al. (2023).
 
 What we find, at epsilon = 1:
 
-  * The generic protocol with the k of Corollary 1 has the slope -1/2. With the k that is best for
-    these very users, which nobody knows, it is about -0.7: rounding errs less on a smooth density
-    than the bound has it.
-  * One report has the slope -1 from 10**4 users on, where it is ahead of Corollary 1's k; at 10**8
-    its error is 150 times smaller. With 10**3 users it is worse: the second-order noise of 512
-    coordinates, which falls as n**(-2), is larger then than the first. `OneReport(num_users=...)`
-    takes fewer coordinates.
+  * With the k of Corollary 1 the generic protocol has slope -1/2. With the k that would be best for
+    these users, which nobody knows in advance, the slope is about -0.7: on a smooth density
+    rounding costs less than its bound.
+  * One report has slope -1 from 10**4 users on, where it overtakes Corollary 1's k; at 10**8 its
+    error is 150 times smaller. With 10**3 users it is worse: the second-order noise of 512
+    coordinates, which falls as n**(-2), still exceeds the first-order noise.
+    `OneReport(num_users=...)` takes fewer coordinates.
 """
 
 import dataclasses

@@ -1,17 +1,17 @@
 """The 32 most frequent of 88,496 first names, found without a list of names.
 
-Each of n people is one of the 322,402,727 born in the United States from 1880 to 2010, at random,
-and holds a first name. Names are spelled letter by letter: in 75 bits, five for each of 15 letters,
-or as text in 120, eight for each. Nobody says which names there are; `HeavyHitters` asks for
-prefixes, in rounds with users of their own.
+Each of n people is drawn from the 322,402,727 born in the United States from 1880 to 2010, and
+holds a first name. Names are spelled letter by letter: in 75 bits, five for each of 15 letters, or
+as text in 120 bits, eight for each. No list of names is given; `HeavyHitters` asks for longer and
+longer prefixes, in rounds that each have their own users.
 
-What we find, in the mean over ten trials, is the recall: how many of the 32 most frequent names are
-among the 32 that are returned. Ten million people at epsilon = 2 reveal 80 % of them in 75 bits and
-12 rounds, 49 % as text in 19 rounds, and 51 % where a round has 256 candidates and there are 35 of
-them: fewer rounds have more users each, and less noise. One tenth of the people need twice the
-epsilon. The 32nd name has the frequency 0.0035; where that is 5 times the noise of a frequency,
-`HeavyHitters.noise`, nine tenths of the 32 are found. The rest is mistaken for the names that
-follow: the 33rd is less than 1 % rarer than the 32nd.
+We measure the recall: how many of the 32 most frequent names are among the 32 returned, on average
+over ten trials. With ten million people at epsilon = 2 it is 80 % for 75 bits in 12 rounds, 49 %
+for text in 19 rounds, and 51 % in 35 rounds of 256 candidates each: fewer rounds leave more users,
+and so less noise, for each. A tenth of the people need twice the epsilon for the same recall. The
+32nd name has a frequency of 0.0035; once that is 5 times the noise of a frequency,
+`HeavyHitters.noise`, nine tenths of the 32 are found. The others lose to names just behind: the
+33rd is less than 1 % rarer than the 32nd.
 
 The file `ssa_babynames_1880_2010_counts.csv.gz` is read from the folder that the environment
 variable JAXDP_DATA names.

@@ -1,11 +1,11 @@
 """Kendall's tau between the departure and arrival delays of real flights, estimated privately.
 
-Every flight is a user who knows the classes of its two delays (`jaxdp.data.load_flights`). On a
-g × g grid the ten classes are merged into g groups of neighbours, class c into group floor(c·g/10).
-This is fixed before anyone's delay is seen, so it costs no privacy; and the groups are ordered, so
-pairs of flights either keep their sign or become ties. A coarse grid therefore has a truth of its
-own, further from the tau of all ten classes, and a smaller error around it: randomized response has
-only g² values to choose from.
+Every flight is a user who knows the classes of its two delays (`jaxdp.data.load_flights`). On a g ×
+g grid the ten classes are merged into g groups of neighbours, class c into group floor(c·g/10). The
+grouping is fixed before anyone's delay is seen, so it costs no privacy; and the groups are ordered,
+so a pair of flights either keeps its sign or becomes a tie. The true tau of a coarse grid is
+therefore further from the tau of all ten classes, but its estimate has a smaller error: randomized
+response has only g² values to choose from.
 """
 
 import functools

@@ -1,14 +1,14 @@
 """Agnostic learning on real data: who serves on the ground, from four attributes.
 
-A user is one of 1,414,593 members of the US armed forces (`jaxdp.data.load_military`), a point the
-combination of grade, gender, race and hispanic origin, 79 of which occur, and the label whether the
-branch is the Army or the Marine Corps. Concepts are all conjunctions of at most two attributes and
-their negations, 160. The best one, "male", is wrong about 44.5 % of the members, no attribute
-about 46.4 %. Users are drawn from the members at random.
+Users are drawn at random from the 1,414,593 members of the US armed forces
+(`jaxdp.data.load_military`). A user's point is the combination of grade, gender, race and Hispanic
+origin, of which 79 occur; the label says whether the branch is the Army or the Marine Corps. The
+concepts are the 160 conjunctions of at most two attributes and their negations. The best of them,
+"male", misclassifies 44.5 % of the members; a constant guess misclassifies 46.4 %.
 
-What we find: with 10**6 users and epsilon = 2 the concept learned by factorization is wrong about
-0.07 % of the members more than the best one on average, a tenth of what is proven, and that of one
-random concept a user about 0.3 %. Without privacy it is below 0.01 %.
+What we find: with 10**6 users and epsilon = 2 the concept learned by factorization misclassifies on
+average 0.07 % of the members more than the best concept does, a tenth of the proven bound. Learning
+from one random concept a user costs 0.3 %, and learning without privacy less than 0.01 %.
 """
 
 import itertools

@@ -1,16 +1,16 @@
 """Prefix sums by every protocol: the variance summed over all answers, for the worst data.
 
 The measure is that of McKenna, Maity, Mazumdar, Miklau (2020): the worst-case total variance of all
-k prefix sums of a domain of k values, for one user; for n users it is divided by n. It is exact for
-every protocol, so nothing is simulated. The optimized channel takes a while to be found: larger
-domains than `OPTIMIZED` go without.
+k prefix sums of a domain of k values, for one user; n users have an n-th of it. It is known exactly
+for every protocol, so nothing is simulated. Searching for an optimized channel takes a while, and
+is left out for domains beyond `OPTIMIZED`.
 
 What we find: at epsilon = 1 the optimized channel has 76.5, 224, 610 and 1,598 for 16, 32, 64 and
 128 values, where the authors' own code reaches 89.9, 267, 714 and 1,896; and 4,132 for 256, after
-fewer steps. (On another machine the search ends some per mille higher or lower.) Without a search
-the tree with consistency is best up to epsilon = 4, at 100, 304, 850, 2,265 and 5,815; the
-factorization has 28 % more for 16 values and 13 % more for 1,024. At epsilon = 8 randomized
-response and subset selection are as good as anything for few values.
+fewer steps. (On another machine the search may end a few tenths of a percent higher or lower.)
+Without a search the tree with consistency is the best up to epsilon = 4: at epsilon = 1 it has 100,
+304, 850, 2,265 and 5,815. The factorization has 28 % more for 16 values and 13 % more for 1,024. At
+epsilon = 8 and with few values, randomized response and subset selection match the best.
 """
 
 import dataclasses

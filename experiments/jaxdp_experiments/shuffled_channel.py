@@ -1,30 +1,32 @@
 """The best channel behind a shuffler, at a fixed central epsilon and a finite number of users.
 
-Reports of symmetric channels: with probability w_j a report is a set of d_j values, one that holds
-the user's value e**epsilon_j times as likely as another; else it is blank. k-ary response (GRR) is
-d = 1, `SubsetSelection` any one d, *augmented GRR* (Shvets 2026; we could read its abstract, not
-its proofs) is d = 1 with a blank: a strong signal from a few users. The estimate is the best
-unbiased linear one for a uniform histogram, of total variance `(k - 1) / I - (1 - 1/k)` a user with
-`I = sum_j w_j E (l - 1)**2 k / (k - 1)`, l the likelihood of a report relative to its mean over the
-values; by symmetry the same for every histogram.
+The channels are symmetric: with probability w_j a report is a set of d_j values, where sets that
+hold the user's value are e**epsilon_j times as likely as others; with the remaining probability it
+is blank. k-ary response (GRR) has d = 1, `SubsetSelection` one other d, and *augmented GRR* (Shvets
+2026, of which we could read only the abstract) has d = 1 and blanks: a strong signal from a few
+users. The estimate is the best unbiased linear one for a uniform histogram. Its total variance is
+`(k - 1) / I - (1 - 1/k)` a user with `I = sum_j w_j E (l - 1)**2 k / (k - 1)`, where l is the
+likelihood of a report relative to its mean over the values; by symmetry it is the same for every
+histogram.
 
 What we find, at delta = 1e-6, for 4 and 16 values, 10,000 users and epsilon from 0.01 to 1:
 
   * *Proven accounting.* Nothing beats k-ary response. A search over mixtures of two kinds of sets
-    and a blank, from several starts, ends there, within 0.02 % of its variance: any blank and any
-    second kind of set costs. `HadamardBit` has 1.3 to 123 times its variance, sets of two values
-    have 1.03 to 60 times, and a tenth of blanks 1.003 to 4.3 times.
-  * That is no accident. With V the mean of `(l - 1)**2` and b the least l of a report, V is at most
-    `(k - 1) (1 - b)**2`, and the divergence from the blanket, averaged over the pairs of values, is
-    `2 k V / ((k - 1) b)`: at least a convex function of V, which k-ary response attains. So, by
-    Jensen's inequality, no channel with the same divergence, which is all that counts for many
-    users, has a larger I. For a given number of users it is what the search finds, not a theorem.
+    and blanks, from several starts, ends within 0.02 % of its variance: any share of blanks, and
+    any second kind of set, makes it worse. `HadamardBit` has 1.3 to 123 times its variance, sets of
+    two values 1.03 to 60 times, and k-ary response with a tenth of blanks 1.003 to 4.3 times.
+  * For many users there is a reason. With V the mean of `(l - 1)**2` and b the least l of a report,
+    V is at most `(k - 1) (1 - b)**2`, and the divergence from the blanket, averaged over the pairs
+    of values, is `2 k V / ((k - 1) b)`. That is at least a convex function of V, which k-ary
+    response attains. With many users only this divergence matters, so by Jensen's inequality no
+    channel of the same privacy has a larger I. For a given number of users it is a finding of the
+    search, not a theorem.
   * *Canonical accounting*, as in the paper: all other users hold the value that one user changes.
-    There augmented GRR wins for small budgets, as the paper says: 5.8 % less variance for 16 values
-    and epsilon = 0.01; for one that vanishes `2 k / (1 + sqrt(k - 1))**2` times less, 1.35. But
-    others who hold a third value hide less. At a stated epsilon of 0.01 these attain .0118 of
-    16-ary response and .0129 of augmented GRR; at 0.25 they attain .36. It is no guarantee, and
-    with one the gain is gone.
+    Under it augmented GRR wins for small budgets, as the paper says: by 5.8 % of the variance for
+    16 values and epsilon = 0.01, and by a factor of `2 k / (1 + sqrt(k - 1))**2`, 1.35, as epsilon
+    vanishes. But other users who hold a third value hide less. Where this accounting states an
+    epsilon of 0.01, such data attain .0118 with 16-ary response and .0129 with augmented GRR; where
+    it states 0.25, they attain .36. So it is no guarantee, and under a proven one the gain is gone.
 """
 
 import dataclasses

@@ -1,12 +1,12 @@
 """How well a flight's departure foretells its arrival: a volume under the ROC surface, privately.
 
-Every flight is a user of one of three classes by its arrival delay: early or on time, up to half
-an hour late, and later (`jaxdp.data.load_flights`). Its score is the class of its departure delay,
-of which ten are merged into groups of neighbours, fixed before anyone's delay is seen. Of one
-flight of each class, the volume is the share of triples whose departures are in the order of their
-arrivals, ties broken at random: 1/6 by chance. Class and group are both private; how many flights
-are in each class is public. One report of (class, group) a user answers, by three frequency
-oracles. No paper has such an experiment: Bell et al. (2020) have pairs.
+Every flight is a user (`jaxdp.data.load_flights`). Its arrival delay puts it in one of three
+classes: early or on time, up to half an hour late, or later. Its score is the class of its
+departure delay; the ten classes are merged into groups of neighbours, fixed before anyone's delay
+is seen. The volume is the share of triples, one flight of each class, whose departures come in the
+order of their arrivals, with ties broken at random: 1/6 by chance. Class and group are both
+private; how many flights each class has is public. Each user sends one report of (class, group), by
+one of three frequency oracles. This goes beyond Bell et al. (2020), who measure pairs.
 """
 
 import functools
