@@ -17,7 +17,7 @@ from ..central import MomentSet
 from ..linear import MarginalQueries, post_processed
 from ..linear import candidates as linear_candidates
 from ..randomizers import CandidateResponse, PrivUnitG
-from ._question import HARD_VALUES, Data, Errors, Maker, Question, Users
+from ._question import HARD_VALUES, Data, Errors, Helper, Maker, Question, Users
 
 _MOST_CELLS = 2**8  # of the table of all features, for protocols that need it
 _MOST_QUERIES = 2**12
@@ -96,8 +96,10 @@ class Marginals(Question):
             makers |= {name: of_tables[name] for name in (*_TABLES, *factored)}
         return makers
 
-    def central_candidates(self, delta: float) -> dict[str, Maker]:
+    def trusting_candidates(self, trust: Helper, delta: float) -> dict[str, Maker]:
         """The noisy answers of a curator."""
+        if trust != "central":
+            return {}
         return {
             "Marginals": lambda e, _: CentralMarginals(
                 self.num_features, self.order, e, delta, method="none"

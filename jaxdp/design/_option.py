@@ -9,10 +9,10 @@ from .._prediction import Prediction
 from .._ranking import kind_cell
 from ..engine import Trials
 from ..reports import ReportCost, report_bytes, report_cost
-from ._question import Maker
+from ._question import Helper, Maker
 
 Loss = Literal["rmse", "worst", "max"]
-Trust = Literal["local", "shuffler", "secure sum", "central"]
+Trust = Literal["local", "shuffler", Helper]
 
 HEADER = (
     *("protocol", "users", "epsilon", "error", "kind", "trust", "rounds", "bytes"),

@@ -334,12 +334,9 @@ def _trusting(
         elif name == "shuffler":
             for each, make in local.items():
                 makers[f"{each}, shuffled"] = "shuffler", functools.partial(_shuffled, make, delta)
-        elif name == "secure sum":
-            summed = question.summed_candidates(delta)
-            makers |= {each: ("secure sum", make) for each, make in summed.items()}
         else:
-            central = question.central_candidates(delta)
-            makers |= {each: ("central", make) for each, make in central.items()}
+            trusting = question.trusting_candidates(name, delta)
+            makers |= {each: (name, make) for each, make in trusting.items()}
     if not makers:
         raise ValueError(
             f"trust must be of those that have protocols for this question, got {trust!r}; and "

@@ -5,7 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -24,6 +24,9 @@ from ..linear import candidates as linear_candidates
 from ..linear import post_processed
 from ..population import Population
 from ..trusted import SecureSum
+
+Helper = Literal["secure sum", "central"]
+"""Whom users trust with more than private reports: as of `rank` and `plan`."""
 
 Maker = Callable[[float, int], Any]
 """Makes a protocol's spec from (epsilon, num_users), or raises ValueError."""
@@ -138,22 +141,15 @@ class Question(Checked, abc.ABC):
           norm: "mean" for what serves all answers, "max" for the worst one.
         """
 
-    def central_candidates(self, delta: float) -> dict[str, Maker]:
-        """What a trusted curator may run, by name; none by default.
+    def trusting_candidates(self, trust: Helper, delta: float) -> dict[str, Maker]:
+        """What competes where users trust a helper, by name; none by default.
 
         Args:
+          trust: "central" for a curator, to whom values go as they are; "secure sum" where nobody
+            sees more of the users' vectors than their sum.
           delta: with which it is private.
         """
-        del delta
-        return {}
-
-    def summed_candidates(self, delta: float) -> dict[str, Maker]:
-        """What users may run of whose vectors nobody sees more than the sum; none by default.
-
-        Args:
-          delta: with which it is private.
-        """
-        del delta
+        del trust, delta
         return {}
 
     @abc.abstractmethod
@@ -340,16 +336,14 @@ class OfQueries(OfBins):
         del makers["FactorizedQueries, approximate"]  # a search for each number of users
         return dict(makers)
 
-    def central_candidates(self, delta: float) -> dict[str, Maker]:
-        """The factorization mechanism with Gaussian noise."""
-        return {
-            "FactorizationMechanism": lambda e, _: FactorizationMechanism(
-                self._workload(), e, delta, norm="gamma_f"
-            )
-        }
-
-    def summed_candidates(self, delta: float) -> dict[str, Maker]:
-        """The same from a secure sum, to which all users add their noise."""
+    def trusting_candidates(self, trust: Helper, delta: float) -> dict[str, Maker]:
+        """The factorization mechanism with Gaussian noise, a curator's or all users' together."""
+        if trust == "central":
+            return {
+                "FactorizationMechanism": lambda e, _: FactorizationMechanism(
+                    self._workload(), e, delta, norm="gamma_f"
+                )
+            }
         return {"SecureSum": lambda e, n: SecureSum(self._workload(), e, delta, n, norm="gamma_f")}
 
 
