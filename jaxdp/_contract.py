@@ -109,19 +109,27 @@ class Work:
       num_users: users of a trial.
       num_bins: bins of their histogram, or distinct inputs.
       platform: "cpu", "gpu" or "tpu".
+      num_visited: users whom the per-user path visits: also those of other groups, whom it masks;
+        None for as many as there are.
     """
 
     num_users: float
     num_bins: int
     platform: str = "cpu"
+    num_visited: float | None = None
 
     # Measured on two CPU cores; on accelerators from compiled programs, to be measured.
     _WORD: ClassVar[dict[str, float]] = {"cpu": 1.0, "gpu": 0.005, "tpu": 0.05}
     _DRAW: ClassVar[dict[str, float]] = {"cpu": 200.0, "gpu": 1.0, "tpu": 200.0}  # on its host
 
     def of(self, share: float) -> "Work":
-        """The same for a share of the users."""
-        return dataclasses.replace(self, num_users=self.num_users * share)
+        """The same for a group of the users, such a share of them."""
+        return dataclasses.replace(self, num_users=self.num_users * share, num_visited=self.visits)
+
+    @property
+    def visits(self) -> float:
+        """Users whom the per-user path visits."""
+        return self.num_users if self.num_visited is None else self.num_visited
 
     def words(self, number: float) -> float:
         """Nanoseconds of as many random words, and of what is done with them."""
@@ -509,7 +517,7 @@ class Params(Described, Generic[O]):
             law = step.round.law
             drawn = math.inf if law is None else step.times * law.cost(step.work)
             each = step.round.user_cost(step.work)
-            total += Cost(step.times * step.work.num_users * each, drawn)
+            total += Cost(step.times * step.work.visits * each, drawn)
         return total
 
 

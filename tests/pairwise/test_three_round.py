@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp._contract import Work
 from jaxdp.bounds._interactive import three_round_mse
 from jaxdp.engine import outcome
 from jaxdp.pairwise import KendallTau, ThreeRound
@@ -181,3 +182,12 @@ def test_bad_input():
             make()
     with pytest.raises(ValueError, match="num_users"):
         ThreeRound(W, 1.0).check_population(jaxdp.Population.from_histogram([30, 20, 10]))
+
+
+def test_per_user_costs_are_of_all_users_in_each_round():
+    # Those of the other groups are masked, not skipped.
+    work = Work(num_users=1e6, num_bins=4)
+    params = ThreeRound(KendallTau(), epsilon=1.0, num_values=(2, 2)).build()
+    each = sum(step.round.user_cost(step.work) for step in params.rounds(work))
+    assert params.cost(work).per_user == pytest.approx(1e6 * each)
+    assert sum(step.work.num_users for step in params.rounds(work)) == pytest.approx(1e6)
