@@ -18,7 +18,7 @@ from .._spec import check_counts, check_int, check_probabilities
 from .._x64 import as_float64, compiled_in_float64, dot
 from ..accounting import gaussian_delta, gaussian_sigma
 from ..pairwise import Kernel, PairwiseProtocol
-from ..pairwise.vectors._quadratic_factor import best_factor
+from ..pairwise.vectors._quadratic_factor import QuadraticFactor, best_factor
 from ..population import Population
 from ..random import Count, standard_normal, sum_integers, user_words
 from ._shuffled import check_enough
@@ -26,6 +26,7 @@ from ._shuffled import check_enough
 _BITS = 12  # of a coordinate, at least: columns are rounded to 2**-13 of the largest
 _SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid
 _SECURITY = 100.0  # the part of delta that is not left to the messages' security
+_COARSEST = 64  # times as far apart as the diagonal's coordinates the vectors are, at most
 _ROUNDING = math.sqrt(1 / 12)  # standard deviation of what is rounded off
 _MAX_STEPS = 2.0**15
 _MAX_SHARE = 2.0**24
@@ -40,13 +41,19 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
     but the sum of the users' vectors. A user rounds `L_v` to integers, adds normal noise of
     variance `s**2 / n`, rounded to integers, and splits every coordinate, modulo a power of two,
     into random numbers that add up to it. The shuffler mixes the numbers of all users, coordinate
-    by coordinate; their
-    sum S, which is all that they reveal, is that of a central mechanism with noise `s**2`, whatever
-    n is. The estimate
+    by coordinate; their sum S, which is all that they reveal, is that of a central mechanism with
+    noise `s**2`, whatever n is. The estimate
 
-        `(S^T D S - s**2 tr(D)) / n**2 + 2 g^T S / n + c`
+        `V = (S^T D S - s**2 tr(D)) / n**2 + 2 g^T S / n + c`
 
     has error of order `1 / n` where local reports have `1 / sqrt(n)`.
+
+    The U-statistic is `(n V - m) / (n - 1)` with m the mean of `W[v, v]` over the users. Where the
+    diagonal of W is not constant, `W[v, v] - b` is one more coordinate of a user's vector, times a
+    lambda that minimises the largest variance. With R the largest distance between vectors, G the
+    largest `|D L_v + g|` and r the range of the diagonal that is `R / (2 G r n)`, squared, and the
+    error grows by a factor of `1 + r / (2 G R n)`. (No lambda is below `R / (64 r)`, lest the grid
+    be too coarse for the coordinate.)
 
     Formal guarantees:
       * Privacy: (epsilon, `exact_delta()`)-DP in the value of one user, for whoever sees the mixed
@@ -72,7 +79,6 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
       =================================  =======================================================
       fewer than 19 users                ValueError
       epsilon too small or too large     ValueError: the noise of a user does not fit the grid
-      `form="u"`, diagonal not constant  ValueError: the sum does not have the diagonal's mean
       kernel that is not linear          ValueError
       fewer users than `num_users`       ValueError from a Population: too little noise
       =================================  =======================================================
@@ -112,7 +118,7 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
     form: Literal["u", "v"] = field(PairwiseProtocol.FORM, default="u")
 
     def validate(self) -> None:
-        """Raises unless the kernel is linear, and the sum of the vectors enough for the form."""
+        """Raises unless the kernel is linear, and float64 can hold what the noise is made of."""
         PairwiseProtocol.validate(self)
         if self.epsilon > 700 or self.delta < 1e-250:
             raise ValueError(
@@ -123,13 +129,6 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
             raise ValueError(
                 f"kernel must have a statistic that is a mean over pairs, but {self.kernel!r} is a "
                 "function of several; take each of them as a kernel."
-            )
-        diagonal = np.diagonal(self.matrices()[0])
-        if self.form == "u" and np.ptp(diagonal) > 1e-9 * np.abs(self.matrices()).max():
-            raise ValueError(
-                "form='u' needs a constant diagonal of the kernel's matrix, got entries from "
-                f"{diagonal.min():g} to {diagonal.max():g}: the sum does not tell how often each "
-                "occurs; use form='v'."
             )
 
     def build(self, word_bits: int = 32) -> "ShuffledSumParams":
@@ -145,7 +144,8 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
             scales=plan.scales,
             linear=plan.linear,
             constant=np.asarray(plan.constant),
-            diagonal=np.diagonal(self.matrices()[0])[0],
+            loops=plan.loops,
+            diagonal=np.asarray(plan.diagonal),
             form=self.form,
         )
 
@@ -197,6 +197,8 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
         counts = self._check_bins(check_counts(counts), inputs).astype(np.float64)
         n, plan = counts.sum(), _plan(self)
         bias = counts @ (plan.matrix - self.matrices()[0]) @ counts / n**2
+        if self.form == "u":
+            bias -= counts @ (plan.diagonals - np.diagonal(self.matrices()[0])) / n**2
         factor = self._factor(n)
         return np.asarray(factor**2 * (self._noise_variance(counts / n, n) + bias**2))
 
@@ -234,6 +236,8 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
         eye = np.eye(self.num_bins)
         noise = max(self._noise_variance(row, float(n)) for row in eye)
         bias = float(np.abs(plan.matrix - self.matrices()[0]).max())
+        if self.form == "u":
+            bias += float(np.abs(plan.diagonals - np.diagonal(self.matrices()[0])).max()) / n
         return Prediction(self._factor(n) ** 2 * (noise + bias**2), "bound")
 
     def check_population(self, population: Population) -> None:
@@ -245,11 +249,13 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
         return num_users / (num_users - 1) if self.form == "u" else 1.0
 
     def _noise_variance(self, histogram: np.ndarray, n: float) -> float:
-        """The variance of the V-form, for symmetric noise without a fourth cumulant."""
+        """The variance over the square of `_factor`, for noise without a fourth cumulant."""
         plan = _plan(self)
         noise = n * plan.share**2 / plan.steps**2
         # Half of the gradient at the mean vector; the square of the noise has 2 s**4 |D|**2 / n**4.
         slope = histogram @ plan.columns / plan.steps * plan.scales + plan.linear
+        if self.form == "u":
+            slope = slope - plan.loops / (2 * n)
         second = 2 * noise**2 * float(plan.scales @ plan.scales)
         return 4 * noise * float(slope @ slope) / n**2 + second / n**4
 
@@ -263,6 +269,8 @@ class _Plan:
     scales: np.ndarray  # of the vectors in units
     linear: np.ndarray
     constant: float
+    loops: np.ndarray  # of W[v, v], as a linear function of the vectors; 0 if it is constant
+    diagonal: float  # its constant
     distance: float  # between two columns, in steps
     share: float  # standard deviation of a user's noise, in steps
 
@@ -273,10 +281,15 @@ class _Plan:
         rows = vectors @ self.linear
         return (vectors * self.scales) @ vectors.T + rows[:, None] + rows + self.constant
 
+    @property
+    def diagonals(self) -> np.ndarray:
+        """What the rounded vectors make of the diagonal of W."""
+        return self.columns / self.steps @ self.loops + self.diagonal
+
 
 @functools.lru_cache(maxsize=32)
 def _plan(spec: ShuffledSum) -> _Plan:
-    factor = best_factor(spec.matrices()[0], shift=True)
+    factor, loops, diagonal = _with_diagonal(spec)
     multiple = gaussian_sigma(spec.epsilon, spec.delta * (1 - 1 / _SECURITY) * (1 - 1e-9), 1.0)
     size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max()) or 1.0
     # The grid is so fine that a user's noise, s / sqrt(n), has _SHARE steps at least.
@@ -296,7 +309,33 @@ def _plan(spec: ShuffledSum) -> _Plan:
             f"epsilon must be larger for so few users: {spec.epsilon:g} asks each of "
             f"{spec.num_users} users for noise of {share:.2g} steps of the grid, above 2**24."
         )
-    return _Plan(columns, steps, factor.scales, factor.linear, factor.constant, distance, share)
+    form = factor.scales, factor.linear, factor.constant
+    return _Plan(columns, steps, *form, loops, diagonal, distance, share)
+
+
+def _with_diagonal(spec: ShuffledSum) -> tuple[QuadraticFactor, np.ndarray, float]:
+    """The factor, with a coordinate for the diagonal of W where the form needs one.
+
+    Returns:
+      The factor; and `loops` and `diagonal` as of a `_Plan`.
+    """
+    matrix = spec.matrices()[0]
+    factor, diagonal = best_factor(matrix, shift=True), np.diagonal(matrix)
+    spread, loops = float(np.ptp(diagonal)), np.zeros(len(factor.scales))
+    if spec.form == "v" or spread <= 1e-9 * np.abs(matrix).max():
+        return factor, loops, float(diagonal[0])
+    middle = float(diagonal.max() + diagonal.min()) / 2
+    size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max())
+    # Minimises (R**2 + (t r)**2) (4 G**2 + 1 / (n t)**2), by which the variance grows.
+    best = math.sqrt(size / (2 * factor.norm * spread * spec.num_users))
+    unit = max(best, size / (_COARSEST * spread))
+    more = QuadraticFactor(
+        np.column_stack([factor.columns, unit * (diagonal - middle)]),
+        np.append(factor.scales, 0.0),
+        np.append(factor.linear, 0.0),
+        factor.constant,
+    )
+    return more, np.append(loops, 1 / unit), middle
 
 
 def _normal_of(share: float) -> float:
@@ -326,7 +365,8 @@ class ShuffledSumParams(Round[dict[str, Count]]):
       scales: float64[l], the quadratic form of the mean vector.
       linear: float64[l].
       constant: float64[].
-      diagonal: float64[], of W, where it is constant.
+      loops: float64[l], the linear part of W[v, v] as a function of the vectors.
+      diagonal: float64[], its constant.
       form: "u" or "v", static.
     """
 
@@ -337,6 +377,7 @@ class ShuffledSumParams(Round[dict[str, Count]]):
     scales: Float[Array | np.ndarray, " l"]
     linear: Float[Array | np.ndarray, " l"]
     constant: Float[Array | np.ndarray, ""]
+    loops: Float[Array | np.ndarray, " l"]
     diagonal: Float[Array | np.ndarray, ""]
     form: str = static()
 
@@ -366,15 +407,18 @@ class ShuffledSumParams(Round[dict[str, Count]]):
     @compiled_in_float64
     def estimate(self, outcome: dict[str, Count], /) -> Float[Array, ""]:
         """The estimated statistic."""
-        scales, linear, constant, diagonal, variance, steps = as_float64(
-            self.scales, self.linear, self.constant, self.diagonal, self.variance, self.steps
+        scales, linear, constant, loops, diagonal = as_float64(
+            self.scales, self.linear, self.constant, self.loops, self.diagonal
         )
+        variance, steps = as_float64(self.variance, self.steps)
         n = outcome["users"].f64()
         mean = outcome["sum"].f64() / (steps * n)
         # The noise adds its variance to the squares: n users with `variance` each, over n**2.
         average = dot(scales, mean**2) - variance * jnp.sum(scales) / n
         average = average + 2 * dot(linear, mean) + constant
-        return average if self.form == "v" else (n * average - diagonal) / (n - 1)
+        if self.form == "v":
+            return average
+        return (n * average - dot(loops, mean) - diagonal) / (n - 1)
 
     @property
     def law(self) -> TallyLaw[dict[str, Count]]:
