@@ -178,3 +178,47 @@ def _alike(*arrays: jax.Array) -> list[jax.Array]:
     """Arrays broadcast to one shape."""
     shape = np.broadcast_shapes(*(np.shape(x) for x in arrays))
     return [jnp.broadcast_to(x, shape) for x in arrays]
+
+
+class SumsOfSets:
+    """Sums over the sets of a design, on the host: a program of jax would serve one modulus alone.
+
+    Args:
+      maps: the design, with a number for each function and shift.
+    """
+
+    def __init__(self, maps: AffineMaps) -> None:
+        modulus = maps.modulus
+        known = maps.multipliers
+        multipliers = np.arange(1, modulus) if known is None else np.asarray(known, np.int64)
+        if modulus >= 2**16 and len(multipliers) > 1:  # as `AffineMaps.products` has it
+            multipliers = multipliers * pow(2**32, -1, modulus) % modulus
+        images = multipliers[:, None] * np.arange(maps.num_values) % modulus
+        self.blocks = None if maps.blocks is None else np.asarray(maps.blocks)
+        self.images = np.tile(images, (1 if self.blocks is None else len(self.blocks), 1))
+        self.modulus, self.size = modulus, maps.set_size
+
+    def _windows(self, numbers: Float[np.ndarray, "m F M"]) -> Float[np.ndarray, "m F M"]:
+        """The sum of the numbers of each function over its base block, moved by each shift."""
+        modulus, size = self.modulus, self.size
+        if self.blocks is None:
+            after = np.concatenate([numbers, numbers[..., : size - 1]], axis=-1)
+            sums = np.pad(np.cumsum(after, axis=-1), ((0, 0), (0, 0), (1, 0)))
+            return sums[..., size:] - sums[..., :modulus]
+        place = np.arange(modulus)
+        away = (place[:, None] - place) % modulus
+        parts = np.split(numbers, len(self.blocks), axis=1)
+        moved = [np.isin(place, block).astype(np.float64)[away] for block in self.blocks]
+        return np.concatenate([x @ move for x, move in zip(parts, moved, strict=True)], axis=1)
+
+    def over_sets(self, numbers: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m reports"]:
+        """The sum of the numbers of the values in each report's set, but for the blank."""
+        moved = np.zeros((len(numbers), len(self.images), self.modulus))
+        moved[:, np.arange(len(self.images))[:, None], self.images] = numbers[:, None]
+        windows = self._windows(moved)
+        return np.concatenate([windows[..., :1], windows[..., :0:-1]], -1).reshape(len(numbers), -1)
+
+    def over_values(self, numbers: Float[np.ndarray, "m reports"]) -> Float[np.ndarray, "m k"]:
+        """The sum of the numbers of the reports whose sets hold each value, but for the blank."""
+        windows = self._windows(numbers.reshape(len(numbers), len(self.images), self.modulus))
+        return np.take_along_axis(windows, (-self.images % self.modulus)[None], axis=2).sum(axis=1)

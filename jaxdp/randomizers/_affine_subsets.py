@@ -1,11 +1,9 @@
 """Affine subsets: subset selection from few sets, the images of base blocks under affine maps."""
 
-import functools
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -26,7 +24,7 @@ from ._affine_designs import (
     multipliers,
     needs_one_block,
 )
-from ._affine_maps import NUM_WORDS, AffineMaps
+from ._affine_maps import NUM_WORDS, AffineMaps, SumsOfSets
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._mixture import MixtureRound
@@ -353,10 +351,10 @@ class AffineSubsets(SupportOracle):
         # over the sets, which has no variance.
         total = queries.sum(axis=1, keepdims=True)
         centre = total * (size / modulus)
-        decoded = params.over_sets(queries) - centre
-        squares = decoded**2
+        sums = SumsOfSets(params.maps)
+        squares = (sums.over_sets(queries) - centre) ** 2
         blank = 1 - outside * squares.shape[1] - (inside - outside) * params.set_size
-        second = (inside - outside) * params.over_values(squares)
+        second = (inside - outside) * sums.over_values(squares)
         second = second + outside * squares.sum(axis=1, keepdims=True) + blank * centre**2
         mean = (p - q) * queries + q * total - centre
         return (second - mean**2) / (p - q) ** 2
@@ -455,16 +453,6 @@ class AffineSubsetsParams(MixtureRound):
         windows = self._windows(moved)
         return jnp.concatenate([windows[:, :1], windows[:, :0:-1]], axis=1).ravel()
 
-    def over_values(self, numbers: np.ndarray) -> np.ndarray:
-        """The sums over the reports that hold each value, float64[m, k], from float64[m, F M]."""
-        with jax.enable_x64(True):
-            return np.asarray(_map(self._through_values, jnp.asarray(numbers)))
-
-    def over_sets(self, numbers: np.ndarray) -> np.ndarray:
-        """The sums over the values of each set, float64[m, F M], from float64[m, k]."""
-        with jax.enable_x64(True):
-            return np.asarray(_map(self._in_sets, jnp.asarray(numbers)))
-
     @property
     def set_size(self) -> int:
         """The reports whose sets hold a value, F t."""
@@ -511,11 +499,6 @@ class AffineSubsetsParams(MixtureRound):
         holding = self._through_values(numbers[:-1])
         others = outside * jnp.sum(numbers[:-1]) + self.maps.blank() * numbers[-1]
         return others + (inside - outside) * holding
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _map(transform: Any, numbers: Float[Array, "m n"]) -> Float[Array, "m o"]:
-    return lax.map(transform, numbers)
 
 
 @params
