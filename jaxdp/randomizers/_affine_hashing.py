@@ -37,6 +37,7 @@ from ._support import SupportOracle, table_noise
 
 MAX_VALUES = 2**22
 MAX_REPORTS = 2**24
+_MOST_HELD = 2**22  # of a table of values and reports
 
 
 @spec
@@ -269,11 +270,18 @@ class AffineHashing(SupportOracle):
         # shifted by their mean over the buckets, which has no variance.
         total = queries.sum(axis=1, keepdims=True)
         centre = total / g
-        with jax.enable_x64(True):
-            padded = jnp.asarray(np.pad(queries, ((0, 0), (0, g**t - k))))
-            squares = (_in_buckets(padded, g, t) - centre) ** 2
-            through = np.asarray(_through_values(squares, g, t))[:, :k]
-            everywhere = np.asarray(squares.sum(axis=1, keepdims=True))
+        if k * self._query_width <= _MOST_HELD:
+            # Of few values on the host: a program would serve one hash range alone.
+            holds = _holds(k, g, t)
+            squares = (queries @ holds - centre) ** 2
+            through = squares @ holds.T
+        else:
+            with jax.enable_x64(True):
+                padded = jnp.asarray(np.pad(queries, ((0, 0), (0, g**t - k))))
+                sums = (_in_buckets(padded, g, t) - centre) ** 2
+                through = np.asarray(_through_values(sums, g, t))[:, :k]
+                squares = np.asarray(sums)
+        everywhere = squares.sum(axis=1, keepdims=True)
         second = each * ((true - other) * through + other * everywhere)
         second = second + (1 - each * self.num_functions) * centre**2
         mean = (p - q) * queries + q * total - centre
@@ -286,6 +294,18 @@ def dimension_for(order: int, values: int) -> int:
     while order**t < values:
         t += 1
     return t
+
+
+def _holds(num_values: int, order: int, dimension: int) -> Float[np.ndarray, "k buckets"]:
+    """Whether each bucket of each function holds each value, 1 or 0."""
+    functions = np.arange(num_points(order, dimension), dtype=np.uint32)
+    values = np.arange(num_values, dtype=np.uint32)[:, None]
+    vectors = np.asarray(class_vector(functions, order, dimension))
+    vectors, values = np.broadcast_arrays(vectors, values)
+    heard = np.asarray(product(vectors, values, order, dimension)).astype(np.int64)
+    holds = np.zeros((num_values, len(functions) * order))
+    holds[np.arange(num_values)[:, None], functions * np.int64(order) + heard] = 1.0
+    return holds
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))

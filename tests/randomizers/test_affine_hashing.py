@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxdp.random import Count
-from jaxdp.randomizers import KRR, AffineHashing
+from jaxdp.randomizers import KRR, AffineHashing, _affine_hashing
 from jaxdp.randomizers import _parallel_classes as classes
 from jaxdp.randomizers._projective_geometry_points import num_points
 from tests import stats
@@ -107,6 +107,14 @@ def test_blanks_make_functions_equally_likely():
     p, _ = KRR(4, 1.0).probabilities(8)
     assert spec.probabilities(8)[0] == p * Fraction(255, 256)
     assert spec.exact_epsilon() == KRR(4, 1.0).exact_epsilon() <= 1.0
+
+
+@pytest.mark.parametrize(("values", "order"), [(7, 3), (100, 4)])
+def test_forms_are_the_same_by_a_table_and_by_transforms(values, order, rng, monkeypatch):
+    spec, queries = AffineHashing(values, 1.0, order), rng.normal(size=(3, values))
+    by_table = spec.query_variances(queries)
+    monkeypatch.setattr(_affine_hashing, "_MOST_HELD", 0)
+    np.testing.assert_allclose(spec.query_variances(queries), by_table, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("values", "order"), [(7, 3), (16, 4), (6, 2)])
