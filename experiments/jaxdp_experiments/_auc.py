@@ -60,16 +60,21 @@ def measured(
     The randomness of a cell depends on the seed and its name alone.
     """
     trials = trials_of(protocol, users, key_of(seed, name), num_trials)
-    squares = np.square(trials.estimates.ravel() - users.target)
+    estimates = np.asarray(trials.estimates, np.float64).ravel()
+    absolute = np.abs(estimates - users.target)
+    squares = np.square(absolute)
     rmse = float(np.sqrt(squares.mean()))
     counts = users.counts
     return {
         "rmse": rmse,
         "rmse_stderr": float(squares.std() / np.sqrt(num_trials) / (2 * rmse)),
-        "bias": float(trials.estimates.mean() - users.target),
+        "absolute": float(absolute.mean()),
+        "absolute_sd": float(absolute.std()),
+        "bias": float(estimates.mean() - users.target),
         "lost_in_cells": float(protocol.truth(counts) - users.target),
         "predicted_rmse": float(np.sqrt(protocol.variance(counts))),
         "num_trials": num_trials,
+        "estimates": estimates.tolist(),
     }
 
 

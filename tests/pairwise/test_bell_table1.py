@@ -9,9 +9,10 @@ from jaxdp_experiments.bell_table1 import EXPERIMENT, ROWS, cells, figure
 
 
 def test_cells():
-    """A line for each row of the table and each axis; other settings are other cells."""
+    """A line for each row of the table, axis and epsilon; other settings are other cells."""
     quick, full = cells(EXPERIMENT.quick), cells(EXPERIMENT.settings)
-    assert len({cell.labels for cell in quick}) == 2 * len(ROWS) == len(quick) == len(full)
+    for lines, epsilons in ((quick, 1), (full, len(EXPERIMENT.settings.epsilons))):
+        assert len({cell.labels for cell in lines}) == 2 * len(ROWS) * epsilons == len(lines)
     assert not set(quick) & set(full)
 
 
