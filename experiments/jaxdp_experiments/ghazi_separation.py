@@ -16,15 +16,19 @@ does, for larger matrices too.
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import jaxdp
 from jaxdp import figures
 from jaxdp.bounds import non_interactive_mse, quadratic_form_lower_bound, three_round_mse
 from jaxdp.factorization import gamma2
+from jaxdp.pairwise import OneReport, PairKernel, PairwiseProtocol, ThreeRound, TwoRound
 from jaxdp.sweep import Experiment, Settings
-from jaxdp_experiments._cells import coordinates
+from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,84 +43,149 @@ def random_signs(k: int, seed: int) -> np.ndarray:
     return np.triu(signs) + np.triu(signs, 1).T
 
 
+PROTOCOLS: dict[str, Callable[..., PairwiseProtocol[Any]]] = {
+    "one report": OneReport,
+    "two rounds": TwoRound,
+    "three rounds, as printed": functools.partial(ThreeRound, variant="paper"),
+    "three rounds, tuned": ThreeRound,
+}
+LOWER = "lower bound, one round"
+
+
+def protocol_of(name: str, matrix: np.ndarray, epsilon: float) -> PairwiseProtocol[Any]:
+    """A protocol of `PROTOCOLS` for the quadratic form of a matrix."""
+    return PROTOCOLS[name](PairKernel.from_matrix(matrix), epsilon, form="v")
+
+
+def users_of(name: str, num_values: int, num_users: int) -> np.ndarray:
+    """Users who all hold the first value, or as many of each value, int64[k]."""
+    if name == "one value":
+        return np.bincount([0], [num_users], num_values).astype(np.int64)
+    return np.full(num_values, num_users // num_values) + (
+        np.arange(num_values) < num_users % num_values
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SeparationCell:
-    """One matrix of random signs.
+    """One matrix of random signs, by one protocol; or the lower bound for all of one round.
 
     Args:
       num_values: k.
+      protocol: one of `PROTOCOLS`, or `LOWER`.
       epsilon: privacy parameter.
+      num_trials: how many trials for each number of users.
       seed: an integer.
     """
 
     num_values: int
+    protocol: str
     epsilon: float
+    num_trials: int
     seed: int
 
     @property
     def labels(self) -> tuple[tuple[str, str | float], ...]:
         """The coordinates of the cell."""
-        return coordinates(self, "num_values", "epsilon")
+        return coordinates(self, "num_values", "protocol", "epsilon")
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each number of users: proven errors, times n."""
+        """A row for each number of users and kind of users: errors times n, proven and measured."""
         k, epsilon = self.num_values, self.epsilon
         matrix = random_signs(k, self.seed)
         norm = float(gamma2(matrix, tol=1e-2).upper)
         found = []
         for n in USERS:
-            errors = {
-                "lower": quadratic_form_lower_bound(matrix, n, epsilon, tol=1e-2),
-                "one_report": non_interactive_mse(norm, k, n, epsilon),
-                "printed": three_round_mse(1.0, norm, k, n, epsilon),
-                "tuned": three_round_mse(1.0, norm, k, n, epsilon, variant="tuned"),
-            }
             row = dict(self.labels) | {"num_users": n, "gamma2": norm}
-            found.append(row | {name: n * error for name, error in errors.items()})
+            row["proven"] = n * self._proven(matrix, norm, n)
+            if self.protocol == LOWER:
+                nothing = dict(measured=None, measured_stderr=None, predicted=None)
+                found.append(row | {"users": "worst"} | nothing)
+                continue
+            protocol = protocol_of(self.protocol, matrix, epsilon)
+            for name in ("one value", "uniform"):
+                counts = users_of(name, k, n)
+                trials = jaxdp.simulate(
+                    protocol,
+                    jaxdp.Population.from_histogram(counts),
+                    key_of(self.seed, f"{self.protocol} {name} {k} {n} {epsilon}"),
+                    num_trials=self.num_trials,
+                    method="tally",
+                    mesh="local",
+                )
+                errors = {
+                    "measured": n * float(trials.mse),
+                    "measured_stderr": n * float(trials.mse_stderr),
+                    "predicted": n * float(protocol.variance(counts)),
+                }
+                found.append(row | {"users": name} | errors)
         return found
+
+    def _proven(self, matrix: np.ndarray, norm: float, num_users: int) -> float:
+        """The bound of this row."""
+        k, n, epsilon = self.num_values, num_users, self.epsilon
+        if self.protocol == LOWER:
+            return quadratic_form_lower_bound(matrix, n, epsilon, tol=1e-2)
+        if self.protocol == "one report":
+            return non_interactive_mse(norm, k, n, epsilon)
+        if self.protocol == "two rounds":
+            return float(protocol_of(self.protocol, matrix, epsilon).worst_case_variance(n))
+        variant = "tuned" if self.protocol.endswith("tuned") else "paper"
+        return three_round_mse(1.0, norm, k, n, epsilon, variant=variant)
 
 
 def cells(settings: Settings) -> list[SeparationCell]:
-    """A cell for each size."""
-    sizes = (16,) if settings.quick else (16, 64, 256)
-    return [SeparationCell(k, e, settings.seed) for e in settings.epsilons for k in sizes]
+    """A cell for each size and protocol."""
+    sizes = (4,) if settings.quick else (16, 64, 256)
+    protocols = ("one report", LOWER) if settings.quick else (*PROTOCOLS, LOWER)
+    return [
+        SeparationCell(k, protocol, e, settings.num_trials, settings.seed)
+        for e in settings.epsilons
+        for k in sizes
+        for protocol in protocols
+    ]
 
 
 def figure(results: "pa.Table") -> "Figure":
-    """Proven errors times n against n, a panel for each size."""
+    """Proven errors times n against n, and measured ones as points, a panel for each size."""
+    from matplotlib.lines import Line2D
+
     rows = results.to_pylist()
     sizes = list(dict.fromkeys(row["num_values"] for row in rows))
     epsilon = rows[0]["epsilon"]
-    canvas, grid = figures.panels(len(sizes), height=3.0, sharey=True)
-    names = {
-        "printed": "three rounds, as printed",
-        "tuned": "three rounds, tuned",
-        "one_report": "one report",
-        "lower": "lower bound, one round",
-    }
+    canvas, grid = figures.panels(len(sizes), height=3.2, sharey=True)
+    handles = []
     for axes, k in zip(grid[0], sizes, strict=True):
         mine = [r for r in rows if (r["num_values"], r["epsilon"]) == (k, epsilon)]
-        n = [r["num_users"] for r in mine]
-        for place, (column, label) in enumerate(names.items()):
+        for place, name in enumerate((*PROTOCOLS, LOWER)):
             color, marker, _ = figures.mark(place)
-            look = dict(color=color, marker=marker, label=label)
-            if column == "lower":
-                look |= dict(color=figures.LIGHT.ink, marker=None, linestyle=":")
-            # A bound of 0 has no place on a log axis.
-            axes.plot(n, [r[column] or np.nan for r in mine], **look)
+            own = [r for r in mine if r["protocol"] == name and r["users"] != "uniform"]
+            n = [r["num_users"] for r in own]
+            if name == LOWER:
+                # A bound of 0 has no place on a log axis.
+                bound = [r["proven"] or np.nan for r in own]
+                axes.plot(n, bound, ":", color=figures.LIGHT.ink)
+                continue
+            axes.plot(n, [r["proven"] for r in own], color=color)
+            dots: dict[str, Any] = dict(color=color, marker=marker, linestyle="none")
+            bars = [2 * r["measured_stderr"] for r in own]
+            axes.errorbar(n, [r["measured"] for r in own], bars, **dots)
+            if axes is grid[0, 0]:
+                handles.append(Line2D([], [], color=color, marker=marker, label=name))
         axes.set(xscale="log", yscale="log", xlabel="users n", title=f"k = {k}")
         figures.tidy(axes)
-    grid[0, 0].set_ylabel("proven mean squared error times n")
-    canvas.suptitle(f"random signs, ε = {epsilon:g}")
-    figures.legend(canvas)
+    grid[0, 0].set_ylabel("mean squared error times n")
+    canvas.suptitle(f"random signs, ε = {epsilon:g}; lines: proven, points: measured, one value")
+    handles.append(Line2D([], [], color=figures.LIGHT.ink, linestyle=":", label=LOWER))
+    figures.legend(canvas, handles)
     return canvas
 
 
 EXPERIMENT = Experiment(
     name="ghazi-separation",
-    summary="Proven errors of one round and of three for matrices of random signs",
+    summary="Errors of one, two and three rounds for matrices of random signs, proven and measured",
     cells=cells,
-    settings=Settings(epsilons=(0.1,), num_trials=1),
-    quick=Settings(epsilons=(0.1,), num_trials=1, quick=True),
+    settings=Settings(epsilons=(0.1,), num_trials=200),
+    quick=Settings(epsilons=(0.1,), num_trials=50, quick=True),
     figure=figure,
 )
