@@ -5,14 +5,20 @@ interaction the error is of order `gamma_2**2 / (epsilon**2 n)`, and so is the l
 three rounds it is `1 / (epsilon**2 n)` for n large enough. The paper concludes, without numbers,
 that some n and k separate the two.
 
-Here are the proven errors: of one report, of three rounds as printed and tuned, and the lower bound
-for every protocol of one round. What we find: the guarantee of three rounds, tuned, is below that
-of one report at 16 values already; as printed, with 2176 for a constant, only from about 120.
-With 256 values and 10**9 users it is also below the lower bound for every protocol of one round: a
-separation that is proven, with every constant. The lower bound is 70 to 100 times below the error
-of one report, and less where the users' own sampling hides it, so interaction helps in practice
-long before; `jaxdp.bounds.rounds_separation` computes the number of users from which it provably
-does, for larger matrices too.
+Here are the proven errors, of one report, of two and three rounds, and the lower bound for every
+protocol of one round; and, for up to 64 values, those of 200 trials of each protocol, with 10**4 to
+10**12 users by tallies drawn at once. In the figure all users hold one value, which is the worst
+case of one report but for a tenth; the page has others.
+
+What we find: the guarantee of three rounds, tuned, is below that of one report at 16 values
+already; as printed, with 2176 for a constant, only from about 120. With 256 values and 10**9 users
+it is also below the lower bound for every protocol of one round: a separation that is proven, with
+every constant. The lower bound is 70 to 100 times below the error of one report, and less where the
+users' own sampling hides it, so interaction helps in practice long before: measured at 16 values
+and with 10**6 users, two rounds err half as much as one report, and three a seventh.
+`jaxdp.bounds.rounds_separation` computes the number of users from which it provably does, for
+larger matrices too. Where users are few the proof for the protocol as printed is far off: with
+10**4 of them its error is 190 times below what is proven for 16 values and 1,700 times for 64.
 """
 
 import dataclasses
