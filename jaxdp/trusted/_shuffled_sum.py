@@ -28,7 +28,8 @@ _SHARE = 4.0  # least standard deviation of a user's noise, in steps of the grid
 _SECURITY = 100.0  # the part of delta that is not left to the messages' security
 _COARSEST = 64  # times as far apart as the diagonal's coordinates the vectors are, at most
 _ROUNDING = math.sqrt(1 / 12)  # standard deviation of what is rounded off
-_MAX_STEPS = 2.0**15
+_FINE = 4.0  # least standard deviation of the noise of the mean, in steps
+_MAX_STEPS = 2.0**21  # sums of 2**31 users are exact
 _MAX_SHARE = 2.0**24
 _LARGEST = 2**27  # reports are within 6.5 deviations of their vectors
 
@@ -62,8 +63,9 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
         normal with s, as in `SecureSum`, whose exact delta counts; and `num_messages` numbers a
         coordinate are within a total variation of `2**-security` of what depends on the sum alone,
         for n >= 19, which costs `(1 + e**epsilon) l 2**-security`.
-      * Bias: rounding moves no entry of W by more than a few 2**-12 of its range; `variance`
-        includes its square.
+      * Bias: vectors are rounded to a grid of steps of at most 2**-12 and `s / (4 n)`, but for a
+        least step of 2**-21, so that the bias is small beside the noise; `variance` includes its
+        square.
       * `variance(counts)`: the mean squared error for the given users, exact but for the fourth
         cumulant of the sum's noise, which is neglected beside `s**4`: with r >= 4 the deviation of
         a user's noise in steps, it is of the order of `exp(-2 pi**2 r**2) s**4`, and for the
@@ -294,12 +296,14 @@ def _plan(spec: ShuffledSum) -> _Plan:
     size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max()) or 1.0
     # The grid is so fine that a user's noise, s / sqrt(n), has _SHARE steps at least.
     needed = _SHARE * math.sqrt(spec.num_users) / (multiple * size)
-    steps = 2.0 ** max(_BITS, math.ceil(math.log2(needed)))
-    if steps > _MAX_STEPS:
+    if needed > _MAX_STEPS:
         raise ValueError(
             f"epsilon must be smaller for so many users: {spec.epsilon:g} leaves each of "
-            f"{spec.num_users} users less noise than a grid of 2**-15 can carry."
+            f"{spec.num_users} users less noise than a grid of 2**-21 can carry."
         )
+    # Rounding moves the mean vector by a part of a step, and the noise moves it by s / n.
+    fine = min(_FINE * spec.num_users / (multiple * size), _MAX_STEPS)
+    steps = 2.0 ** max(_BITS, math.ceil(math.log2(max(needed, fine))))
     columns = np.rint(factor.columns * steps)
     distance = float(np.linalg.norm(columns[:, None] - columns, axis=2).max())
     # Rounding a normal adds 1/12 to its variance, and takes nothing from what it hides.
@@ -358,7 +362,7 @@ class ShuffledSumParams(Round[dict[str, Count]]):
     """The params of `ShuffledSum`: a pytree.
 
     Attributes:
-      columns: int32[k, l], the vectors in steps of the grid, below 2**16.
+      columns: int32[k, l], the vectors in steps of the grid, at most about 2**21.
       noise: float32[], the deviation of a user's noise before it is rounded, in steps.
       variance: float64[], of a user's noise, in units.
       steps: float64[], of the grid, for a unit.
