@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from .._checks import Epsilon, Integer, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
-from .._x64 import compiled_in_float64
+from .._x64 import compiled_in_float64, dot
 from ..random import Count, everyone
 from ._affine_designs import (
     Design,
@@ -435,7 +435,7 @@ class AffineSubsetsParams(MixtureRound):
             block, row = block_and_rows
             member = jnp.zeros(modulus).at[block].set(1.0)
             moved = member[(place[:, None] - place[None]) % np.int32(modulus)]
-            return jnp.matmul(row, moved, precision="highest")  # of integers exact
+            return dot(row, moved)  # of integers exact
 
         return lax.map(add_up, (jnp.asarray(blocks), rows)).reshape(self._shape)
 
