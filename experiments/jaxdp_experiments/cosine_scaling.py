@@ -210,6 +210,7 @@ def figure(results: "pa.Table") -> "Figure":
     for axes in (left, middle):
         figures.tidy(axes, x=sizes[:: 1 + (len(sizes) > 5)])
     figures.tidy(right, x=sorted({row["epsilon"] for row in rows}))
+    left.set_ylim(top=30 * left.get_ylim()[1])  # room for the legend
     for axes in grid[0]:
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=6)
