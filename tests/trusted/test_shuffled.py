@@ -327,7 +327,7 @@ def test_rounding_adds_little_to_the_noise(kernel, monkeypatch):
 
     assert excess() <= 0.01
     monkeypatch.setattr(_shuffled_sum, "_FINE", 1e-9)
-    assert excess() > 1
+    assert excess() > 0.1
     _shuffled_sum._plan.cache_clear()
 
 
