@@ -33,6 +33,7 @@ from jaxdp.pairwise import (
     QuantizedRR,
 )
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments import _measured
 from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
@@ -137,8 +138,6 @@ def cells(settings: Settings) -> list[GridCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """The error against the bins, a panel for each kernel."""
-    from matplotlib.lines import Line2D
-
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["kernel"] for row in rows))
     epsilon, sizes = rows[0]["epsilon"], {row["num_bins"] for row in rows}
@@ -147,18 +146,16 @@ def figure(results: "pa.Table") -> "Figure":
     for axes, name in zip(grid[0], names, strict=True):
         for place, (protocol, n) in enumerate((p, n) for p in PROTOCOLS for n in USERS):
             own = [
-                (r["num_bins"], r["predicted"], r["mse"], r["mse_stderr"])
+                r
                 for r in rows
                 if (r["kernel"], r["protocol"], r["num_users"], r["epsilon"])
                 == (name, protocol, n, epsilon)
             ]
-            k, predicted, mse, bars = np.array(sorted(own)).T
-            color, marker, _ = figures.mark(place)
-            axes.plot(k, predicted, "--", color=color, linewidth=1)
-            axes.errorbar(k, mse, 2 * bars, color=color, marker=marker, linestyle="none")
+            columns, label = ("num_bins", "predicted", "mse"), f"{protocol}, n = {n:,}"
+            key = _measured.draw(axes, place, own, columns, label, "--")
             if axes is grid[0, 0]:
-                look: dict[str, Any] = dict(color=color, marker=marker, linestyle="--")
-                handles.append(Line2D([], [], label=f"{protocol}, n = {n:,}", **look))
+                key.set_linestyle("--")
+                handles.append(key)
         axes.set(xscale="log", yscale="log", xlabel="bins k", title=name)
         figures.tidy(axes, x=[4**i for i in range(1, 5) if 4**i in sizes] or None)
     grid[0, 0].set_ylabel("mean squared error")

@@ -34,6 +34,7 @@ from jaxdp.bounds import non_interactive_mse, quadratic_form_lower_bound, three_
 from jaxdp.factorization import gamma2
 from jaxdp.pairwise import OneReport, PairKernel, PairwiseProtocol, ThreeRound, TwoRound
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments import _measured
 from jaxdp_experiments._cells import coordinates, key_of
 
 if TYPE_CHECKING:
@@ -166,22 +167,16 @@ def figure(results: "pa.Table") -> "Figure":
     for axes, k in zip(grid[0], sizes, strict=True):
         mine = [r for r in rows if (r["num_values"], r["epsilon"]) == (k, epsilon)]
         for place, name in enumerate((*PROTOCOLS, LOWER)):
-            color, marker, _ = figures.mark(place)
             own = [r for r in mine if r["protocol"] == name and r["users"] != "uniform"]
-            n = [r["num_users"] for r in own]
             if name == LOWER:
                 # A bound of 0 has no place on a log axis.
                 bound = [r["proven"] or np.nan for r in own]
-                axes.plot(n, bound, ":", color=figures.LIGHT.ink)
+                axes.plot([r["num_users"] for r in own], bound, ":", color=figures.LIGHT.ink)
                 continue
-            axes.plot(n, [r["proven"] for r in own], color=color)
-            measured = [r for r in own if r["measured"] is not None]
-            n = [r["num_users"] for r in measured]
-            dots: dict[str, Any] = dict(color=color, marker=marker, linestyle="none")
-            bars = [2 * r["measured_stderr"] for r in measured]
-            axes.errorbar(n, [r["measured"] for r in measured], bars, **dots)
+            columns = "num_users", "proven", "measured"
+            key = _measured.draw(axes, place, own, columns, name, width=None)
             if axes is grid[0, 0]:
-                handles.append(Line2D([], [], color=color, marker=marker, label=name))
+                handles.append(key)
         axes.set(xscale="log", yscale="log", xlabel="users n", title=f"k = {k}")
         figures.tidy(axes)
     grid[0, 0].set_ylabel("mean squared error times n")

@@ -23,13 +23,12 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import jaxdp
 from jaxdp import figures
 from jaxdp.pairwise import GiniDiversity, GiniMeanDifference, Grid, OneReport, PairKernel
 from jaxdp.sweep import Experiment, Settings
 from jaxdp.trusted import Shuffled, ShuffledSum
+from jaxdp_experiments import _measured
 from jaxdp_experiments._cells import coordinates, key_of
 from jaxdp_experiments.ghazi_corollary7 import rising_users
 
@@ -122,8 +121,6 @@ def cells(settings: Settings) -> list[ShuffleCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Errors against users, a panel for each statistic."""
-    from matplotlib.lines import Line2D
-
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["statistic"] for row in rows))
     epsilon, handles = rows[0]["epsilon"], []
@@ -131,18 +128,16 @@ def figure(results: "pa.Table") -> "Figure":
     for axes, name in zip(grid[0], names, strict=True):
         for place, model in enumerate(MODELS):
             own = [
-                (r["num_users"], r["predicted"], r["mse"], r["mse_stderr"])
+                r
                 for r in rows
                 if (r["statistic"], r["model"], r["epsilon"]) == (name, model, epsilon)
             ]
             if not own:
                 continue
-            n, predicted, mse, bars = np.array(sorted(own)).T
-            color, marker, _ = figures.mark(place)
-            axes.plot(n, predicted, "--", color=color, linewidth=1)
-            axes.errorbar(n, mse, 2 * bars, color=color, marker=marker, linestyle="none")
+            columns = "num_users", "predicted", "mse"
+            key = _measured.draw(axes, place, own, columns, model, "--")
             if axes is grid[0, 0]:
-                handles.append(Line2D([], [], label=model, color=color, marker=marker))
+                handles.append(key)
         axes.set(xscale="log", yscale="log", xlabel="users n", title=name)
         figures.tidy(axes)
     grid[0, 0].set_ylabel("mean squared error")

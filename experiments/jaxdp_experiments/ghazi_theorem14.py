@@ -37,6 +37,7 @@ from jaxdp.pairwise import (
     TwoReport,
 )
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments import _measured
 from jaxdp_experiments._cells import coordinates, key_of
 from jaxdp_experiments.ghazi_separation import random_signs, users_of
 
@@ -158,15 +159,9 @@ def figure(results: "pa.Table") -> "Figure":
             own = [r for r in mine if (r["protocol"], r["users"]) == (protocol, "one value")]
             if not own:
                 continue
-            own.sort(key=lambda r: r["num_users"])
-            n = [r["num_users"] for r in own]
-            color, marker, _ = figures.mark(place)
-            axes.plot(n, [r["theorem"] for r in own], color=color, linewidth=1)
-            bars = [2 * r["measured_stderr"] for r in own]
-            look: dict[str, Any] = dict(color=color, marker=marker, linestyle="none")
-            axes.errorbar(n, [r["measured"] for r in own], bars, **look)
+            key = _measured.draw(axes, place, own, ("num_users", "theorem", "measured"), label)
             if axes is grid[0, 0]:
-                handles.append(Line2D([], [], label=label, color=color, marker=marker))
+                handles.append(key)
         lower = {r["num_users"]: r["lower"] or np.nan for r in mine}
         axes.plot([*lower], [*lower.values()], ":", color=figures.LIGHT.ink)
         axes.set(xscale="log", yscale="log", xlabel="users n", title=name)

@@ -28,6 +28,7 @@ from jaxdp.factorization import gamma2, zeta
 from jaxdp.pairwise import GiniMeanDifference, Grid, KendallTau, PairKernel, TwoReport
 from jaxdp.randomizers import PrivUnitG
 from jaxdp.sweep import Experiment, Settings
+from jaxdp_experiments import _measured
 from jaxdp_experiments._cells import coordinates, key_of
 from jaxdp_experiments.ghazi_separation import random_signs
 
@@ -147,8 +148,6 @@ def cells(settings: Settings) -> list[ZetaCell]:
 
 def figure(results: "pa.Table") -> "Figure":
     """Errors times n by both factorizations against n, a panel for each matrix."""
-    from matplotlib.lines import Line2D
-
     rows = results.to_pylist()
     names = list(dict.fromkeys(row["matrix"] for row in rows))
     epsilon, columns = rows[0]["epsilon"], min(len(names), 2)
@@ -162,18 +161,10 @@ def figure(results: "pa.Table") -> "Figure":
                 for r in rows
                 if (r["matrix"], r["factors"], r["epsilon"]) == (name, factors, epsilon)
             ]
-            own.sort(key=lambda r: r["num_users"])
-            n = np.array([r["num_users"] for r in own])
-            color, marker, _ = figures.mark(place)
-            axes.plot(n, [r["proven"] for r in own], color=color, linewidth=1)
-            own = [r for r in own if r["measured"] is not None]
-            n = [r["num_users"] for r in own]
-            bars = [2 * r["measured_stderr"] for r in own]
-            look: dict[str, Any] = dict(color=color, marker=marker, linestyle="none")
-            axes.errorbar(n, [r["measured"] for r in own], bars, **look)
+            label = {"γ2": "exact factors, γ2", "ζ": "best approximation, ζ"}[factors]
+            key = _measured.draw(axes, place, own, ("num_users", "proven", "measured"), label)
             if axes is grid.flat[0]:
-                label = {"γ2": "exact factors, γ2", "ζ": "best approximation, ζ"}[factors]
-                handles.append(Line2D([], [], label=label, color=color, marker=marker))
+                handles.append(key)
         axes.set(xscale="log", yscale="log", title=name)
         figures.tidy(axes)
     for axes in grid[-1]:

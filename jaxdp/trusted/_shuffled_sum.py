@@ -293,7 +293,7 @@ class _Plan:
 def _plan(spec: ShuffledSum) -> _Plan:
     factor, loops, diagonal = _with_diagonal(spec)
     multiple = gaussian_sigma(spec.epsilon, spec.delta * (1 - 1 / _SECURITY) * (1 - 1e-9), 1.0)
-    size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max()) or 1.0
+    size = _diameter(factor.columns) or 1.0
     # The grid is so fine that a user's noise, s / sqrt(n), has _SHARE steps at least.
     needed = _SHARE * math.sqrt(spec.num_users) / (multiple * size)
     if needed > _MAX_STEPS:
@@ -305,7 +305,7 @@ def _plan(spec: ShuffledSum) -> _Plan:
     fine = min(_FINE * spec.num_users / (multiple * size), _MAX_STEPS)
     steps = 2.0 ** max(_BITS, math.ceil(math.log2(max(needed, fine))))
     columns = np.rint(factor.columns * steps)
-    distance = float(np.linalg.norm(columns[:, None] - columns, axis=2).max())
+    distance = _diameter(columns)
     # Rounding a normal adds 1/12 to its variance, and takes nothing from what it hides.
     share = math.hypot(max(multiple * distance / math.sqrt(spec.num_users), _SHARE), _ROUNDING)
     if share > _MAX_SHARE:
@@ -329,7 +329,7 @@ def _with_diagonal(spec: ShuffledSum) -> tuple[QuadraticFactor, np.ndarray, floa
     if spec.form == "v" or spread <= 1e-9 * np.abs(matrix).max():
         return factor, loops, float(diagonal[0])
     middle = float(diagonal.max() + diagonal.min()) / 2
-    size = float(np.linalg.norm(factor.columns[:, None] - factor.columns, axis=2).max())
+    size = _diameter(factor.columns)
     # Minimises (R**2 + (t r)**2) (4 G**2 + 1 / (n t)**2), by which the variance grows.
     best = math.sqrt(size / (2 * factor.norm * spread * spec.num_users))
     unit = max(best, size / (_COARSEST * spread))
@@ -340,6 +340,11 @@ def _with_diagonal(spec: ShuffledSum) -> tuple[QuadraticFactor, np.ndarray, floa
         factor.constant,
     )
     return more, np.append(loops, 1 / unit), middle
+
+
+def _diameter(vectors: np.ndarray) -> float:
+    """The largest distance between two of the vectors, float64[k, l]."""
+    return float(np.linalg.norm(vectors[:, None] - vectors, axis=2).max())
 
 
 def _normal_of(share: float) -> float:
