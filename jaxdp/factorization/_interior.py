@@ -143,7 +143,10 @@ def _summed(parts, shape):
     """The sum of arrays that lack some of the last entries along each axis."""
     xp = namespace(parts[0])
     padded = [
-        xp.pad(x, [(0, full - size) for full, size in zip(shape, x.shape, strict=True)])
+        # To pad by nothing is not free in NumPy.
+        x
+        if x.shape == tuple(shape)
+        else xp.pad(x, [(0, full - size) for full, size in zip(shape, x.shape, strict=True)])
         for x in parts
     ]
     return functools.reduce(operator.add, padded)
@@ -215,7 +218,7 @@ def _block_curvature(block: Block, largest, mode: str):
 
 
 def _halves(matrix, parity: int):
-    """The blocks of a matrix that is `parity` times itself backwards, and the sizes of its orbits.
+    """The blocks of a matrix that is `parity` times itself backwards.
 
     Entries of a block are sums over the entries of W that two orbits share, over what is left of
     the norms of their vectors: with these, weights of orbits take the place of those of rows.
@@ -227,15 +230,35 @@ def _halves(matrix, parity: int):
     even, odd = ((part + sign * mirrored) / 2 for sign in (1, -1))
     # The middle row or column is even; it meets odd vectors only where W changes its sign.
     tall, short = (high, m // 2) if parity > 0 else (m // 2, high)
-    blocks = even[:tall, :wide], odd[:short, : k // 2]
-    sizes = (np.minimum(2, n - 2 * np.arange((n + 1) // 2)) for n in (m, k))
-    return blocks, *sizes
+    return even[:tall, :wide], odd[:short, : k // 2]
 
 
-def _spread(weights, length: int):
-    """The weights of rows from those of orbits: half of one's each, but for the middle row."""
-    half = weights[: length // 2] / 2
-    return namespace(weights).concatenate([half, weights[length // 2 :], half[::-1]])
+def _orbits(shape):
+    """How many rows, and columns, the orbits have: a first and a last one, or the middle one."""
+    return tuple(np.minimum(2, n - 2 * np.arange((n + 1) // 2)) for n in shape)
+
+
+def _unfolded(rows, cols, spectrum: Spectrum, shape, parity: int):
+    """The weights and the spectrum of a matrix from those of its two halves."""
+    xp, (m, k) = namespace(rows), shape
+
+    def each(numbers, length, sign=1):
+        """What rows have of their orbits': `sign` times it for those in the second half."""
+        half, middle = numbers[: length // 2], numbers[length // 2 :]
+        missing = xp.zeros((length % 2 - len(middle), *numbers.shape[1:]))
+        return xp.concatenate([half, middle, missing, sign * half[::-1]])
+
+    row_sizes, col_sizes = (each(sizes, n) for sizes, n in zip(_orbits(shape), shape, strict=True))
+    lefts, values, rights = zip(*spectrum.blocks, strict=True)
+    left = [each(x, m, parity * sign) for x, sign in zip(lefts, (1, -1), strict=True)]
+    right = [each(x, k, sign) for x, sign in zip(rights, (1, -1), strict=True)]
+    block = Block(
+        xp.concatenate(left, axis=1) / np.sqrt(row_sizes)[:, None],
+        xp.concatenate(values),
+        xp.concatenate(right, axis=1) / np.sqrt(col_sizes)[:, None],
+    )
+    ratios = each(spectrum.row_ratio, m), each(spectrum.col_ratio, k)
+    return each(rows, m) / row_sizes, each(cols, k) / col_sizes, Spectrum((block,), *ratios)
 
 
 def optimal_weights(
@@ -261,7 +284,7 @@ def optimal_weights(
     blocks, num_rows, num_cols = (matrix,), *matrix.shape
     row_sizes, col_sizes = np.ones(num_rows), np.ones(num_cols)
     if parity:
-        blocks, row_sizes, col_sizes = _halves(matrix, parity)
+        blocks, (row_sizes, col_sizes) = _halves(matrix, parity), _orbits(matrix.shape)
         num_rows, num_cols = len(row_sizes), len(col_sizes)
     rows, cols = (xp.asarray(sizes / sizes.sum()) for sizes in (row_sizes, col_sizes))
     size = {"both": num_rows + num_cols, "cols": num_cols, "symmetric": num_rows}[mode]
@@ -349,17 +372,18 @@ def optimal_weights(
         weights, slacks, num_steps = state.weights, state.slacks, state.step
     state = search(weights, slacks, num_steps, max_steps, gram=False)
 
+    rows, cols = split(state.best)
+    # The last weights are the best ones unless rounding or the limit of steps ended the search.
+    spectrum = choose(
+        xp.all(state.best == state.weights),
+        lambda: state.spectrum,
+        lambda: decomposed(state.best, gram=False),
+    )
     if parity:
-        rows, cols = (_spread(x, n) for x, n in zip(split(state.best), matrix.shape, strict=True))
-        spectrum = _spectrum((matrix,), rows, cols, mode == "symmetric", shift, gram=False)
-    else:
-        rows, cols = split(state.best)
-        # The last weights are the best ones unless rounding or the limit of steps ended the search.
-        spectrum = choose(
-            xp.all(state.best == state.weights),
-            lambda: state.spectrum,
-            lambda: decomposed(state.best, gram=False),
-        )
+        rows, cols, spectrum = _unfolded(rows, cols, spectrum, matrix.shape, parity)
+        if len(spectrum.blocks[0].values) < min(matrix.shape):
+            # A square block of odd size that changes its sign has a null vector in neither half.
+            spectrum = _spectrum((matrix,), rows, cols, mode == "symmetric", shift, gram=False)
     row_sum, col_sum = xp.sum(rows), xp.sum(cols)
     (block,) = spectrum.blocks
     block = block._replace(values=block.values / xp.sqrt(row_sum * col_sum))
