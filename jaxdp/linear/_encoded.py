@@ -255,6 +255,8 @@ def _contributions(protocol: EncodedProtocol) -> tuple[np.ndarray, np.ndarray]:
         decoded = vectors.T if decoder is None else decoder @ vectors.T
         squares = 1.0 if decoder is None else np.sum(decoder**2, axis=1)[:, None]
         return decoded + encoding.offset[:, None], isotropic * squares + along * decoded**2
+    if decoder is None and encoding.randomizer.always_reports:  # no covariances are needed
+        return vectors.T + encoding.offset[:, None], encoding.randomizer.report_variances(vectors).T
     pairs = [_moments(encoding.randomizer, vector, decoder) for vector in vectors]
     means, variances = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
     return means + encoding.offset[:, None], variances
@@ -264,8 +266,6 @@ def _moments(
     randomizer: MeanRandomizer, vector: np.ndarray, decoder: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The mean and the variance of each entry of a decoded report, float64[m]."""
-    if decoder is None and randomizer.always_reports:  # no covariances are needed
-        return vector, randomizer.variance([1], vector[None])
     mean, covariance = randomizer.moments(vector)
     if decoder is None:
         return mean, np.diagonal(covariance)

@@ -320,7 +320,7 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         each = steps.signs * low, steps.signs * other, np.abs(moved)
         return tuple(x.reshape(values.shape) for x in each)  # pyright: ignore[reportReturnType]
 
-    def _spread(self, values: np.ndarray) -> np.ndarray:
+    def report_variances(self, values: np.ndarray) -> np.ndarray:
         """The variance of each entry of a report, of numbers [k] or vectors [k, d]."""
         low, other, share = self._levels(values)
         noise, size = self._facts().variances, self.num_levels
@@ -331,7 +331,7 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         """The mean and the covariance of one report; of numbers, for each of an array."""
         value = self.check_value(value)
         if self.dim is None:
-            return value, self._spread(value.reshape(-1)).reshape(value.shape)
+            return value, self.report_variances(value.reshape(-1)).reshape(value.shape)
         levels, weights = _pieces(self._steps(value.astype(np.float32)))
         noise = weights @ self._facts().variances[levels + self.num_levels]
         centred = levels - weights @ levels
@@ -346,7 +346,9 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
           inputs: float[k] or float[k, dim], the values.
         """
         counts, inputs = self.check_inputs(counts, inputs)
-        return np.asarray(np.tensordot(counts, self._spread(inputs), 1) / counts.sum() ** 2)
+        return np.asarray(
+            np.tensordot(counts, self.report_variances(inputs), 1) / counts.sum() ** 2
+        )
 
     def worst_case_variance(self, num_users: int) -> Prediction:
         """The largest variance of an entry of the mean, over all data sets; exact."""

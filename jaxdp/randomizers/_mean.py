@@ -82,6 +82,17 @@ class MeanRandomizer(Randomizer[P_co]):
           float64[] and float64[] for numbers, float64[d] and float64[d, d] for vectors.
         """
 
+    def report_variances(self, values: np.ndarray) -> np.ndarray:
+        """The variance of each entry of one decoded report of each value.
+
+        Args:
+          values: float64[k, *value_shape], in the range.
+
+        Returns:
+          float64[k, *value_shape].
+        """
+        return np.stack([self.variance([1], value[None]) for value in values])
+
     @property
     def always_reports(self) -> bool:
         """Whether the estimate is the mean over all users, rather than over those who report."""

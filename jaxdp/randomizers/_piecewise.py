@@ -252,7 +252,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         constant, slope = self._mean_square()
         return (constant + slope * levels**2) * self._unit**2 - (levels * self._level) ** 2
 
-    def _spread(self, values: np.ndarray) -> np.ndarray:
+    def report_variances(self, values: np.ndarray) -> np.ndarray:
         """The variance of one report of each value."""
         low, share = self._levels(values)
         each, size = self._level_variances(), self.num_levels
@@ -262,7 +262,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
     def moments(self, value: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the variance of one report, float64[] each."""
         value = self.check_value(value)
-        return value, self._spread(value)
+        return value, self.report_variances(value)
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:
         """The exact variance of the mean, float64[].
@@ -272,7 +272,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
           inputs: float[k], the values.
         """
         counts, inputs = self.check_inputs(counts, inputs)
-        return np.asarray(np.sum(counts * self._spread(inputs)) / counts.sum() ** 2)
+        return np.asarray(np.sum(counts * self.report_variances(inputs)) / counts.sum() ** 2)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
         """The variance for users of the mean square that the squares of the reports tell.
