@@ -1,4 +1,4 @@
-"""One report against two halves, measured: leading errors a factor of 1.95 or more apart."""
+"""One report against two halves: leading errors a factor of 1.95 or more apart, and why."""
 
 import jax
 import numpy as np
@@ -45,3 +45,56 @@ def test_measured_errors_differ_by_the_leading_ratio(epsilon, key):
     )
     ratio = np.mean(two**2) / np.mean(one**2)
     print(f"epsilon {epsilon}: {ratio:.3f} +- {ratio * (4 / TRIALS) ** 0.5:.3f}")
+
+
+def random_channel(rng, epsilon, num_outputs=6):
+    """A channel for two values, float64[2, m]: combinations of extreme outputs."""
+    corners = np.array([[1, np.exp(epsilon)], [np.exp(epsilon), 1], [1, 1]])
+    shares = rng.dirichlet([1, 1, rng.choice([0.01, 1])], size=num_outputs)
+    weights = (shares[:, :, None] * corners).sum(axis=1) * rng.random((num_outputs, 1))
+    # What its mirror image lacks makes rows of equal sums.
+    channel = np.concatenate([weights, weights[:, ::-1]]).T
+    return channel / channel.sum(axis=1, keepdims=True)
+
+
+def information(outputs):
+    """Fisher information about the share of the second value, at 1/2, from float64[2, m]."""
+    low, high = outputs
+    return np.sum((high - low) ** 2 / ((high + low) / 2))
+
+
+def in_turn(first, seconds):
+    """What a first report and a second one, from a channel of each first, come out as."""
+    return np.concatenate([first[:, [y]] * second for y, second in enumerate(seconds)], axis=1)
+
+
+def response(epsilon):
+    """Randomized response of two values."""
+    return np.array([[np.exp(epsilon), 1], [1, np.exp(epsilon)]]) / (1 + np.exp(epsilon))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
+def test_no_two_halves_tell_more(epsilon):
+    """Theorem 3 of the proof of one signed report, and that binary response attains it."""
+    rng = np.random.default_rng(0)
+    one = 4 * np.tanh(epsilon / 2) ** 2
+    two = one * (1 + np.tanh(epsilon / 4) ** 2) / 2
+
+    def check(halves):
+        found = [information(in_turn(first, seconds)) for first, seconds in halves]
+        assert max(found) <= two * (1 + 1e-12)
+
+    def halves(epsilon):
+        for _ in range(300):
+            first = random_channel(rng, epsilon / 2)
+            yield first, [random_channel(rng, epsilon / 2) for _ in first.T]
+        yield response(epsilon / 2), [response(epsilon / 2)] * 2
+
+    singles = [information(random_channel(rng, epsilon)) for _ in range(300)]
+    assert max(singles) <= one * (1 + 1e-12)
+    np.testing.assert_allclose(information(response(epsilon)), one, rtol=1e-12)
+    check(halves(epsilon))
+    half = response(epsilon / 2)
+    np.testing.assert_allclose(information(in_turn(half, [half] * 2)), two, rtol=1e-12)
+    with pytest.raises(AssertionError):
+        check(halves(1.01 * epsilon))
