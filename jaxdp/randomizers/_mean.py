@@ -86,10 +86,10 @@ class MeanRandomizer(Randomizer[P_co]):
         """The variance of each entry of one decoded report of each value.
 
         Args:
-          values: float64[k, *value_shape], in the range.
+          values: `float64[k, *value_shape]`, in the range.
 
         Returns:
-          float64[k, *value_shape].
+          `float64[k, *value_shape]`.
         """
         return np.stack([self.variance([1], value[None]) for value in values])
 
