@@ -119,6 +119,7 @@ GIVEN = {
     "public labels": (BilinearAUC(4, 1.0), "exact"),
     "private labels": (BilinearAUC(4, 1.0, "private"), "delta"),
     "tree": (HierarchicalAUC(4, 1.0, threshold=0.0), "exact"),
+    "even tree": (HierarchicalAUC(4, 1.0, split="even", threshold=0.0), "exact"),
     "private tree": (HierarchicalAUC(4, 1.0, "private", threshold=0.0), "delta"),
     "pruned tree": (HierarchicalAUC(4, 1.0), "delta"),
 }

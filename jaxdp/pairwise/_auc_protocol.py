@@ -119,6 +119,13 @@ class AUCProtocol(Spec[P_co]):
         masses = expected_users(population)
         return None if masses is None else self._table(masses, None).sum(axis=1, dtype=np.float64)
 
+    def alike(self, population: Population) -> Float[np.ndarray, "2"] | None:
+        """How many users of each class report alike, at the least: reports may hide among these.
+
+        All of a class by default. None where the users are not known yet.
+        """
+        return self.class_sizes(population)
+
     def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         """Hook for what a protocol asks of the sizes of the classes; both are positive."""
         del masses, num_users

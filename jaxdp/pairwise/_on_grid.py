@@ -34,6 +34,7 @@ from ..population import DistributionSource, Population
 from ..random import Count
 from ._auc_protocol import AUCProtocol
 from ._protocol import PairwiseProtocol
+from .auc._hierarchical_auc import HierarchicalAUC
 from .kernels._exact import Form, num_pairs
 from .kernels._grid import Grid, ProductGrid
 from .kernels._grid_kernel import GridKernel
@@ -51,6 +52,10 @@ def _protocol(name: str, value: object) -> PairwiseProtocol[Any] | AUCProtocol[A
         )
     if isinstance(value, PairwiseProtocol) and len(value.kernels) > 1:
         raise ValueError(f"{name} must estimate one statistic, got {len(value.kernels)} kernels.")
+    if isinstance(value, HierarchicalAUC) and value.split == "even":
+        raise ValueError(
+            f"{name} must not deal out users by their bins, got split = 'even'; use another split."
+        )
     return value
 
 

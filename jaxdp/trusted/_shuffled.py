@@ -249,12 +249,13 @@ class Shuffled(Spec[Params[Any]]):
         check_enough(population, self.num_users)
         area = auc_protocol(self.protocol)
         if area is not None and area.labels == "public":
-            sizes = area.class_sizes(population)
+            sizes = area.alike(population)
             least = math.inf if sizes is None else sizes.min()
             if least < self._together:
                 raise ValueError(
-                    f"the smaller class has {least:.0f} users, fewer than group_size = "
-                    f"{self._together}, for which the privacy was computed; lower group_size."
+                    f"the smaller class has {least:.0f} users who report alike, fewer than "
+                    f"group_size = {self._together}, for which the privacy was computed; lower "
+                    "group_size."
                 )
 
 

@@ -46,6 +46,7 @@ MANY_NODES = dict(num_scores=24, epsilon=5.0, threshold=0.1)
         HierarchicalAUC(**MANY_NODES),
         HierarchicalAUC(**MANY_NODES, labels="private"),
         slow(HierarchicalAUC(**MANY_NODES, split="basic")),
+        HierarchicalAUC(**MANY_NODES, split="even"),
     ],
     ids=lambda spec: f"{spec.labels}-{spec.split}",
 )

@@ -14,11 +14,14 @@ from ..._contract import Tree, field, spec
 from ..._prediction import Kind, Prediction
 from ..._spec import check_choice, check_counts, check_int, check_probabilities, check_real
 from ...accounting import basic_composition, optimal_composition, split_epsilon
+from ...population import Population
 from ...randomizers import KRR
 from .._auc_protocol import AUCProtocol, Labels
 from ..kernels._auc import AUC
+from ._hierarchical_auc_even import EvenHierarchicalAUCParams
 from ._hierarchical_auc_round import (
     HierarchicalAUCParams,
+    group_size,
     level_chances,
     tree_bytes,
 )
@@ -34,13 +37,17 @@ from ._pruned_errors import CountLaw, pruned_error
 from ._tree_errors import (
     Pruning,
     ScoreTree,
+    even_variance,
     sampling_variance,
     threshold_of,
     unpruned_variance,
     worst_pruned_error,
 )
 
+AnyParams = HierarchicalAUCParams | HierarchicalAUCPassParams | EvenHierarchicalAUCParams
+
 MAX_SCORES = 2**24
+_ONE_LEVEL = ("users", "even")  # the splits in which a user reports on one level
 
 
 def _threshold(name: str, value: object) -> float | str:
@@ -50,7 +57,7 @@ def _threshold(name: str, value: object) -> float | str:
 
 
 @spec
-class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassParams]):
+class HierarchicalAUC(AUCProtocol[AnyParams]):
     """The area under the ROC curve of users' scores, from a hierarchical histogram of each class.
 
     Scores are the leaves of a binary tree, and users report the nodes above their score, each by
@@ -74,16 +81,19 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly, of the score, or of score and label. With
         `split="users"` a user's first word draws a level, whatever the value, and all of epsilon
-        minus `label_epsilon` is spent there; otherwise all levels are reported on, with
-        `level_epsilon` each. With "advanced" and "optimal" the guarantee is (epsilon, delta)-LDP.
+        minus `label_epsilon` is spent there. With `split="even"` the analyst deals out the levels
+        without regard to scores, a level is as public as a label, and a user spends all of epsilon
+        on its one report. Otherwise all levels are reported on, with `level_epsilon` each. With
+        "advanced" and "optimal" the guarantee is (epsilon, delta)-LDP.
       * Bias: none with public labels and `threshold=0`, for every data set. Discarding nodes biases
         the estimate towards one half. Private or randomized labels make it a ratio, consistent,
         with a bias of the order of its variance; of two unbiased estimates where `threshold=0`.
-      * `variance(counts)`: the exact mean squared error with public labels and `threshold=0`; with
-        private or randomized labels and `threshold=0` the exact one of the linearised ratio (delta
-        method). With another threshold a plug-in of normal counts, whose error is of higher order
-        in the noise ("delta"). `worst_case_variance` is a proven bound, many times the error where
-        most nodes are discarded; none is known where also labels are not public, and it is inf.
+      * `variance(counts)`: the exact mean squared error with public labels and `threshold=0`,
+        however users or epsilon are split; with private or randomized labels and `threshold=0` the
+        exact one of the linearised ratio (delta method). With another threshold a plug-in of normal
+        counts, whose error is of higher order in the noise ("delta"). `worst_case_variance` is a
+        proven bound, many times the error where most nodes are discarded; none is known where also
+        labels are not public, and it is inf.
       * Splitting users, h has V = c**2 levels: a user counts for as many. Splitting epsilon V is
         c**2 at `level_epsilon`.
 
@@ -91,6 +101,8 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
       =====================================  =====================================================
       d not a power of two                   scores are the first of 2**ceil(log2 d) leaves
       users of one label only                ValueError; inside jit the estimate is 0
+      `split="even"`, a class of fewer       ValueError; inside jit a level without users counts
+      users than levels                      nothing
       V above the size of a class            warns with the number: its counts are noise
       value outside the domain               ValueError from a Population; clamped inside jit
       epsilon of a level too large or small  ValueError from `KRR(2, epsilon)`
@@ -101,8 +113,10 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
       epsilon: privacy parameter, > 0.
       labels: "public", "private" or "randomized". Of the latter two "private" is better up to an
         epsilon of about 4 and "randomized" above, by a factor of up to 2.
-      split: "users", one level a user; "basic", "advanced" or "optimal": all levels, with the
-        epsilon that composes to the whole by that theorem (`jaxdp.accounting`).
+      split: "users", one level a user, which its first word draws; "even", one level a user, and
+        as many users of each class on each level, give or take one, at random; "basic", "advanced"
+        or "optimal": all levels, with the epsilon that composes to the whole by that theorem
+        (`jaxdp.accounting`).
       delta: in (0, 1) for "advanced" and "optimal"; 0 otherwise.
       threshold: a, at least 0; "optimal" for the minimiser of the paper's bound for the classes at
         hand, "paper" for the closed form that approximates it. 0 discards nothing.
@@ -128,7 +142,9 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
 
     References:
       Bell, Bellet, Gascón, Kulkarni (2020), Private protocols for U-statistics in the local model
-      and beyond, section 4, Algorithms 2 and 3, equation (10), Theorem 3. The factors
+      and beyond, section 4, Algorithms 2 and 3, equation (10), Theorem 3, and the splits of
+      Appendix B.2.2: "basic" and "advanced" are its first, "even" its second and "users" its
+      third. The factors
       `1 / sqrt(2**l)` of both algorithms are left out, and V is c**2, not c**2 - 1 as in equation
       (23): see `HadamardBit`. After splitting users, counts are multiplied by the number of levels.
     """
@@ -136,8 +152,8 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
     num_scores: int = field(Integer(2, MAX_SCORES))
     epsilon: float = field(Epsilon())
     labels: Labels = field(Choice("public", "private", "randomized"), default="public")
-    split: Literal["users", "basic", "advanced", "optimal"] = field(
-        Choice("users", "basic", "advanced", "optimal"), default="users"
+    split: Literal["users", "even", "basic", "advanced", "optimal"] = field(
+        Choice("users", "even", "basic", "advanced", "optimal"), default="users"
     )
     delta: float = field(Real(0.0, 1.0, closed=True), default=0.0)
     threshold: float | str = field(
@@ -166,6 +182,11 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
             raise ValueError(
                 f"label_epsilon must be None for labels = {self.labels!r}, which spend nothing on "
                 f"a label alone, got {self.label_epsilon!r}."
+            )
+        if self.split == "even" and self.labels != "public":
+            raise ValueError(
+                f"labels must be public for split = 'even', which deals out the users of each "
+                f"class, got {self.labels!r}."
             )
         _ = self._bit, self._label
         if self.threshold == 0 and self.tree_bytes > self.memory:
@@ -197,6 +218,11 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         return level_epsilon(epsilon, self.num_levels, self.delta, self.split)
 
     @property
+    def _on_one_level(self) -> bool:
+        """Whether a user reports on one level, with all of the epsilon for scores."""
+        return self.split in _ONE_LEVEL
+
+    @property
     def _bit(self) -> KRR:
         """The randomizer of the bit of a report."""
         return KRR(2, self.level_epsilon)
@@ -217,11 +243,11 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         """What the tally and the estimate of the full tree take: 40 bytes for each of 4 d slots."""
         return tree_bytes(self.height)
 
-    def build(self, word_bits: int = 32) -> HierarchicalAUCParams | HierarchicalAUCPassParams:
+    def build(self, word_bits: int = 32) -> AnyParams:
         """The params; those of passes where the full tree takes too much, see `memory`."""
         tree = self._tree_params(word_bits)
         if self.tree_bytes <= self.memory:
-            return tree
+            return EvenHierarchicalAUCParams(tree) if tree.dealt else tree
         fits = [level for level in range(self.height) if tree_bytes(level) <= self.memory]
         return HierarchicalAUCPassParams(tree, fits[-1])
 
@@ -235,12 +261,13 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
             height=self.height,
             num_scores=self.num_scores,
             private=self.labels == "private",
-            split_users=self.split == "users",
+            split_users=self._on_one_level,
             rule=rule,
             half_discarded=self.discarded == "half",
             half_ties=self.ties == "half",
             word_bits=word_bits,
             label_threshold=None if self._label is None else self._label.build(word_bits).threshold,
+            dealt=self.split == "even",
         )
 
     def estimate_reports(self, reports: ArrayLike) -> float:
@@ -259,13 +286,26 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         """
         tree, array = self._tree_params(), np.asarray(reports)
         tree.check_reports(array)
+        if tree.dealt:
+            self._check_dealt(array >> 1)
         full = self.tree_bytes <= self.memory
         return estimate_reports(tree, array) if full else walk_reports(tree, array)
+
+    def _check_dealt(self, slots: np.ndarray) -> None:
+        """Raises ValueError unless users who report in these slots are spread evenly."""
+        levels = np.frexp(slots)[1] - 2  # level l has the slots 2**(l + 1) .. 2**(l + 2) - 1
+        numbers = np.zeros((self.height, 2))
+        np.add.at(numbers, (levels - 1, (slots >> levels) & 1), 1)
+        if np.any(numbers != self._groups(numbers.sum(axis=0))):
+            raise ValueError(
+                "reports must be spread evenly over the levels where split = 'even', those of each "
+                f"class by themselves, got by level, negative users first: {numbers.tolist()}."
+            )
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, at `delta`; at most `epsilon`."""
         one = self._bit.exact_epsilon(word_bits)
-        if self.split == "users":
+        if self._on_one_level:
             score = one  # a user reports on one level
         elif self.delta == 0:
             score = basic_composition([one] * self.num_levels).epsilon
@@ -281,7 +321,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
 
     def _reports(self) -> LevelReports:
         """How users report on levels."""
-        split = self.split == "users"
+        split = self._on_one_level
         chances = level_chances(self.num_levels, 32, split)  # about 1 / num_levels, as realised
         return LevelReports(self.height, math.sqrt(square_scale(self._bit)), chances, split)
 
@@ -291,9 +331,29 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         return float(self._reports().per_node_user.max())
 
     def _pruning(self, sizes: Float[np.ndarray, "2"]) -> Pruning:
-        a = self.threshold_for(int(sizes[0]), int(sizes[1]))
-        groups = self.num_levels if self.split == "users" else 1
-        return Pruning(self.count_variance, a, groups, self.discarded == "half")
+        a, v = self.threshold_for(int(sizes[0]), int(sizes[1])), self.count_variance
+        groups = self.num_levels if self._on_one_level else 1
+        if self.split == "even":  # n over the smallest group, at least `num_levels`
+            groups = float(np.max(sizes / self._groups(sizes)[-1]))
+            larger = groups * square_scale(self._bit)
+            a, v = a * v / larger, larger  # the same cutoffs
+        return Pruning(v, a, groups, self.discarded == "half")
+
+    def _groups(self, sizes: Float[np.ndarray, "2"]) -> Float[np.ndarray, "height 2"]:
+        """How many users of each class report on each level, where they are dealt evenly.
+
+        Raises:
+          ValueError: a class has fewer users than there are levels.
+        """
+        self._check_groups(sizes)
+        return np.stack([group_size(sizes, self.height, place) for place in range(self.height)])
+
+    def _check_groups(self, sizes: Float[np.ndarray, "2"]) -> None:
+        if self.split == "even" and sizes.min() < self.height:
+            raise ValueError(
+                f"each class must have a user for each of the {self.height} levels where split = "
+                f"'even', got one of {sizes.min():.0f}; use fewer scores, or split = 'users'."
+            )
 
     def threshold_for(self, num_negative: int, num_positive: int) -> float:
         """The threshold parameter a that is used for classes of these sizes."""
@@ -303,6 +363,13 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         per_user = self.count_variance * (1 + 2 * self.label_variance)
         root = math.sqrt(2 * n * per_user)  # sqrt(2 n C alpha) in Corollaries 4 and 5
         return float(threshold_of(self.threshold, self.discarded == "half", root, least))
+
+    def alike(self, population: Population) -> Float[np.ndarray, "2"] | None:
+        """The users of each class, or of each class and level, who report alike."""
+        sizes = self.class_sizes(population)
+        if sizes is None or self.split != "even":
+            return sizes
+        return group_size(np.floor(sizes), self.height, self.height - 1)
 
     @property
     def variance_kind(self) -> Kind:
@@ -328,10 +395,15 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         is undefined.
         """
         params = self.built
+        if isinstance(params, EvenHierarchicalAUCParams):
+            params = params.tree
         if not isinstance(params, HierarchicalAUCParams) or num_users < 2:
             return None
         table = np.asarray(params.plausible_users(outcome))
-        return np.asarray(self._error(table, iid=False)) if np.all(table.sum(axis=1) > 0) else None
+        least = self.height if self.split == "even" else np.finfo(np.float64).tiny
+        return (
+            np.asarray(self._error(table, iid=False)) if table.sum(axis=1).min() >= least else None
+        )
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
@@ -358,10 +430,17 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
           iid: whether users are independent, and the error is the one about their law.
         """
         tree, reports = ScoreTree.of(table, self.height, self.kernel.tie), self._reports()
+        if self.split == "even":
+            self._check_groups(tree.sizes)
         if self.threshold != 0:
             return pruned_error(tree, self._count_law(tree.sizes, reports), iid)
         if self.labels == "private":
             return private_variance(tree, reports, iid)
+        if self.split == "even":
+            groups = np.stack([tree.sizes / self.height] * self.height)  # expected
+            return even_variance(
+                tree, square_scale(self._bit), groups if iid else self._groups(tree.sizes), iid
+            )
         per_user, exclusive = reports.per_node_user, reports.exclusive
         if self.labels == "randomized":
             return randomized_variance(tree, per_user, self.label_variance, exclusive, iid)
@@ -382,6 +461,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
             reports.exclusive,
             kappa,
             float(reports.per_user[0]) if private else 0.0,
+            self.split == "even",
         )
 
     def worst_case_variance(self, num_users: int, num_positive: int | None = None) -> Prediction:
@@ -390,10 +470,12 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
         Args:
           num_users: n, at least 2.
           num_positive: the positive users among them; None for any number, of which 1 or n - 1 is
-            the worst.
+            the worst; with `split="even"` inf, for all levels need a user.
         """
         n = check_int("num_users", num_users, low=2)
         # The bounds are largest where one class has a single user.
+        if num_positive is None and self.split == "even":
+            return Prediction(math.inf, "bound")
         if num_positive is None:
             return Prediction(
                 max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1)), "bound"
@@ -414,6 +496,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
     def _check_classes(self, masses: Float[np.ndarray, "2"], num_users: int) -> None:
         per_user = self.count_variance
         expected = masses / masses.sum() * num_users
+        self._check_groups(expected)
         if self.labels == "private":  # the noise of both classes is that of all users
             per_user *= num_users / expected.min()
         # Randomized labels add to the counts of either class noise of kappa n users.
@@ -430,7 +513,7 @@ class HierarchicalAUC(AUCProtocol[HierarchicalAUCParams | HierarchicalAUCPassPar
 @functools.lru_cache(maxsize=256)
 def level_epsilon(epsilon: float, num_levels: int, delta: float, split: str) -> float:
     """The privacy parameter of a report on one level."""
-    return epsilon if split == "users" else split_epsilon(epsilon, num_levels, delta, split)
+    return epsilon if split in _ONE_LEVEL else split_epsilon(epsilon, num_levels, delta, split)
 
 
 def square_scale(bit: KRR) -> float:

@@ -11,6 +11,7 @@ of users with even and odd rows are counted for each level behind the slots.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +46,19 @@ def level_chances(
     return np.diff(borders) / 2.0**word_bits
 
 
+def group_size(users: Any, num_levels: int, place: int | Array) -> Any:
+    """How many of a class's users report on one of the levels where they are dealt evenly.
+
+    The user of rank r in a random order reports on the level in place `r mod num_levels`.
+
+    Args:
+      users: of the class or of both, a float array of whole numbers.
+      num_levels: how many levels are reported on.
+      place: of the level among them, from 0.
+    """
+    return (users + (num_levels - 1 - place)) // num_levels
+
+
 def tree_bytes(height: int) -> int:
     """What the tally and the estimate of a full tree take, in bytes; about five float64 a slot."""
     return 40 * 2 ** (height + 2)
@@ -67,6 +81,9 @@ class HierarchicalAUCParams(Round[Count]):
       word_bits: words are uniform on [0, 2**word_bits), static.
       label_threshold: a label is reported as it is when its word is below this; None where labels
         are not randomized.
+      dealt: whether users' levels are dealt out rather than drawn from their words, static. A
+        user's value is then the slot `2**(l+1) + label 2**l + node` of its level l and its node
+        there, and the level is as public as the label.
     """
 
     bit_threshold: UInt32[Array | np.ndarray, ""]
@@ -80,11 +97,12 @@ class HierarchicalAUCParams(Round[Count]):
     half_ties: bool = static()
     word_bits: int = static(default=32)
     label_threshold: UInt32[Array | np.ndarray, ""] | None = None
+    dealt: bool = static(default=False)
 
     @property
     def num_bins(self) -> int:
-        """The cells, of a label and a score."""
-        return 2 * self.num_scores
+        """The cells, of a label and a score; or the slots of a level, a label and a node."""
+        return self.num_slots if self.dealt else 2 * self.num_scores
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -95,8 +113,10 @@ class HierarchicalAUCParams(Round[Count]):
     def num_words(self) -> int:
         """A word for the level, one for the row and one for the lie; or the last two a level.
 
-        One more, the last, where labels are randomized.
+        One more, the last, where labels are randomized. None for a level that is dealt.
         """
+        if self.dealt:
+            return 2
         return (3 if self.split_users else 2 * len(self.levels)) + self.randomized
 
     @property
@@ -130,8 +150,14 @@ class HierarchicalAUCParams(Round[Count]):
     def from_bits(self, words: Words, value: Int32[Array, ""], /) -> Int32[Array, "*levels"]:
         """One user's report, `2 slot + bit`; one for each level where all are reported on.
 
-        A value outside of [0, 2 d), the cells, is clamped into it.
+        A value outside of [0, 2 d), the cells, is clamped into it, and so is one that is no slot.
         """
+        if self.dealt:
+            slot = jnp.clip(value.astype(jnp.int32), 4, self.num_slots - 1)
+            level = np.int32(30) - lax.clz(slot)
+            label = (slot >> level) & 1
+            node = slot & ((np.int32(1) << level) - 1)
+            return self._report(words[0], words[1], level, label, node << (self.height - level))
         value = jnp.clip(value.astype(jnp.int32), 0, 2 * self.num_scores - 1)
         label = (value >= self.num_scores).astype(jnp.int32)
         score = value - label * np.int32(self.num_scores)
@@ -229,6 +255,24 @@ class HierarchicalAUCParams(Round[Count]):
         """What a sign of a level counts, c over the level's chance; only inside an x64 block."""
         return self._bit_scale() / float(self._chances()[level - self.levels[0]])
 
+    def _even(self, users: Float[Array, "2"], level: int, sums: Float[Array, "2 *nodes"]) -> Array:
+        """Counts by label from equally weighted ones, where users are dealt over the levels.
+
+        What a report counts is then the class over its users on the level, not 1 / chance.
+
+        Args:
+          users: slots 2 and 3.
+          level: from 1.
+          sums: of signs, times `_weight(level)`.
+        """
+        if not self.dealt:
+            return sums
+        place = level - self.levels[0]
+        group = jnp.maximum(group_size(users, len(self.levels), place), 1.0)
+        return sums * (users * float(self._chances()[place]) / group).reshape(
+            2, *[1] * (sums.ndim - 1)
+        )
+
     def _bit_scale(self) -> Float[Array, ""]:
         """c; only inside an x64 block."""
         return self._scale_of(self.bit_threshold)
@@ -293,7 +337,8 @@ class HierarchicalAUCParams(Round[Count]):
         signs = tally[2 ** (level + 1) : 2 ** (level + 2)].f64()
         if self.private:
             return self._weight(level) * fwht(signs).reshape(2, -1)
-        return self._unmixed(self._weight(level) * fwht(signs.reshape(2, -1)))
+        counts = self._unmixed(self._weight(level) * fwht(signs.reshape(2, -1)))
+        return self._even(tally[2:4].f64(), level, counts)
 
     def _unmixed(self, counts: Float[Array, "2 ..."]) -> Float[Array, "2 ..."]:
         """The counts by label that lead to these by reported label."""
@@ -369,6 +414,8 @@ class HierarchicalAUCParams(Round[Count]):
         Where users are split, those of each value are split over the levels by a multinomial.
         """
         del inputs
+        if self.dealt:
+            return self._draw_dealt(key, counts)
         pad = [(0, 0), (0, 2**self.height - self.num_scores)]
         table: Count = jax.tree.map(lambda limb: jnp.pad(limb.reshape(2, -1), pad), counts)
         if self.randomized:
@@ -390,6 +437,20 @@ class HierarchicalAUCParams(Round[Count]):
             parts += signs
             rows.append(parities.reshape(-1))
         parts += rows if self.randomized else []
+        return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *parts)
+
+    def _draw_dealt(self, key: jax.Array, slots: Count) -> Count:
+        """The tally of users by slot; those of a node are drawn as if at its first leaf."""
+        width, by_level = 2**self.height, []
+        for level in self.levels:
+            nodes = slots[2 ** (level + 1) : 2 ** (level + 2)].reshape(2, -1, 1)
+            spread = [(0, 0), (0, 0), (0, (width >> level) - 1)]
+            leaves = jax.tree.map(lambda limb, spread=spread: jnp.pad(limb, spread), nodes)
+            by_level.append(leaves.reshape(2, width))
+        split: Count = jax.tree.map(lambda *limbs: jnp.stack(limbs, axis=-1), *by_level)
+        parts = [Count.zeros((2,)), split.sum(2).sum(1)]
+        for places in self._groups():
+            parts += self._draw_signs(key, split[..., places[0] : places[-1] + 1], places)[0]
         return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *parts)
 
     def _groups(self) -> list[range]:
@@ -460,5 +521,6 @@ class HierarchicalAUCParams(Round[Count]):
 
     def _cost(self, work: Work) -> float:
         # Splits of the values, and halves of the users at half of the price.
-        splits = len(self.levels) * 2 ** (self.height + 1) if self.split_users else 0
+        drawn = self.split_users and not self.dealt
+        splits = len(self.levels) * 2 ** (self.height + 1) if drawn else 0
         return work.draws(splits + sum((level + 1) * 2**level for level in self.levels))

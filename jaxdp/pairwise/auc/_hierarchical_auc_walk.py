@@ -27,6 +27,7 @@ from ..._contract import (
 )
 from ...population import Population
 from ...random import Count, everyone
+from ._hierarchical_auc_even import dealt_out
 from ._hierarchical_auc_round import HierarchicalAUCParams
 
 WIDTH = 2**12
@@ -124,18 +125,25 @@ def walk_reports(params: HierarchicalAUCParams, reports: np.ndarray) -> float:
             # Entry (row, cell) of the Hadamard matrix is -1 for an odd number of common ones.
             is_odd = np.bitwise_count(places & cell) & 1
             sums[label, number, right] = np.sum(np.where(is_odd, -seen, seen))
-        return _decoded(params, level, sums)
+        return _decoded(params, users, level, sums)
 
     return walk(params, users, np.stack([even, odd], axis=1).ravel(), children, width=1)
 
 
 def _decoded(
-    params: HierarchicalAUCParams, level: int, sums: np.ndarray
+    params: HierarchicalAUCParams, users: np.ndarray, level: int, sums: np.ndarray
 ) -> Float[np.ndarray, "2 k 2"]:
-    """The estimated counts of nodes, by label on the first axis, from the sums of their signs."""
+    """The estimated counts of nodes, by label on the first axis, from the sums of their signs.
+
+    Args:
+      params: the params.
+      users: int[2], slots 2 and 3 of the tally.
+      level: of the nodes.
+      sums: int[2, k, 2].
+    """
     with jax.enable_x64(True):
-        weighted = params._weight(level) * jnp.asarray(sums, jnp.float64)
-        return np.asarray(params._unmixed(weighted))
+        weighted = params._unmixed(params._weight(level) * jnp.asarray(sums, jnp.float64))
+        return np.asarray(params._even(jnp.asarray(users, jnp.float64), level, weighted))
 
 
 @params
@@ -158,6 +166,10 @@ class HierarchicalAUCPassParams(Interactive[np.ndarray]):
         """False: which nodes are discarded is decided on the host."""
         return False
 
+    def check_population(self, population: Population) -> None:
+        """Raises ValueError unless the users' values are cells."""
+        population.require_bins(2 * self.tree.num_scores, "2 * num_scores")
+
     def rounds(self, work: Work) -> tuple[Step, ...]:
         """The first pass, and one for each deeper level at least."""
         nodes = _NodesParams(self.tree, np.zeros(1, np.int32), np.asarray(self.tree.height))
@@ -166,8 +178,8 @@ class HierarchicalAUCPassParams(Interactive[np.ndarray]):
 
     def play(self, key: jax.Array, users: Population, collect: Collect) -> Float[np.ndarray, ""]:
         """The estimate of one run. Its passes are one round: users report the same again."""
-        del key
         tree = self.tree
+        users = dealt_out(tree, key, users)
         upper: Count = collect(_UpperParams(tree, self.deepest), users, 0)
         numbers = upper.numpy()
         counts = {}
@@ -179,7 +191,7 @@ class HierarchicalAUCPassParams(Interactive[np.ndarray]):
                 padded[: len(nodes)] = nodes
                 reading = _NodesParams(tree, padded, np.asarray(level, np.int32))
                 sums: Count = collect(reading, users, 0)
-                return _decoded(tree, level, sums.numpy()[:, : len(nodes)])
+                return _decoded(tree, numbers[2:4], level, sums.numpy()[:, : len(nodes)])
             if level not in counts:
                 with jax.enable_x64(True):
                     counts[level] = np.asarray(tree.counts(upper, level)).reshape(2, -1, 2)

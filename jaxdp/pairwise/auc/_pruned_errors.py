@@ -40,6 +40,7 @@ class CountLaw:
       label_variance: kappa, of a randomized label; 0 of others.
       gap_variance: of the estimated difference of the sizes of the classes, where it is reported
         by private labels, for each user and without the square of its mean; 0 of others.
+      dealt: whether users are dealt evenly over the levels.
     """
 
     spreads: Float[np.ndarray, "height 2"]
@@ -49,6 +50,7 @@ class CountLaw:
     exclusive: bool
     label_variance: float = 0.0
     gap_variance: float = 0.0
+    dealt: bool = False
 
     @property
     def tau(self) -> float:
@@ -260,6 +262,13 @@ def _in_common(
         path, squares = path + label * sign, squares + label**2
     if law.exclusive:
         total -= float(np.sum(counts * (path**2 - squares)))
+    if law.dealt:
+        # Nothing comes from how many users are on which level: `n L**2` times the variance over the
+        # L levels of the mean slope of the class's users.
+        means = np.stack(
+            [np.sum(h * s, axis=1) for h, s in zip(tree.levels[1:], slopes, strict=True)]
+        )
+        total -= len(slopes) ** 2 * float(np.sum((means / sizes).var(axis=0) * sizes))
     if kappa:
         counted = (apart - area * gap) ** 2 - (apart**2 if law.exclusive else apart_squares)
         total += kappa * float(counts.sum(axis=0) @ counted) + 2 * (area * kappa * n) ** 2

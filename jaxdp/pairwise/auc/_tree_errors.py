@@ -162,6 +162,53 @@ def unpruned_variance(
     return total - subtracted + float(tree.pairs(variances).sum())
 
 
+def even_variance(
+    tree: ScoreTree, square: float, groups: Float[np.ndarray, "height 2"], iid: bool = False
+) -> float:
+    """The variance of the unpruned area where users of each class are dealt over the levels; exact.
+
+    Of a class of n users m are on a level, n / m times which are its estimate, and groups are drawn
+    without replacement. With the shares p of the nodes, the estimated shares of one level have the
+    covariance `alpha I + beta diag(p) + gamma p p^T`, where
+
+        `alpha = c**2 / m,  beta = (n / m - 1) kappa - 1 / m,  gamma = -(n / m - 1) kappa`,
+
+    and those of two levels `-kappa (J - p p'^T)`, J having the shares of the users in both of two
+    nodes, and `kappa = 1 / (n - 1)`. Independent users on different levels have nothing in common:
+    about their distribution `beta = 0`, `gamma = -1 / m` and `kappa = 0`. Both classes are
+    independent, so that the variance is that of either linear part, and of the bilinear one.
+
+    Args:
+      tree: the users; or the expected numbers of independent ones.
+      square: c**2.
+      groups: m, by level from 1 and class.
+      iid: whether users of either class are independent, and the error is that about their law.
+    """
+    sizes, total, area, squares = tree.sizes, 0.0, 0.0, 0.0
+    kappa = np.zeros(2) if iid else 1 / np.maximum(sizes - 1, 1.0)
+    path, path_squares = np.zeros_like(tree.levels[-1]), np.zeros_like(tree.levels[-1])
+    for level in range(1, tree.height + 1):
+        p, m, tie = tree.levels[level] / sizes[:, None], groups[level - 1], tree.tie_at(level)
+        spare = (sizes / m - 1) * kappa
+        alpha, beta = square / m, np.zeros(2) if iid else spare - 1 / m
+        gamma = -1 / m if iid else -spare
+        slopes = partners(p, tie)
+        part = float(p[0] @ slopes[0])  # of the area
+        diagonal = alpha[:, None] + beta[:, None] * p
+        linear = np.sum(diagonal * slopes**2, axis=1) + gamma * part**2
+        total += float(linear.sum())
+        # tr(C+^T B C- B^T) of the covariances of both classes
+        total += float(diagonal[0] @ partners(diagonal, tie**2)[0])
+        total += float(gamma[::-1] @ np.sum(diagonal * slopes**2, axis=1)) + gamma.prod() * part**2
+        area, squares = area + part, squares + part**2
+        path += tree.at_leaves(slopes)
+        path_squares += tree.at_leaves(slopes**2)
+    # Of two different levels: a pair of users is in order on one level only.
+    both = np.sum(tree.levels[-1] / sizes[:, None] * (path**2 - path_squares), axis=1)
+    rest = area**2 - squares
+    return total - float(kappa @ (both - rest)) - float(kappa.prod() * (both.sum() - rest))
+
+
 def sampling_variance(tree: ScoreTree) -> float:
     """The variance of the area under the curve of independent users, given the class sizes."""
     leaves, sizes, tie = tree.levels[-1], tree.sizes, tree.tie
@@ -184,13 +231,14 @@ class Pruning:
     Attributes:
       per_user: V, the largest over the levels.
       threshold: a.
-      num_groups: of the users, of which each reports on one level; 1 if all report on all.
+      num_groups: of the users, of which each reports on one level; 1 if all report on all. Where
+        groups are of different sizes, the class over the smallest one.
       half: whether a discarded node counts half of its pairs, rather than none.
     """
 
     per_user: float
     threshold: float
-    num_groups: int
+    num_groups: float
     half: bool
 
 

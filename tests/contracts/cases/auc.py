@@ -19,7 +19,14 @@ CASES = (
                 "label_epsilon",
             ),
             (lambda: HierarchicalAUC(2**10, 1.0, threshold=0.0, memory=2**16), "memory"),
+            (lambda: HierarchicalAUC(4, 1.0, labels="private", split="even"), "labels"),
         ),
+    ),
+    Case(
+        "hierarchical-auc-even",
+        lambda e: HierarchicalAUC(3, e, split="even", threshold=0.0),
+        counts=(3000, 1000, 2001, 1000, 500, 4000),
+        epsilons=(0.5, 1.0, 4.0),
     ),
     Case(
         "hierarchical-auc-budget",
