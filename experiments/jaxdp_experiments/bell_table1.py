@@ -39,14 +39,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DELTA = 1e-6
-Split = Literal["users", "basic", "advanced"]
+Split = Literal["users", "even", "basic", "advanced"]
 ROWS: dict[str, tuple[Split, str, int]] = {
     "budget, basic": ("basic", "sample", 3),
     "budget, advanced": ("advanced", "sample", 2),
     "users, sample": ("users", "sample", 3),
     "users, population": ("users", "population", 2),
+    "even, sample": ("even", "sample", 3),
+    "even, population": ("even", "population", 2),
 }
-"""How epsilon or users are split, what errors are about, and the paper's exponent of alpha."""
+"""How epsilon or users are split, what errors are about, and the paper's exponent of alpha.
+
+The paper has one row for users who are split evenly and users who take a level each by chance.
+"""
+DRAWN = tuple(ROWS)[:4]
+"""The rows of the figure: the lines of an even split would lie on those of users."""
 
 USERS = (10**5, 3 * 10**5, 10**6, 3 * 10**6)
 MANY, LEVELS = 10**6, 8
@@ -153,7 +160,7 @@ def figure(results: "pa.Table") -> "Figure":
     rows = [row for row in rows if row["epsilon"] == shown]
     canvas, grid = figures.panels(2, height=4.2, sharey=True)
     for axes, axis in zip(grid[0], ("alpha", "num_users"), strict=True):
-        for number, name in enumerate(ROWS):
+        for number, name in enumerate(DRAWN):
             own = [r for r in rows if (r["row"], r["axis"]) == (name, axis)]
             own.sort(key=lambda r: r[axis])
             if not own:
