@@ -19,6 +19,7 @@ from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, p
 from .._prediction import Prediction
 from .._spec import check_epsilon, check_int, is_traced
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, sum_integers
 from ._exact import exp_lower, log_upper
 from ._levels import (
@@ -32,6 +33,7 @@ from ._levels import (
     sum_reports,
 )
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_norms, check_scale
+from ._pair_laws import laplace_pair_laws
 
 MIN_EPSILON, MAX_EPSILON = 2e-10, 30.0
 _DIGITS = decimal.Context(prec=60, Emin=-99999, Emax=99999)
@@ -276,6 +278,14 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
             pairs = zip(row(a), row(b), strict=True)
             mixed.append([((1 - weight) * x + weight * y) / 2**64 for x, y in pairs])
         return mixed
+
+    def pair_laws(self) -> tuple[PairLaw, ...]:
+        """The two ends, or opposite vectors along an axis: no pair hides less."""
+        masses, rate = self._masses(), self.epsilon / (2 * self.num_levels)
+        inside, beyond = (
+            np.array([mass / 2**64 for mass in part]) for part in (masses.half[:-1], masses.tails())
+        )
+        return laplace_pair_laws(rate, inside, beyond, self.dim or 1)
 
     def reports(self) -> np.ndarray | None:
         """-J, .., J; None for vectors."""

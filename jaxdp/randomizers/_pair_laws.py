@@ -1,8 +1,12 @@
 """How reports that hold sets of values tell two values apart."""
 
+import math
+
 import numpy as np
 
 from ..accounting import PairLaw
+
+_FLOATS = 1e-14  # relative: more than what floats are off in an exponential of at most 30
 
 
 def set_pair_law(
@@ -107,3 +111,48 @@ def cap_pair_law(inside: float, outside: float, mass: float, third: bool = False
     hit = np.array([1 - mass, mass]) if third else np.array([1.0, 0.0])
     apart = np.array([[1 - 2 * mass, mass], [mass, 0.0]])
     return set_pair_law(np.multiply.outer(apart, hit), inside, outside, third=third)
+
+
+def laplace_pair_laws(
+    rate: float, inside: np.ndarray, beyond: np.ndarray, dim: int
+) -> tuple[PairLaw, PairLaw]:
+    """The laws of J e_1 and -J e_1, for vectors of L1 norm <= J whose entries get noise and a cut.
+
+    With ideal noise, `Pr[m] ~ f**|m|` and `f = e**-rate`, no other pair hides less: the page on
+    shuffling has the proof. The blanket is f**J times the law of the reports of 0.
+
+    The given masses are those of the ideal noise but for a part of each report that is taken to
+    prove the vector: that is the first pair, which has no `others`. The second pair is attained.
+
+    Args:
+      rate: of the ideal noise, for a step.
+      inside: float64[2 J], the masses of 0, .., 2 J - 1.
+      beyond: float64[2 J + 1], those of the numbers from 0, .., 2 J on: what a cut report has.
+      dim: entries of a vector; 1 for numbers.
+
+    Returns:
+      Two pairs, whose classes are the reports of the first entry.
+    """
+    size, fall = len(inside) // 2, math.exp(-rate)
+    steps = np.arange(2 * size + 1)
+    ideal = math.tanh(rate / 2) * np.exp(-rate * steps[:-1]), np.exp(-rate * steps) / (1 + fall)
+
+    def row(level: int, masses: np.ndarray, tails: np.ndarray) -> np.ndarray:
+        between = masses[np.abs(np.arange(1 - size, size) - level)]
+        return np.concatenate([tails[[size + level]], between, tails[[size - level]]])
+
+    kept = min(float((inside / ideal[0]).min()), float((beyond / ideal[1]).min())) - _FLOATS
+    kept = min(kept, 1.0) ** dim * (1 - _FLOATS)  # every report has so much of its ideal law
+    top, zero = row(size, *ideal), row(0, *ideal)
+    first, second, least = (
+        np.append(kept * law, ends)
+        for law, ends in (
+            (top, [1 - kept, 0]),
+            (top[::-1], [0, 1 - kept]),
+            (math.exp(-rate * size) * zero, [0, 0]),
+        )
+    )
+    proven = PairLaw(first, second, least, np.zeros((0, len(least))))
+    made = row(size, inside, beyond)
+    others = np.stack([made, made[::-1], row(0, inside, beyond)])
+    return proven, PairLaw(made, made[::-1], least[:-2], others)

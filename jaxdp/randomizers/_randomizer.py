@@ -122,11 +122,12 @@ class Randomizer(Spec[P_co]):
         """A proven delta of shuffled reports, by `pair_laws`, or by a small `channel`."""
         if self.reporter is not None:
             return self.reporter.shuffle_delta(num_users, epsilon)
+        generic = Spec.shuffle_delta(self, num_users, epsilon)
         if (pairs := self.pair_laws()) is not None:
-            return pair_shuffle_delta(pairs, num_users, epsilon)
+            return min(pair_shuffle_delta(pairs, num_users, epsilon), generic)
         if (channel := self._small_channel()) is not None:
-            return channel_shuffle_delta(channel, num_users, epsilon)
-        return Spec.shuffle_delta(self, num_users, epsilon)
+            return min(channel_shuffle_delta(channel, num_users, epsilon), generic)
+        return generic
 
     def _small_channel(self) -> list[list[Fraction]] | None:
         """The channel of all that a user sends, where it is small enough to account by."""

@@ -1,5 +1,6 @@
 """What randomizers know of their shuffled reports, against their channels."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -21,6 +22,7 @@ from jaxdp.randomizers import (
     HadamardBit,
     HadamardResponse,
     L2Ball,
+    Laplace,
     LocalHashing,
     Memoised,
     PrivUnit,
@@ -31,7 +33,12 @@ from jaxdp.randomizers import (
     SubsetSelection,
     UnaryEncoding,
 )
-from jaxdp.randomizers._pair_laws import cap_pair_law, set_pair_law, symmetric_pair_law
+from jaxdp.randomizers._pair_laws import (
+    cap_pair_law,
+    laplace_pair_laws,
+    set_pair_law,
+    symmetric_pair_law,
+)
 from tests.accounting.test_shuffle_bracket import exact_delta
 from tests.marks import slow
 
@@ -159,6 +166,78 @@ def test_vectors_of_caps():
     # 2-ary response, at the least, whatever the dimension
     ball = L2Ball(3, 1.0).pair_laws()[0]
     np.testing.assert_allclose(ball.first[ball.first > 0].max(), 1 / (1 + math.exp(-1)), rtol=1e-6)
+
+
+def all_levels(spec):
+    """The channel of all levels of a number."""
+    size = spec.num_levels
+    return np.array(spec.channel(inputs=np.arange(-size, size + 1) / size), float)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_laplace_by_enumeration(epsilon, n):
+    """In rational arithmetic, over all data sets of levels and of what lies between them."""
+    spec = Laplace(epsilon, steps=2)
+    rows = spec.channel(inputs=[-1.0, -0.5, 0.0, 0.3, 1.0])
+    # The control: reports of twice the epsilon are less private than that.
+    looser = Laplace(2 * epsilon, steps=2).channel(inputs=[-1.0, 0.0, 1.0])
+    assert rows is not None and looser is not None
+    for delta in (0.02, 0.2):
+        found = spec.shuffle_bracket(n, delta)
+        assert exact_delta(rows, n, found.upper) <= delta
+        assert found.lower == 0 or exact_delta(rows, n, found.lower) > delta
+        assert exact_delta(looser, n, found.upper) > delta
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 5.0])
+@pytest.mark.parametrize("n", [30, 10_000])
+def test_ends_of_laplace_hide_least(epsilon, n):
+    """The bracket of all pairs of levels is that of the ends."""
+    spec = Laplace(epsilon, steps=6)
+    known, listed = spec.shuffle_bracket(n, DELTA), shuffle_bracket(all_levels(spec), n, DELTA)
+    assert known.upper == pytest.approx(listed.upper, rel=1e-4)
+    assert known.lower == pytest.approx(listed.lower, rel=1e-3)
+    assert known.index_ratio == pytest.approx(listed.index_ratio, rel=1e-6)
+    assert spec.shuffle_delta(n, known.upper) <= DELTA < spec.shuffle_delta(n, 0.99 * known.lower)
+    assert spec.shuffle_delta(n, spec.exact_epsilon()) == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_vectors_along_an_axis_hide_least(epsilon):
+    """All pairs of vectors of two entries, whose blanket is larger than the one that is taken."""
+    spec, alone = Laplace(epsilon, dim=2, steps=2), Laplace(epsilon, steps=2)
+    one, norms = all_levels(alone), [2, 1, 0, 1, 2]
+    pairs = itertools.product(range(5), repeat=2)
+    inside = [(i, j) for i, j in pairs if norms[i] + norms[j] <= 2]
+    assert len(inside) == 13
+    rows = np.array([np.multiply.outer(one[i], one[j]).ravel() for i, j in inside])
+    known, listed = spec.shuffle_bracket(N, DELTA), shuffle_bracket(rows, N, DELTA)
+    assert listed.upper <= known.upper * (1 + 1e-4)
+    assert known.lower <= listed.lower * (1 + 1e-4)
+    assert known.upper == pytest.approx(alone.shuffle_bracket(N, DELTA).upper, rel=1e-4)
+
+
+def test_noise_that_is_off_counts_as_proof():
+    """What a mass lacks of the ideal noise is exposed."""
+    masses = Laplace(1.0, steps=4)._masses()
+    inside, beyond = (np.array(part) / 2**64 for part in (masses.half[:-1], masses.tails()))
+    exact, _ = laplace_pair_laws(1 / 8, inside, beyond, 1)
+    assert exact.first[-2] < 1e-13
+    inside[3] *= 0.999
+    for dim in (1, 7):
+        off, _ = laplace_pair_laws(1 / 8, inside, beyond, dim)
+        assert off.first[-2] == pytest.approx(1 - 0.999**dim, rel=1e-6)
+        assert (off.second[-2], off.least[-2]) == (0.0, 0.0)
+        assert pair_shuffle_delta([off], N, 0.9) >= off.first[-2]
+
+
+def test_laplace_of_many_levels_and_entries_is_quick():
+    """The bound for all reports is a third to four fifths larger."""
+    for spec, gain in ((Laplace(1.0), 0.72), (Laplace(4.0), 0.56), (Laplace(4.0, dim=2**10), 0.56)):
+        found = spec.shuffle_bracket(20_000, DELTA)
+        assert found.upper < gain * shuffle_epsilon(spec.exact_epsilon(), 20_000, DELTA)
+        assert found.lower < found.upper <= 1.01 * found.index_ratio * found.lower
 
 
 @pytest.mark.parametrize("spec", [ProjUnit(64, 1.0, num_projected=4)], ids=str)
