@@ -273,6 +273,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "accounting.gaussian_composition": {"ratios": [0.5, 1.0]},
     "accounting.shuffle_bracket": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.channel_shuffle_delta": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
+    "accounting.opposite_pairs": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.pair_shuffle_bracket": {
         "pairs": [PairLaw([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
     },

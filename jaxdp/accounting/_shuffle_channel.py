@@ -254,6 +254,17 @@ def _check_users(num_users: int, delta: float) -> tuple[int, float]:
 
 
 def _check_channel(channel: Channel) -> np.ndarray:
+    table = check_rows(channel)
+    if len(table) ** 2 * table.size > _MOST_NUMBERS:
+        raise ValueError(
+            f"channel must have fewer rows and columns than {table.shape}; give the kinds of its "
+            "pairs, or what opposite_pairs finds, to pair_shuffle_bracket."
+        )
+    return table
+
+
+def check_rows(channel: Channel) -> np.ndarray:
+    """Returns float64[k, m], or raises ValueError unless rows are laws."""
     rows = [
         [
             float(p)
@@ -269,11 +280,6 @@ def _check_channel(channel: Channel) -> np.ndarray:
     sums = table.sum(axis=1, keepdims=True)
     if table.min() < 0 or np.abs(sums - 1).max() > 1e-9:
         raise ValueError("channel must have rows of probabilities >= 0, each of sum 1.")
-    if len(table) ** 2 * table.size > _MOST_NUMBERS:
-        raise ValueError(
-            f"channel must have fewer rows and columns than {table.shape}; give the kinds of its "
-            "pairs to pair_shuffle_bracket."
-        )
     return table / sums
 
 
@@ -330,14 +336,11 @@ def _kinds(channel: np.ndarray) -> list[PairLaw] | _Binary:
     for x, y in itertools.permutations(range(len(channel)), 2):
         pair = PairLaw(channel[x], channel[y], least, channel)
         found.setdefault(_hidden(pair.first, pair.second, least).key, pair)
-    told_apart = [
-        PairLaw(channel[x], channel[y], least, channel[[z]]) for x, y, z in _told_apart(channel)
-    ]
-    return [*found.values(), *told_apart]
+    return [*found.values(), *told_apart(channel, least)]
 
 
-def _told_apart(channel: np.ndarray) -> list[tuple[int, int, int]]:
-    """The pairs x, y of rows, and rows z, with the largest divergences; equal ones once.
+def told_apart(channel: np.ndarray, least: np.ndarray) -> list[PairLaw]:
+    """The pairs of rows that other rows tell apart best, each with that row; equal ones once.
 
     `sum (p - q)**2 / m`, as in `_Hidden.divergence`, of all rows at once.
     """
@@ -351,7 +354,7 @@ def _told_apart(channel: np.ndarray) -> list[tuple[int, int, int]]:
     table = np.stack(divergences, axis=-1)
     _, where = np.unique(-np.round(table, 9), return_index=True)
     triples = [np.unravel_index(at, table.shape) for at in where[:_MOST_TRIED].tolist()]
-    return [(int(x), int(y), int(z)) for x, y, z in triples if x != y]
+    return [PairLaw(channel[x], channel[y], least, channel[[z]]) for x, y, z in triples if x != y]
 
 
 class _Hidden(NamedTuple):

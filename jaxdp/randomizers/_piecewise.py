@@ -15,6 +15,7 @@ from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, p
 from .._prediction import Prediction
 from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw, opposite_pairs
 from ..random import Count, sum_integers
 from ._exact import exp_lower, log_upper
 from ._levels import (
@@ -30,6 +31,7 @@ from ._levels import (
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_scale
 
 _MOST_LEVELS = 2**13
+_MOST_SHUFFLED = 12.0  # epsilon up to which a bracket of shuffled reports takes seconds
 
 
 def _check_epsilon(name: str, value: object) -> float:
@@ -211,6 +213,16 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
             pairs = zip(row(level), row(min(level + 1, size)), strict=True)
             mixed.append([((1 - weight) * x + weight * y) / 2**64 for x, y in pairs])
         return mixed
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """The two ends, whose windows are disjoint: no pair hides less."""
+        if self.epsilon > _MOST_SHUFFLED:
+            return None
+        masses = np.array([mass / 2**64 for mass in self.window().masses()])
+        size = self.num_levels
+        rows = np.stack([np.roll(masses, start) for start in (0, size, 2 * size)])
+        # All levels have the same masses, in another order.
+        return tuple(opposite_pairs(rows, np.full(len(masses), masses.min())))
 
     def reports(self) -> np.ndarray:
         """The centred reports: odd or even integers around 0."""

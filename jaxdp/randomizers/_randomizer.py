@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from ..accounting import (
     PairLaw,
     ShuffleBracket,
     channel_shuffle_delta,
+    opposite_pairs,
     pair_shuffle_bracket,
     pair_shuffle_delta,
     shuffle_bracket,
@@ -23,8 +25,8 @@ from ..accounting import (
 MOST_ENTRIES = 2**22
 """Numbers of a channel that is listed."""
 
-MOST_SHUFFLED = 64
-"""Values of a channel all of whose pairs are shuffled."""
+MOST_SHUFFLED = 2**18
+"""Numbers of a channel that shuffled reports are accounted by."""
 
 P_co = TypeVar("P_co", bound=Round[Any], covariant=True)
 
@@ -114,6 +116,8 @@ class Randomizer(Spec[P_co]):
             found = pair_shuffle_bracket(pairs, num_users, delta)
         elif (channel := self._small_channel()) is not None:
             found = shuffle_bracket(channel, num_users, delta)
+        elif (pairs := _opposite_pairs(self)) is not None:
+            found = pair_shuffle_bracket(pairs, num_users, delta)
         else:
             return generic
         return dataclasses.replace(found, upper=min(found.upper, generic.upper))
@@ -127,10 +131,16 @@ class Randomizer(Spec[P_co]):
             return min(pair_shuffle_delta(pairs, num_users, epsilon), generic)
         if (channel := self._small_channel()) is not None:
             return min(channel_shuffle_delta(channel, num_users, epsilon), generic)
+        if (pairs := _opposite_pairs(self)) is not None:
+            return min(pair_shuffle_delta(pairs, num_users, epsilon), generic)
         return generic
 
     def _small_channel(self) -> list[list[Fraction]] | None:
-        """The channel of all that a user sends, where it is small enough to account by."""
+        """The channel of all that a user sends, where all its pairs can be shuffled."""
+        return None
+
+    def _listed_channel(self) -> list[list[Fraction]] | None:
+        """The channel of all that a user sends, where it is not too large to account by."""
         return None
 
     def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray | None:
@@ -147,6 +157,18 @@ class Randomizer(Spec[P_co]):
         return None
 
 
+@functools.lru_cache(maxsize=16)
+def _opposite_pairs(spec: Randomizer[Any]) -> list[PairLaw] | None:
+    """The pairs of a channel of many values; None where it is not listed, or reports prove values.
+
+    Cached, since composition asks for hundreds of deltas.
+    """
+    channel = spec._listed_channel()
+    if channel is None or not all(map(all, channel)):
+        return None
+    return opposite_pairs(channel)
+
+
 class BinRandomizer(Randomizer[P_co]):
     """Base of the specs whose values are the bins 0, .., num_values - 1 of a histogram."""
 
@@ -159,12 +181,18 @@ class BinRandomizer(Randomizer[P_co]):
         population.require_bins(self.num_values, "num_values")
 
     def _small_channel(self) -> list[list[Fraction]] | None:
-        """The channel of all that a user sends, if it has few values and reports."""
-        if self.num_values > MOST_SHUFFLED:
-            return None
-        channel = self.channel()
+        """The channel, if it has few values and reports."""
+        channel = self._listed_channel()
         small = channel is not None and len(channel[0]) * len(channel) ** 3 <= MOST_ENTRIES
         return channel if small else None
+
+    def _listed_channel(self) -> list[list[Fraction]] | None:
+        """The channel, if it is not too large to account by."""
+        if self.num_values**2 > MOST_SHUFFLED:
+            return None
+        channel = self.channel()
+        listed = channel is not None and len(channel[0]) * len(channel) <= MOST_SHUFFLED
+        return channel if listed else None
 
     def check_values(self, name: str, values: np.ndarray) -> None:
         """Raises ValueError unless values are bins of this domain."""

@@ -207,7 +207,7 @@ class Rappor(LinearOracle):
         zeros = rounds - ones
         return permanent * q**ones * (1 - q) ** zeros + (1 - permanent) * p**ones * (1 - p) ** zeros
 
-    def _small_channel(self) -> None:
+    def _listed_channel(self) -> None:
         """None: `channel` is of some rounds, and what is claimed holds of any number of them."""
         return None
 

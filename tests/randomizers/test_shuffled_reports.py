@@ -19,12 +19,14 @@ from jaxdp.randomizers import (
     KRR,
     AffineHashing,
     BinaryResponse,
+    DiscreteLaplace,
     HadamardBit,
     HadamardResponse,
     L2Ball,
     Laplace,
     LocalHashing,
     Memoised,
+    Piecewise,
     PrivUnit,
     PrivUnitG,
     ProjectiveGeometryResponse,
@@ -168,6 +170,31 @@ def test_vectors_of_caps():
     np.testing.assert_allclose(ball.first[ball.first > 0].max(), 1 / (1 + math.exp(-1)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_ends_of_windows_hide_least(epsilon):
+    """As all pairs do; and by enumeration, since the few data sets tried may be better ones."""
+    spec = Piecewise(epsilon, steps=5)
+    known, listed = spec.shuffle_bracket(N, DELTA), shuffle_bracket(all_levels(spec), N, DELTA)
+    assert known.upper == pytest.approx(listed.upper, rel=1e-4)
+    assert 0.999 * listed.lower <= known.lower <= known.upper
+    small = Piecewise(epsilon, steps=2)
+    rows = [[Fraction(p) for p in row] for row in all_levels(small)]
+    found = small.shuffle_bracket(3, 0.02)
+    assert exact_delta(rows, 3, found.upper) <= 0.02 < exact_delta(rows, 3, found.lower)
+    assert Piecewise(4.0).shuffle_bracket(N, DELTA).upper < 0.67 * shuffle_epsilon(4.0, N, DELTA)
+
+
+def test_many_values_have_opposite_pairs():
+    """More values than all pairs of which could be shuffled."""
+    spec = DiscreteLaplace(0, 99, 4.0)
+    found = spec.shuffle_bracket(20_000, DELTA)
+    generic = shuffle_epsilon(spec.exact_epsilon(), 20_000, DELTA)
+    assert 0 < found.lower < found.upper < 0.56 * generic
+    delta = spec.shuffle_delta(20_000, found.upper)
+    assert 0.99 * DELTA < delta <= DELTA
+    assert spec.shuffle_delta(20_000, spec.exact_epsilon()) == 0
+
+
 def all_levels(spec):
     """The channel of all levels of a number."""
     size = spec.num_levels
@@ -182,7 +209,8 @@ def test_laplace_by_enumeration(epsilon, n):
     rows = spec.channel(inputs=[-1.0, -0.5, 0.0, 0.3, 1.0])
     # The control: reports of twice the epsilon are less private than that.
     looser = Laplace(2 * epsilon, steps=2).channel(inputs=[-1.0, 0.0, 1.0])
-    assert rows is not None and looser is not None
+    assert rows is not None
+    assert looser is not None
     for delta in (0.02, 0.2):
         found = spec.shuffle_bracket(n, delta)
         assert exact_delta(rows, n, found.upper) <= delta
