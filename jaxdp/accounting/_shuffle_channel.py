@@ -461,7 +461,8 @@ def _bracket(pairs: Sequence[PairLaw], n: int, delta: float) -> ShuffleBracket:
         if hidden.lower(lower, n) > delta:
             lower = crossing(lambda e, h=hidden: h.lower(e, n), delta, hidden.guess(n, delta))[0]
     indices = [max((h.divergence for h in group), default=0.0) for group in (blankets, best)]
-    ratio = math.sqrt(indices[0] / indices[1]) if indices[1] else 1.0
+    nothing = math.inf if indices[0] else 1.0
+    ratio = math.sqrt(indices[0] / indices[1]) if indices[1] else nothing
     return ShuffleBracket(min(lower, upper), upper, float(_rounded(np.array(ratio))))
 
 

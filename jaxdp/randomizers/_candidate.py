@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike
 from .._checks import By, Integer, Optional
 from .._contract import Words, Work, field, params, spec, static
 from .._spec import check_int
+from ..accounting import PairLaw, opposite_pairs
 from ..random import Count, standard_normal, user_words
 from ..random._normal import unit
 from ._cap import embed
 from ._chi_square import chi_square, chi_square_words
 from ._exact import exp_lower, log_upper
 from ._mean import SelfMoments, Tail
+from ._pair_laws import MOST_SHUFFLED_EPSILON
 from ._sphere import WORDS, solve
 from ._tilt import CELLS, REACH, Tilt
 from ._tilted_normal import TiltedNormalRound
@@ -300,6 +302,26 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
         """The realised privacy parameter: the log-ratio of counts of words, rounded up."""
         require_words(word_bits)
         return log_upper(self.ranks().worst_ratio())
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """Vectors whose near candidates differ, as those of opposite ones: no pair hides less.
+
+        Given a seed, each vector has the same probabilities, in another order. Seeds have to be
+        random: where they are the users' numbers, no shuffler hides who sent a report.
+        """
+        if self.epsilon > MOST_SHUFFLED_EPSILON:
+            return None
+        ranks = self.ranks()
+        sizes = ranks.num_high, ranks.num_candidates - ranks.num_high
+        chosen = ranks.threshold / WORDS, 1 - ranks.threshold / WORDS
+        row = np.concatenate(
+            [
+                share * ranks.words_of(np.arange(size), size) / WORDS
+                for share, size in zip(chosen, sizes, strict=True)
+            ]
+        )
+        # What other users would have to hold for a lower end is not known.
+        return (opposite_pairs(np.stack([row, row[::-1]]), np.full(len(row), row.min()))[0],)
 
     def second_moments(self) -> tuple[float, float]:
         """`E[X**2] / m**2` and `1 / m**2`."""

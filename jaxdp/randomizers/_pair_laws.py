@@ -6,6 +6,9 @@ import numpy as np
 
 from ..accounting import PairLaw
 
+MOST_SHUFFLED_EPSILON = 12.0
+"""Of a report, up to which a bracket of shuffled reports takes seconds."""
+
 _FLOATS = 1e-14  # relative: more than what floats are off in an exponential of at most 30
 
 

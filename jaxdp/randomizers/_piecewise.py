@@ -29,9 +29,9 @@ from ._levels import (
     sum_reports,
 )
 from ._mean import MeanRandomizer, MeanRound, Tail, check_interval, check_scale
+from ._pair_laws import MOST_SHUFFLED_EPSILON
 
 _MOST_LEVELS = 2**13
-_MOST_SHUFFLED = 12.0  # epsilon up to which a bracket of shuffled reports takes seconds
 
 
 def _check_epsilon(name: str, value: object) -> float:
@@ -216,7 +216,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
 
     def pair_laws(self) -> tuple[PairLaw, ...] | None:
         """The two ends, whose windows are disjoint: no pair hides less."""
-        if self.epsilon > _MOST_SHUFFLED:
+        if self.epsilon > MOST_SHUFFLED_EPSILON:
             return None
         masses = np.array([mass / 2**64 for mass in self.window().masses()])
         size = self.num_levels

@@ -19,6 +19,7 @@ from jaxdp.randomizers import (
     KRR,
     AffineHashing,
     BinaryResponse,
+    CandidateResponse,
     DiscreteLaplace,
     HadamardBit,
     HadamardResponse,
@@ -182,6 +183,21 @@ def test_ends_of_windows_hide_least(epsilon):
     found = small.shuffle_bracket(3, 0.02)
     assert exact_delta(rows, 3, found.upper) <= 0.02 < exact_delta(rows, 3, found.lower)
     assert Piecewise(4.0).shuffle_bracket(N, DELTA).upper < 0.67 * shuffle_epsilon(4.0, N, DELTA)
+
+
+def test_candidates_hide_as_the_caps_that_they_stand_for():
+    """Reports of one seed are as likely as whether they are near."""
+    spec = CandidateResponse(8, 4.0)
+    found = spec.shuffle_bracket(20_000, DELTA)
+    assert (found.lower, found.index_ratio) == (0.0, math.inf)
+    # Caps of the same likelihood ratio, whose mass is that of the near ones.
+    ranks = spec.ranks()
+    near, all_near = ranks.num_high / ranks.num_candidates, ranks.threshold / 2**32
+    law = cap_pair_law(all_near / near, (1 - all_near) / (1 - near), near)
+    caps = pair_shuffle_bracket([law], 20_000, DELTA)
+    assert found.upper == pytest.approx(caps.upper, rel=1e-4)
+    assert found.upper < 0.64 * shuffle_epsilon(spec.exact_epsilon(), 20_000, DELTA)
+    assert CandidateResponse(8, 20.0).pair_laws() is None
 
 
 def test_many_values_have_opposite_pairs():
