@@ -1,7 +1,7 @@
 """Pages of the built documentation, also in a browser: links lead somewhere, nothing comes from
 another host, is too wide, too pale, or a white box on dark ground.
 
-sphinx-build -W docs docs/_build/html
+sphinx-build -j auto -W docs docs/_build/html
 JAXDP_SITE=docs/_build/html python -m pytest tests/test_site.py
 """
 
