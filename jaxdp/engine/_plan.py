@@ -156,6 +156,9 @@ def _default_block(round: Round[Any], given: bool, platform: str) -> int:
         # A kernel of the CPU's own cuts its block itself.
         made = _CPU_WORDS // (16 if "cpu" in round.kernels.tally else 64)
         words, fewest = _CPU_WORDS if given else made, 2**4
+        if round.counted is not None:
+            # Each block makes and adds a count of every report: many reports ask for many users.
+            fewest = min(2 * round.counted.num_reports, _CPU_WORDS // max(num_words, 1))
     else:
         num_words = min(num_words, _LAZY_WORDS) if round.lazy_words else num_words
         words, fewest = _WORDS, min(_USERS, _MOST_WORDS // max(num_words, 1))

@@ -14,6 +14,7 @@ from jaxdp.engine._plan import make_plan
 from jaxdp.engine._simulate import _play_once
 from jaxdp.engine._stream import stream_tally
 from jaxdp.random import TILE, Count
+from jaxdp.randomizers import KRR, AffineSubsets
 from jaxdp_kernels.threefry_words import StreamKey
 from tests.engine.probes import LazyNoisy, Noisy, Visits, mesh_of
 from tests.marks import slow
@@ -58,6 +59,21 @@ def test_every_user_once(n, devices, given, num_words, block_size, platform):
             left = plan.users_left(Count.of(start), population, first)
             visited[start : start + int(left)] += 1
     np.testing.assert_array_equal(visited, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "block"),
+    [
+        (KRR(2**4, 1.0), 2**14),
+        (KRR(2**16, 6.0), 2**17),  # two users for each report
+        (KRR(2**20, 6.0), 2**18),  # the most that a block has
+        (AffineSubsets(1024, 1.0), 2**17),  # five words a user, and 2**20 a block
+    ],
+)
+def test_many_reports_have_many_users(spec, block):
+    """Each block adds a count of every report: a block of few users would do little else."""
+    users = jaxdp.Population.from_histogram(np.full(spec.num_values, 1000))
+    assert make_plan(users, spec.build(), 1, None, "cpu").block == block
 
 
 @pytest.mark.parametrize("left", [0, 1, 2**12 - 1, 2**12, 2**32 - 1, 2**32, 2**32 + 5, 2**40 + 1])
