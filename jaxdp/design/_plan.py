@@ -283,7 +283,7 @@ def rank(
       >>> from jaxdp.design import Mean, rank
       >>> ranking = rank(Mean(0, 1), users=10_000, epsilon=0.5)
       >>> print(*(f"{o.name}: {o.error:.4f}" for o in ranking.options[::3]), sep=", ")
-      Piecewise, shuffled: 0.0027, BinaryResponse: 0.0204
+      Piecewise, shuffled: 0.0021, BinaryResponse: 0.0204
     """
     return plan(
         question,

@@ -63,13 +63,18 @@ def total_variance(values: int, modulus: int, size: float, likelihood: float) ->
       modulus: M.
       size: t, of a set.
       likelihood: `e**epsilon`, of a set that holds the user's value against one that does not.
+
+    Returns:
+      inf where p and q are the same float.
     """
     inside = size * likelihood
     p = inside / (inside + modulus - size)
     # The size - 1 others of a set that holds the value, or the size others of one that does not,
     # are each of the M - 1 other points equally often.
     q = (size - p) / (modulus - 1)
-    return (p * (1 - p) + (values - 1) * q * (1 - q)) / (p - q) ** 2
+    square = (p - q) ** 2
+    # An epsilon that makes no difference in floats is refused, once the design is known.
+    return (p * (1 - p) + (values - 1) * q * (1 - q)) / square if square else math.inf
 
 
 def best_size(values: int, modulus: int, epsilon: float) -> int:
