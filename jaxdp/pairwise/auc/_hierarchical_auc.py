@@ -400,10 +400,10 @@ class HierarchicalAUC(AUCProtocol[AnyParams]):
         if not isinstance(params, HierarchicalAUCParams) or num_users < 2:
             return None
         table = np.asarray(params.plausible_users(outcome))
-        least = self.height if self.split == "even" else np.finfo(np.float64).tiny
-        return (
-            np.asarray(self._error(table, iid=False)) if table.sum(axis=1).min() >= least else None
-        )
+        sizes = table.sum(axis=1)
+        if not np.all(sizes > 0) or (self.split == "even" and sizes.min() < self.height):
+            return None
+        return np.asarray(self._error(table, iid=False))
 
     def population_variance(
         self, probabilities: ArrayLike, num_users: int, inputs: Tree = None
@@ -474,9 +474,9 @@ class HierarchicalAUC(AUCProtocol[AnyParams]):
         """
         n = check_int("num_users", num_users, low=2)
         # The bounds are largest where one class has a single user.
-        if num_positive is None and self.split == "even":
-            return Prediction(math.inf, "bound")
         if num_positive is None:
+            if self.split == "even":
+                return Prediction(math.inf, "bound")
             return Prediction(
                 max(self.worst_case_variance(n, 1), self.worst_case_variance(n, n - 1)), "bound"
             )

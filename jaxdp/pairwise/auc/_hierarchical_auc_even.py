@@ -42,7 +42,7 @@ class EvenHierarchicalAUCParams(Interactive[Count]):
         return (Step(self.tree, dataclasses.replace(work, num_bins=self.tree.num_slots)),)
 
     def cost(self, work: Work) -> Cost:
-        """That of the round, and of dealing."""
+        """What the round costs, and dealing out its users."""
         draws = work.draws(len(self.tree.levels) * 2 ** (self.tree.height + 1))
         return super().cost(work) + Cost(draws, draws)
 

@@ -11,7 +11,7 @@ of users with even and odd rows are counted for each level behind the slots.
 """
 
 import dataclasses
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,8 @@ from ..._x64 import as_float64, compiled_in_float64
 from ...random import Count, binomial, everyone, multinomial
 from ...randomizers import HadamardBit
 from ._tree_errors import threshold_of
+
+Numbers = TypeVar("Numbers", np.ndarray, jax.Array)
 
 _BIT = HadamardBit(2, 1.0).build()  # whose law takes any threshold and number of nodes
 _FEW_BITS = 6  # levels 1 to 6 are drawn by one program
@@ -46,7 +48,7 @@ def level_chances(
     return np.diff(borders) / 2.0**word_bits
 
 
-def group_size(users: Any, num_levels: int, place: int | Array) -> Any:
+def group_size(users: Numbers, num_levels: int, place: int | Array) -> Numbers:
     """How many of a class's users report on one of the levels where they are dealt evenly.
 
     The user of rank r in a random order reports on the level in place `r mod num_levels`.
@@ -255,23 +257,26 @@ class HierarchicalAUCParams(Round[Count]):
         """What a sign of a level counts, c over the level's chance; only inside an x64 block."""
         return self._bit_scale() / float(self._chances()[level - self.levels[0]])
 
-    def _even(self, users: Float[Array, "2"], level: int, sums: Float[Array, "2 *nodes"]) -> Array:
-        """Counts by label from equally weighted ones, where users are dealt over the levels.
+    def _of_signs(
+        self, users: Float[Array, "2"], level: int, sums: Float[Array, "2 *nodes"]
+    ) -> Float[Array, "2 *nodes"]:
+        """Counts by label from the sums of signs of a level; not where labels are private.
 
-        What a report counts is then the class over its users on the level, not 1 / chance.
+        Where users are dealt over the levels, a report counts the class over its users on the
+        level, and not 1 / chance.
 
         Args:
           users: slots 2 and 3.
           level: from 1.
-          sums: of signs, times `_weight(level)`.
+          sums: of signs, by reported label.
         """
+        counts = self._unmixed(self._weight(level) * sums)
         if not self.dealt:
-            return sums
+            return counts
         place = level - self.levels[0]
         group = jnp.maximum(group_size(users, len(self.levels), place), 1.0)
-        return sums * (users * float(self._chances()[place]) / group).reshape(
-            2, *[1] * (sums.ndim - 1)
-        )
+        factor = users * float(self._chances()[place]) / group
+        return counts * factor.reshape(2, *[1] * (counts.ndim - 1))
 
     def _bit_scale(self) -> Float[Array, ""]:
         """c; only inside an x64 block."""
@@ -337,8 +342,7 @@ class HierarchicalAUCParams(Round[Count]):
         signs = tally[2 ** (level + 1) : 2 ** (level + 2)].f64()
         if self.private:
             return self._weight(level) * fwht(signs).reshape(2, -1)
-        counts = self._unmixed(self._weight(level) * fwht(signs.reshape(2, -1)))
-        return self._even(tally[2:4].f64(), level, counts)
+        return self._of_signs(tally[2:4].f64(), level, fwht(signs.reshape(2, -1)))
 
     def _unmixed(self, counts: Float[Array, "2 ..."]) -> Float[Array, "2 ..."]:
         """The counts by label that lead to these by reported label."""

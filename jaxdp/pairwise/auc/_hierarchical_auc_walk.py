@@ -142,8 +142,8 @@ def _decoded(
       sums: int[2, k, 2].
     """
     with jax.enable_x64(True):
-        weighted = params._unmixed(params._weight(level) * jnp.asarray(sums, jnp.float64))
-        return np.asarray(params._even(jnp.asarray(users, jnp.float64), level, weighted))
+        sizes, signs = (jnp.asarray(x, jnp.float64) for x in (users, sums))
+        return np.asarray(params._of_signs(sizes, level, signs))
 
 
 @params
