@@ -36,10 +36,18 @@ from ._checks import Check
 from ._prediction import Kind
 from ._spec import Tree as Tree
 from ._spec import check_key, is_traced
-from .accounting import ShuffleBracket, shuffle_delta, shuffle_epsilon
+from .accounting import (
+    PairLaw,
+    ShuffleBracket,
+    pair_shuffle_bracket,
+    pair_shuffle_delta,
+    shuffle_delta,
+    shuffle_epsilon,
+)
 from .population import Population
 from .random import Count, FlatWords, UserWords, merge, user_words
 
+_NORMAL = "jaxdp.randomizers.Gaussian"  # whose shuffled reports are accounted for
 _CHUNK = 2**22  # numbers of the tallies that are made at a time
 
 T = TypeVar("T")  # a tally: a pytree of Counts
@@ -359,6 +367,9 @@ class Spec(Described, Checked, Generic[P_co]):
 
     __slots__ = ()
 
+    embeds: ClassVar[bool] = False
+    """Whether users send the `reporter` few of its values: what those attain is not known."""
+
     @abc.abstractmethod
     def build(self, word_bits: int = 32) -> P_co:
         """The params, made on the host; words of 8 bits make a twin that can be enumerated."""
@@ -408,33 +419,66 @@ class Spec(Described, Checked, Generic[P_co]):
         """
         return () if self.reporter is None else self.reporter.sent
 
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """The kinds of ordered pairs of values of a report, of which all are some, or hide more.
+
+        None, the default, where they are not known.
+        """
+        return None
+
     def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """Bounds of the epsilon of the shuffled reports of `num_users`, of one report each.
 
-        By default those of the `reporter`, or else the proven bound for all reports that are
-        `exact_epsilon()`-private, and a lower bound of 0.
+        By default those of the `reporter`; or else what `pair_laws` prove, and the proven bound for
+        all reports that are `exact_epsilon()`-private.
 
         Args:
           num_users: n, whose reports are shuffled together.
           delta: in (0, 1).
+
+        Raises:
+          TypeError: privacy is not pure, and nothing is known of these reports.
         """
         if self.reporter is not None:
-            return self.reporter.shuffle_bracket(num_users, delta)
-        upper = shuffle_epsilon(self.exact_epsilon(), num_users, delta)
-        return ShuffleBracket(0.0, upper, math.inf)
+            found = self.reporter.shuffle_bracket(num_users, delta)
+            return ShuffleBracket(0.0, found.upper, math.inf) if self.embeds else found
+        generic = shuffle_epsilon(self._pure_epsilon(), num_users, delta)
+        if (pairs := self._shuffled_pairs()) is None:
+            return ShuffleBracket(0.0, generic, math.inf)
+        found = pair_shuffle_bracket(pairs, num_users, delta)
+        return dataclasses.replace(found, upper=min(found.upper, generic))
 
     def shuffle_delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta at which the shuffled reports of `num_users` are (epsilon, delta)-private.
 
-        By default that of the `reporter`, or of all reports that are `exact_epsilon()`-private.
+        By default that of the `reporter`, or of `pair_laws`, or of all reports that are
+        `exact_epsilon()`-private.
 
         Args:
           num_users: n, whose reports are shuffled together.
           epsilon: of the shuffled reports, >= 0.
+
+        Raises:
+          TypeError: privacy is not pure, and nothing is known of these reports.
         """
         if self.reporter is not None:
             return self.reporter.shuffle_delta(num_users, epsilon)
-        return shuffle_delta(epsilon, self.exact_epsilon(), num_users)
+        generic = shuffle_delta(epsilon, self._pure_epsilon(), num_users)
+        if (pairs := self._shuffled_pairs()) is None:
+            return generic
+        return min(pair_shuffle_delta(pairs, num_users, epsilon), generic)
+
+    def _shuffled_pairs(self) -> Sequence[PairLaw] | None:
+        """The pairs that shuffled reports are accounted by, if there are any."""
+        return self.pair_laws()
+
+    def _pure_epsilon(self) -> float:
+        if self.exact_delta() > 0:
+            raise TypeError(
+                f"protocol must have reports with pure local privacy, or of {_NORMAL}, to be "
+                f"shuffled, got {self!r}; give a pure randomizer."
+            )
+        return self.exact_epsilon()
 
     @property
     def variance_kind(self) -> Kind:

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,6 @@ from .._checks import Maker, made_by
 from .._contract import Draft, Independent, Kernels, Summed, TallyLaw, Through, Tree, Words, params
 from .._queries import AdditiveProtocol, Encoding, R_co, Width
 from .._x64 import as_float64, compiled_in_float64, dot
-from ..accounting import ShuffleBracket
 from ..population import Population
 from ..random import Count
 from ..randomizers import MeanRandomizer, MeanRound
@@ -188,6 +187,8 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
 
     __slots__ = ()
 
+    embeds: ClassVar[bool] = True
+
     @abc.abstractmethod
     def _encode(self) -> Encoding[R_co]:
         """What `encoding` keeps."""
@@ -200,11 +201,6 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
     def reporter(self) -> MeanRandomizer:
         """The randomizer of the vectors."""
         return self.encoding().randomizer
-
-    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
-        """What is proven of the randomizer; what it attains, the embedded values may not."""
-        upper = self.reporter.shuffle_bracket(num_users, delta).upper
-        return ShuffleBracket(0.0, upper, math.inf)
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the randomizer."""

@@ -15,7 +15,7 @@ from .._spec import check_int
 from ..random import Count, standard_normal
 from ._cap import cap_coordinate, coordinate_words, report
 from ._chi_square import chi_square, chi_square_words
-from ._sphere import WORDS, Solution, half_ratio, solve
+from ._sphere import Solution, half_ratio, solve
 from ._vector import (
     EPSILON,
     MAX_DIM,
@@ -95,6 +95,10 @@ class ProjUnit(CapRandomizer):
     def _solution(self) -> Solution:
         return solve(self.num_projected, self.epsilon)
 
+    def _cap_dim(self) -> int:
+        # Opposite vectors have opposite projections, whose caps are disjoint whatever Q is.
+        return self.num_projected
+
     def _length(self) -> float:
         """The length 1 / (m R) of a decoded report for the unit ball."""
         # R = E |Q u|, a ratio of mean norms of Gaussian vectors of R^l and R^D.
@@ -145,7 +149,7 @@ class ProjUnit(CapRandomizer):
         with jax.enable_x64(True):
             a, b = map(jnp.float64, shapes)
             inside = np.asarray(betainc(a, b, jnp.asarray(share)))
-        p, q = solution.threshold / WORDS, solution.cap.mass
+        p, q = self.probabilities()
         return np.log(inside * p / q + (1 - inside) * (1 - p) / (1 - q))
 
 

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -17,8 +18,6 @@ from ..accounting import (
     ShuffleBracket,
     channel_shuffle_delta,
     opposite_pairs,
-    pair_shuffle_bracket,
-    pair_shuffle_delta,
     shuffle_bracket,
 )
 
@@ -100,40 +99,31 @@ class Randomizer(Spec[P_co]):
         """The reports that the columns of `channel` are of, a row each; None for 0, 1, 2, ..."""
         return None
 
-    def pair_laws(self) -> tuple[PairLaw, ...] | None:
-        """The kinds of ordered pairs of values, of which all are some, or hide more.
-
-        None, the default, where they are not known but from `channel`.
-        """
-        return None
-
     def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """Bounds of the epsilon of shuffled reports, by `pair_laws`, or by a small `channel`."""
-        generic = Spec.shuffle_bracket(self, num_users, delta)
-        if self.reporter is not None:
-            return generic
-        if (pairs := self.pair_laws()) is not None:
-            found = pair_shuffle_bracket(pairs, num_users, delta)
-        elif (channel := self._small_channel()) is not None:
-            found = shuffle_bracket(channel, num_users, delta)
-        elif (pairs := _opposite_pairs(self)) is not None:
-            found = pair_shuffle_bracket(pairs, num_users, delta)
-        else:
-            return generic
-        return dataclasses.replace(found, upper=min(found.upper, generic.upper))
+        found = super().shuffle_bracket(num_users, delta)
+        if (channel := self._shuffled_channel()) is None:
+            return found
+        exact = shuffle_bracket(channel, num_users, delta)
+        return dataclasses.replace(exact, upper=min(exact.upper, found.upper))
 
     def shuffle_delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta of shuffled reports, by `pair_laws`, or by a small `channel`."""
-        if self.reporter is not None:
-            return self.reporter.shuffle_delta(num_users, epsilon)
-        generic = Spec.shuffle_delta(self, num_users, epsilon)
-        if (pairs := self.pair_laws()) is not None:
-            return min(pair_shuffle_delta(pairs, num_users, epsilon), generic)
-        if (channel := self._small_channel()) is not None:
-            return min(channel_shuffle_delta(channel, num_users, epsilon), generic)
-        if (pairs := _opposite_pairs(self)) is not None:
-            return min(pair_shuffle_delta(pairs, num_users, epsilon), generic)
-        return generic
+        found = super().shuffle_delta(num_users, epsilon)
+        if (channel := self._shuffled_channel()) is None:
+            return found
+        return min(channel_shuffle_delta(channel, num_users, epsilon), found)
+
+    def _shuffled_channel(self) -> list[list[Fraction]] | None:
+        """The channel that shuffled reports are accounted by, if it is small and nothing better."""
+        known = self.reporter is not None or self.pair_laws() is not None
+        return None if known else self._small_channel()
+
+    def _shuffled_pairs(self) -> Sequence[PairLaw] | None:
+        """`pair_laws`, or the pairs of a channel of many values."""
+        if (laws := self.pair_laws()) is not None:
+            return laws
+        return None if self._small_channel() is not None else _opposite_pairs(self)
 
     def _small_channel(self) -> list[list[Fraction]] | None:
         """The channel of all that a user sends, where all its pairs can be shuffled."""

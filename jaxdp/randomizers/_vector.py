@@ -152,6 +152,20 @@ class CapRandomizer(VectorRandomizer[V_co]):
     def _solution(self) -> Solution:
         """The cap that is built."""
 
+    @abc.abstractmethod
+    def _cap_dim(self) -> int | None:
+        """The dimension of the space of the cap; None where the law is Gaussian."""
+
+    def probabilities(self) -> tuple[float, float]:
+        """(p, q): how often a report comes from the cap, and how often it would by chance."""
+        solution = self._solution()
+        return solution.threshold / WORDS, solution.cap.mass
+
+    def pair_laws(self) -> tuple[PairLaw, ...]:
+        """Opposite vectors, whose caps are disjoint: no pair hides less; see `cap_pair_law`."""
+        p, q = self.probabilities()
+        return (cap_pair_law(p / q, (1 - p) / (1 - q), q, self._cap_dim() is None),)
+
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, rounded up; at most `epsilon`."""
         require_words(word_bits)
@@ -167,11 +181,6 @@ class PaddedCapRandomizer(CapRandomizer[V_co]):
     def threshold(self) -> float:
         """gamma, which is also the mean m of V along u."""
         return self._solution().cap.gamma
-
-    def probabilities(self) -> tuple[float, float]:
-        """(p, q): how often a report comes from the cap, and how often it would by chance."""
-        solution = self._solution()
-        return solution.threshold / WORDS, solution.cap.mass
 
     def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-density of reports relative to the law without a cap, which has two values.
@@ -190,15 +199,6 @@ class PaddedCapRandomizer(CapRandomizer[V_co]):
         p, q = self.probabilities()
         inside = np.asarray(reports, np.float64) @ unit >= self.threshold * self.build().grid
         return np.where(inside, math.log(p / q), math.log((1 - p) / (1 - q)))
-
-    def pair_laws(self) -> tuple[PairLaw, ...]:
-        """Opposite vectors, whose caps are disjoint: no pair hides less; see `cap_pair_law`."""
-        p, q = self.probabilities()
-        return (cap_pair_law(p / q, (1 - p) / (1 - q), q, self._cap_dim() is None),)
-
-    @abc.abstractmethod
-    def _cap_dim(self) -> int | None:
-        """The dimension of the space of the cap; None where the law is Gaussian."""
 
     def self_moments(self, means: np.ndarray, weights: np.ndarray) -> SelfMoments:
         """The moments of `z^T D z`, exact; see `padded_self_moments`."""

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -112,6 +112,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     epsilon: float = field(Epsilon())
     labels: Labels = field(Choice("public", "private"), default="public")
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
+    embeds: ClassVar[bool] = True
 
     def validate(self) -> None:
         """Raises unless the vectors' randomizer can be made."""
@@ -132,6 +133,11 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
         # Vectors of one label hold the same entries, in another order and with other signs.
         two = _embedding(self.num_scores, self.labels == "private", num_shown=1)
         return randomizer_of(self.randomizer, two, self.epsilon)
+
+    @property
+    def reporter(self) -> MeanRandomizer:
+        """The randomizer of the vectors."""
+        return self.vector_randomizer
 
     def build(self, word_bits: int = 32) -> "BilinearAUCParams | OneReportParams":
         """The params; with private labels those of `OneReport`."""
@@ -154,10 +160,6 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the randomizer; at most `epsilon`."""
         return self.vector_randomizer.exact_epsilon()
-
-    def exact_delta(self) -> float:
-        """The smallest delta at which `exact_epsilon()` holds; 0 of a pure randomizer."""
-        return self.vector_randomizer.exact_delta()
 
     @property
     def variance_kind(self) -> Kind:

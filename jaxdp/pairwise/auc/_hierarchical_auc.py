@@ -13,7 +13,7 @@ from ..._checks import By, Choice, Epsilon, Integer, Optional, Real
 from ..._contract import Tree, field, spec
 from ..._prediction import Kind, Prediction
 from ..._spec import check_choice, check_counts, check_int, check_probabilities, check_real
-from ...accounting import basic_composition, optimal_composition, split_epsilon
+from ...accounting import PairLaw, basic_composition, optimal_composition, split_epsilon
 from ...population import Population
 from ...randomizers import KRR
 from .._auc_protocol import AUCProtocol, Labels
@@ -318,6 +318,26 @@ class HierarchicalAUC(AUCProtocol[AnyParams]):
     def exact_delta(self) -> float:
         """The delta at which `exact_epsilon()` holds; 0 of a pure protocol."""
         return self.delta
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """Values whose nodes part on every level: no pair hides less.
+
+        None where users report on several levels. Two nodes of a level differ in the sign of half
+        of the coefficients, whatever the level, as two values of one `HadamardBit` do; values with
+        a common node differ in fewer, and hide more. Where labels are randomized, the pair has
+        different ones too.
+        """
+        if not self._on_one_level:
+            return None
+        truth, lie = map(float, self._bit.probabilities())
+        # Whether the bit is as likely as can be under both values, the first, the second, neither.
+        laws = np.array([[truth, truth, lie, lie], [truth, lie, truth, lie], [lie] * 4]) / 2
+        if self._label is not None:
+            truth, lie = map(float, self._label.probabilities())
+            labels = np.array([[truth, lie], [lie, truth], [lie, lie]])
+            laws = np.einsum("ri,rj->rij", laws, labels).reshape(3, -1)
+        first, second, least = laws
+        return (PairLaw(first, second, least, np.zeros((0, len(least)))),)
 
     def _reports(self) -> LevelReports:
         """How users report on levels."""

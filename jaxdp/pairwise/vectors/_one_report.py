@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,6 @@ from ..._plausible import explaining_counts
 from ..._prediction import Prediction
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities, check_real
 from ..._x64 import as_float64, compiled_in_float64, dot
-from ...accounting import ShuffleBracket
 from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count
@@ -152,6 +151,7 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
     weights: tuple[float, ...] | None = None
     factorization: Any = None  # None or a tuple of four FrozenArrays, once constructed
     randomizer: VectorMaker = field(RANDOMIZER, default=PrivUnitG)
+    embeds: ClassVar[bool] = True
 
     def validate(self) -> None:
         """Raises unless the kernels fit the domain, and the other arguments the kernels."""
@@ -237,11 +237,6 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
     def reporter(self) -> MeanRandomizer:
         """The randomizer of the vectors."""
         return self.embedding().randomizer
-
-    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
-        """What is proven of the randomizer; what it attains, the embedded values may not."""
-        upper = self.reporter.shuffle_bracket(num_users, delta).upper
-        return ShuffleBracket(0.0, upper, math.inf)
 
     def exact_epsilon(self) -> float:
         """The realised privacy parameter of the randomizer."""
