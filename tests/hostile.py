@@ -274,6 +274,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "accounting.shuffle_bracket": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.channel_shuffle_delta": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
     "accounting.opposite_pairs": {"channel": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]},
+    "accounting.gaussian_pairs": {"dim": 3, "radius": 1.0, "sigma": 8.0},
     "accounting.pair_shuffle_bracket": {
         "pairs": [PairLaw([0.6, 0.4], [0.4, 0.6], [0.4, 0.4], [[0.5, 0.5]])]
     },

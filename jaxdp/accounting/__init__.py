@@ -14,6 +14,7 @@ from ._gaussian import dithered_gaussian_delta as dithered_gaussian_delta
 from ._gaussian import gaussian_composition as gaussian_composition
 from ._gaussian import gaussian_delta as gaussian_delta
 from ._gaussian import gaussian_sigma as gaussian_sigma
+from ._gaussian_pairs import gaussian_pairs as gaussian_pairs
 from ._opposite import opposite_pairs as opposite_pairs
 from ._privacy_loss import PrivacyLoss as PrivacyLoss
 from ._sampled import sampled_pairs as sampled_pairs

@@ -65,31 +65,42 @@ def opposite_pairs(channel: Channel, least: np.ndarray | None = None) -> list[Pa
         raise ValueError(f"least must hold {rows.shape[1]} numbers, at most those of every row.")
     if not np.all(blanket > 0):
         raise ValueError("channel must have reports that every value may send, got a 0.")
-    laws = _opposite(rows / blanket, blanket)
+    laws = facing(*_mean_excess(rows / blanket, blanket), float(blanket.sum()))
     some = np.round(np.linspace(0, len(rows) - 1, min(_MOST_ROWS, len(rows)))).astype(np.int64)
     opposite = PairLaw(*laws, np.zeros((0, len(laws[0]))))
     return [opposite, *told_apart(rows[some], blanket)]
 
 
-def _opposite(ratios: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(first, second, least) of the worst pair that likelihood ratios allow.
+def facing(
+    points: np.ndarray, means: np.ndarray, total: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(first, second, least) of the worst pair that the spread of likelihood ratios allows.
 
     `h(t) = max over x of sum_y (P(y | x) - t m(y))_+` is convex. Linear interpolation of it is the
     mean excess of a law of ratios at the points t, at most which any value has.
+
+    Args:
+      points: t, increasing, from the smallest ratio of a report to the largest one.
+      means: h(t), or more.
+      total: of the blanket m.
     """
-    points, means = _mean_excess(ratios, least)
-    total = float(least.sum())
     atoms, weights = _law(points, means, total)
-    # The largest first, beside the smallest: classes end where one of both laws changes.
+    # The largest first, beside the smallest: classes end where one of both laws changes. The second
+    # half of them mirrors the first, so that tiny classes of large ratios keep their digits.
     ends = np.cumsum(weights[::-1])
     ends *= total / ends[-1]
-    edges = np.unique(np.concatenate([[0.0], ends, total - ends[:-1]]))
+    half = total / 2
+    edges = np.unique(np.concatenate([[0.0, half], ends[ends < half], total - ends[ends > half]]))
     middles, sizes = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    first, second = (
+    large, small = (
         sizes * atoms[::-1][np.minimum(np.searchsorted(ends, at), len(ends) - 1)]
         for at in (middles, total - middles)
     )
-    return first, second, sizes
+    first, second, least = (
+        np.append(one, other[::-1])
+        for one, other in ((large, small), (small, large), (sizes, sizes))
+    )
+    return first, second, least
 
 
 def _mean_excess(ratios: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

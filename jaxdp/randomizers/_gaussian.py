@@ -1,5 +1,6 @@
 """Gaussian noise on a grid, for vectors in a Euclidean ball."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -30,8 +31,9 @@ from .._contract import (
 from .._prediction import Prediction
 from .._spec import check_counts, check_int, check_real
 from .._x64 import compiled_in_float64
-from ..accounting import dithered_gaussian_delta, gaussian_sigma
+from ..accounting import ShuffleBracket, dithered_gaussian_delta, gaussian_sigma
 from ..random import Count, FlatWords, NormalNoise, normal
+from ._gaussian_shuffle import HiddenNoise, hidden_noise
 from ._mean import (
     MeanRandomizer,
     MeanRound,
@@ -65,6 +67,12 @@ def _norm_excess(dim: int) -> float:
     return (dim + 16) * 2.0**-24
 
 
+def _longer(dim: int, radius: float, step: float) -> float:
+    """By how much a vector in parts of a grid step may be longer than the radius."""
+    # Half a part of each entry, besides.
+    return radius * _norm_excess(dim) + math.sqrt(dim) * step / (2 * FRACTION)
+
+
 def rounded_delta(
     epsilon: float,
     sigma: float,
@@ -85,8 +93,7 @@ def rounded_delta(
     """
     step = sigma / noise.steps
     apart = radius if diameter is None else diameter / 2
-    # Parts of a step are rounded too, by half a part of each entry.
-    r = apart + radius * _norm_excess(dim) + math.sqrt(dim) * step / (2 * FRACTION)
+    r = apart + _longer(dim, radius, step)
     dithered = dithered_gaussian_delta(epsilon, 2 * r, sigma, step, dim)
     return dithered + table_delta(epsilon, noise, dim)
 
@@ -278,6 +285,29 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
         diameter = None if self.diameter is None else further * self.diameter
         given = further * self.radius, self.noise, k * self.dim, diameter
         return min(rounded_delta(epsilon, self.sigma, *given), 1.0)
+
+    def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
+        """Bounds of the epsilon of shuffled reports, by `accounting.gaussian_pairs`.
+
+        `upper` is inf where nothing is proven at so small a delta: many dimensions or little noise
+        leave next to no blanket, and many users add up the distances of their tables from a normal.
+        """
+        found = self._hidden().bracket(num_users, delta)
+        alone = self.epsilon if self.exact_delta() <= delta else math.inf
+        return dataclasses.replace(found, upper=min(found.upper, alone))
+
+    def shuffle_delta(self, num_users: int, epsilon: float) -> float:
+        """A proven delta of shuffled reports, by `accounting.gaussian_pairs`; or that of one."""
+        alone = self.composed_delta(1, epsilon)
+        return min(alone, self._hidden().delta(num_users, epsilon))
+
+    def _hidden(self) -> HiddenNoise:
+        apart, around = self.radius, self.radius
+        if self.diameter is not None:
+            # A set of diameter D has a ball around it of radius D / sqrt(2) (Jung's theorem).
+            apart, around = self.diameter / 2, min(self.radius, self.diameter / math.sqrt(2))
+        longest = around + _longer(self.dim, self.radius, self._step)
+        return hidden_noise(self.dim, apart, longest, self.sigma, self._grid()[0])
 
     def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-probability of reports of a value.

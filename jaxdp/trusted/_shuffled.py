@@ -105,6 +105,8 @@ class Shuffled(Spec[Params[Any]]):
                                              users answer several times; nothing is attained, so
                                              `bracket().lower` is 0
       users who report in pairs              TypeError: those are not local reports
+      Gaussian noise                         accounted for by itself, in one report of each user;
+                                             other approximate privacy is refused: TypeError
       =====================================  =====================================================
 
     Args:
@@ -147,9 +149,8 @@ class Shuffled(Spec[Params[Any]]):
                 f"protocol must have local reports to shuffle, but the users of {self.protocol!r} "
                 "report in pairs; use one of single users, such as OneReport."
             )
-        if self.protocol.exact_delta() > 0:
-            raise TypeError(f"protocol must be {_LOCAL}, got {self.protocol!r}.")
         _ = self._spent  # which checks the groups
+        _check_hidden(self.protocol)
         _honest(self.num_users, self.group_size, self.colluding)
 
     @property
@@ -259,6 +260,17 @@ class Shuffled(Spec[Params[Any]]):
                 )
 
 
+def _check_hidden(protocol: Spec[Any]) -> None:
+    """Raises TypeError where privacy is not pure, and what hides the reports is not known."""
+    if protocol.exact_delta() > 0:
+        sent = messages(protocol)
+        if sent.together:
+            raise TypeError(
+                f"protocol must be {_LOCAL} where users answer in several rounds, got {protocol!r}."
+            )
+        sent.delta(1, 1.0)
+
+
 def _honest(num_users: int, group_size: int | None, colluding: float) -> int:
     """How many reports hide each other: an adversary subtracts those of the users who collude.
 
@@ -297,14 +309,24 @@ def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) 
         return protocol, math.log(found / delta) if found else -math.inf
 
     low = enough = local_epsilon(epsilon, n, delta)
-    close = _CLOSE
-    if messages(make(epsilon=epsilon)).together:
+    first, close = make(epsilon=epsilon), _CLOSE
+    pure = first.exact_delta() == 0
+    if messages(first).together or not pure:
         low, close = epsilon, _CLOSE_TOGETHER
+    if not pure:
+        enough = epsilon  # what is enough for pure reports says nothing of these
     best, below = make(epsilon=low), -math.inf
+    if not pure and attempt(low)[1] > 0:
+        raise ValueError(
+            f"delta must be larger, or num_users, for epsilon = {epsilon:g}, got {delta:g} and "
+            f"{n}: nothing is proven of the shuffled reports of {best!r}."
+        )
     high, above, step = math.inf, math.inf, 1 + 2 * close
     while high - low > close * low and low < _LARGEST:
         if math.isinf(high):
-            tried, step = min(max(low * step, enough), _LARGEST), step**4
+            tried = min(max(low * step, enough), _LARGEST)
+            # Far beyond what is private, nothing quick is known of noise.
+            step = step**4 if pure else min(step**4, 1.5)
         elif math.isfinite(above - below):
             # ln delta is about linear in epsilon here; aim past the root at the further end.
             tried = low + (high - low) * below / (below - above)

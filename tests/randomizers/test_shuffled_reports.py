@@ -8,7 +8,9 @@ import jax
 import numpy as np
 import pytest
 
+from jaxdp._bits import FRACTION
 from jaxdp.accounting import (
+    ShuffleBracket,
     channel_shuffle_delta,
     pair_shuffle_bracket,
     pair_shuffle_delta,
@@ -21,6 +23,7 @@ from jaxdp.randomizers import (
     BinaryResponse,
     CandidateResponse,
     DiscreteLaplace,
+    Gaussian,
     HadamardBit,
     HadamardResponse,
     L2Ball,
@@ -284,8 +287,63 @@ def test_laplace_of_many_levels_and_entries_is_quick():
         assert found.lower < found.upper <= 1.01 * found.index_ratio * found.lower
 
 
-@pytest.mark.parametrize("spec", [ProjUnit(64, 1.0, num_projected=4)], ids=str)
-def test_others_have_the_bound_of_all_reports(spec):
+def test_gaussian_noise_on_a_grid_hides_numbers():
+    """The channel of some numbers, whose reports are listed; the control has more noise."""
+    spec = Gaussian(1, 1.0, DELTA, steps=64)
+    reach = spec.build().largest_report
+    reports = np.arange(-reach, reach + 1)[:, None]
+
+    def channel(values):
+        rows = [np.exp(spec.log_density(reports, [x])) for x in values]
+        return np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+
+    listed = shuffle_bracket(channel([-1.0, -0.9, 0.0, 1.0]), N, DELTA)
+    found = spec.shuffle_bracket(N, DELTA)
+    assert 0 < found.lower <= listed.lower * (1 + 1e-3)
+    assert listed.upper <= found.upper < 2 * listed.lower
+    assert 0.99 * DELTA < spec.shuffle_delta(N, found.upper) <= DELTA
+    close = Gaussian(1, 1.0, DELTA, diameter=1.0, steps=64)
+    # Half the noise; but what is known of the set of vectors is a larger ball around it.
+    assert close.shuffle_bracket(N, DELTA).lower == pytest.approx(found.lower, rel=0.05)
+    assert close.shuffle_bracket(N, DELTA).upper > 1.2 * found.upper
+    noisy = Gaussian(1, 0.5, DELTA, steps=2**12)
+    assert noisy.shuffle_bracket(N, DELTA).upper < listed.lower
+
+
+def test_ends_of_gaussian_noise_are_on_the_grid():
+    """The vectors that attain the lower end are not rounded at random."""
+    spec = Gaussian(3, 1.0, DELTA)
+    step = spec.radius / (spec.radius / spec.sigma * spec.num_steps)
+    end = math.floor(spec.radius / step) * step
+    parts = spec._parts(np.array([[end, 0.0, 0.0], [-end, 0.0, 0.0]], np.float32))
+    assert np.all(parts % FRACTION == 0)
+    assert parts[0, 0] == -parts[1, 0] > 0
+
+
+def test_finer_grids_of_gaussian_noise_prove_more():
+    coarse, fine = (
+        Gaussian(64, 1.0, DELTA, steps=steps).shuffle_bracket(20_000, DELTA)
+        for steps in (2**8, 2**12)
+    )
+    assert fine.upper < 0.0105 < 0.85 * coarse.upper < 0.012
+    alone = Gaussian(64, 1.0, DELTA)
+    assert alone.shuffle_bracket(1, DELTA).upper == 1.0  # that of one report
+    assert alone.shuffle_bracket(1, 1e-15).upper == math.inf
+    many = alone.shuffle_bracket(10**10, 1e-9)  # whose tables are off by more than delta
+    assert (many.lower, many.upper) == (0.0, math.inf)
+    assert alone.shuffle_delta(10**10, 1.0) == alone.composed_delta(1, 1.0)
+    wide = Gaussian(2**14, 4.0, DELTA, steps=2**15)
+    assert wide.shuffle_bracket(1000, DELTA) == ShuffleBracket(0.0, 4.0, math.inf)
+
+
+def test_projected_vectors_hide_as_their_projections():
+    spec, inner = ProjUnit(64, 4.0, num_projected=4), PrivUnit(3, 4.0)
+    assert spec.shuffle_bracket(N, DELTA) == inner.shuffle_bracket(N, DELTA)
+    assert spec.shuffle_bracket(N, DELTA).upper < 0.75 * shuffle_epsilon(4.0, N, DELTA)
+
+
+def test_many_hashed_bits_have_the_bound_of_all_reports():
+    spec = Rappor(4, 2.0, num_bits=64, num_hashes=2, num_cohorts=8)
     found = spec.shuffle_bracket(N, DELTA)
     bound = shuffle_epsilon(spec.exact_epsilon(), N, DELTA)
     assert (found.lower, found.upper, found.index_ratio) == (0.0, bound, math.inf)

@@ -13,7 +13,13 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 import jaxdp
-from jaxdp.accounting import PrivacyLoss, gaussian_delta, shuffle_epsilon
+from jaxdp.accounting import (
+    PrivacyLoss,
+    ShuffleBracket,
+    gaussian_delta,
+    shuffle_bracket,
+    shuffle_epsilon,
+)
 from jaxdp.engine import Sent, Spec, Step, checks, field, spec
 from jaxdp.linear import AdaptiveQueries, HeavyHitters, HistogramQuery, OracleQueries, Projected
 from jaxdp.pairwise import (
@@ -23,6 +29,7 @@ from jaxdp.pairwise import (
     Grid,
     HierarchicalAUC,
     KendallTau,
+    OneReport,
     OneStep,
     OnGrid,
     OracleStatistic,
@@ -31,6 +38,7 @@ from jaxdp.pairwise import (
     QuantizedRR,
     QueriesFromPairs,
     ThreeRound,
+    TwoReport,
     TwoRound,
 )
 from jaxdp.random import Count
@@ -219,7 +227,8 @@ def test_colluding_users_hide_nobody():
     fewer = Shuffled(HistogramQuery(KRR(5, 2.0)), 10_000, 1e-6, colluding=0.1)
     assert fewer.bracket() == plain.bracket()
     group = Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300, colluding=0.2)
-    assert group.exact_epsilon() == shuffle_epsilon(group.local_epsilon(), 100, 1e-6)
+    alone = group.protocol.vector_randomizer.shuffle_bracket(100, 1e-6)
+    assert group.exact_epsilon() == alone.upper < shuffle_epsilon(group.local_epsilon(), 100, 1e-6)
     with pytest.raises(ValueError, match="colluding must leave a user"):
         Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300, colluding=0.3)
     split = Shuffled.calibrated(make, 0.5, num_users=20_000, delta=1e-6, colluding=0.5)
@@ -229,7 +238,8 @@ def test_colluding_users_hide_nobody():
 
 def test_reports_hide_in_their_class():
     public = Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300)
-    assert public.exact_epsilon() == shuffle_epsilon(public.local_epsilon(), 300, 1e-6)
+    alone = public.protocol.vector_randomizer.shuffle_bracket(300, 1e-6)
+    assert public.bracket() == ShuffleBracket(0.0, alone.upper, math.inf)
     public.check_population(jaxdp.Population.from_histogram([300, 0, 0, 0, 0, 0, 0, 700]))
     few = jaxdp.Population.from_histogram([299, 0, 0, 0, 0, 0, 0, 701])
     with pytest.raises(ValueError, match="smaller class has 299"):
@@ -240,6 +250,55 @@ def test_reports_hide_in_their_class():
         )
     private = Shuffled(BilinearAUC(4, 1.0, labels="private"), 1000, 1e-6)
     private.check_population(few)
+
+
+@pytest.mark.parametrize("labels", ["public", "private", "randomized"])
+def test_reports_on_a_level_by_enumeration(labels):
+    """Of two users, over all scores, labels, levels and coefficients; the control has more bits."""
+    spec = HierarchicalAUC(4, 2.0, labels=labels, threshold=0.0)
+    bit = float(spec._bit.probabilities()[0])
+    rows = []
+    for label, score in itertools.product(range(2), range(4)):
+        row = []
+        for level in range(spec.num_levels):
+            node, size = score >> max(1 - level, 0), 2 ** min(level + 1, 2)
+            if labels == "private":  # the last level is that of the label alone
+                node, size = (label, 2) if level == 2 else (label * size + node, 2 * size)
+            for coefficient in range(size):
+                sign = (node & coefficient).bit_count() % 2
+                bits = np.array([1 - bit, bit] if sign else [bit, 1 - bit])
+                row.append(bits / size / spec.num_levels)
+        if labels == "randomized":
+            truth = float(spec._label.probabilities()[0])
+            row = np.multiply.outer([truth, 1 - truth][:: 1 - 2 * label], np.concatenate(row))
+        rows.append(np.ravel(row))
+    table = np.array(rows)[:4] if labels == "public" else np.array(rows)
+    assert np.allclose(table.sum(axis=1), 1)
+    for n in (2, 2000):
+        for delta in (0.02, 1e-4):
+            found = Shuffled(spec, n, delta, group_size=n).bracket()
+            listed = shuffle_bracket(table, n, delta)
+            assert listed.upper <= found.upper * (1 + 1e-4)
+            assert found.upper <= 1.6 * listed.upper
+            assert found.lower == 0
+    less = HierarchicalAUC(4, 1.2, labels=labels, threshold=0.0)
+    assert Shuffled(less, 2000, 1e-4, group_size=2000).exact_epsilon() < listed.upper
+    basic = HierarchicalAUC(4, 2.0, split="basic", threshold=0.0)
+    generic = shuffle_epsilon(basic.exact_epsilon(), 100, 1e-4)
+    assert Shuffled(basic, 100, 1e-4, group_size=100).exact_epsilon() == generic
+
+
+def test_gaussian_noise_is_shuffled():
+    """In one report of each user; calibrated within a thousandth."""
+    make = functools.partial(jaxdp.randomizers.Gaussian, delta=1e-6, steps=2**12)
+    shuffled = Shuffled.calibrated(lambda epsilon: make(16, epsilon), 0.1, 20_000, 1e-6)
+    assert 0.99 * 0.1 < shuffled.exact_epsilon() <= 0.1
+    assert shuffled.local_epsilon() > 4
+    pairs = OneReport(GiniDiversity(), 1.0, 4, randomizer=make)
+    inside = pairs.reporter.shuffle_bracket(20_000, 1e-6)
+    assert Shuffled(pairs, 20_000, 1e-6).exact_epsilon() == inside.upper < 0.01
+    with pytest.raises(ValueError, match="delta must be larger, or num_users"):
+        Shuffled.calibrated(lambda epsilon: make(16, epsilon), 0.1, 2, 1e-9)
 
 
 def test_reports_hide_in_their_random_group():
@@ -452,9 +511,13 @@ def test_bad_input():
         ShuffledSum(GiniDiversity(), 1.0, 0.0, num_users=100, num_values=5)
     with pytest.raises(ValueError, match="group_size"):
         Shuffled(make(epsilon=1.0), 100, 1e-6, group_size=101)
-    gaussian = jaxdp.randomizers.Gaussian(3, 1.0, 1e-6)
+    gaussian = functools.partial(jaxdp.randomizers.Gaussian, delta=1e-6)
+    two = TwoReport(GiniDiversity(), 1.0, 3, randomizer=gaussian)
     with pytest.raises(TypeError, match="pure local privacy"):
-        Shuffled(gaussian, 100, 1e-6)
+        Shuffled(two, 100, 1e-6)
+    rounds = ThreeRound(GiniDiversity(), 1.0, 3, form="v", variant="paper", randomizer=gaussian)
+    with pytest.raises(TypeError, match="several rounds"):
+        Shuffled(rounds, 100, 1e-6)
     few, shuffled = (
         jaxdp.Population.from_histogram([9] * 5),
         Shuffled(make(epsilon=1.0), 100, 1e-6),
