@@ -17,6 +17,7 @@ from jaxdp.accounting import (
     PrivacyLoss,
     ShuffleBracket,
     gaussian_delta,
+    pair_shuffle_bracket,
     shuffle_bracket,
     shuffle_epsilon,
 )
@@ -41,8 +42,10 @@ from jaxdp.pairwise import (
     TwoReport,
     TwoRound,
 )
+from jaxdp.pairwise._joint_laws import joint_law
 from jaxdp.random import Count
 from jaxdp.randomizers import KRR, HadamardBit, SubsetSelection
+from jaxdp.randomizers._pair_laws import cap_pair_law
 from jaxdp.trusted import (
     AllPairs,
     PairSampling,
@@ -286,6 +289,29 @@ def test_reports_on_a_level_by_enumeration(labels):
     basic = HierarchicalAUC(4, 2.0, split="basic", threshold=0.0)
     generic = shuffle_epsilon(basic.exact_epsilon(), 100, 1e-4)
     assert Shuffled(basic, 100, 1e-4, group_size=100).exact_epsilon() == generic
+
+
+def test_two_vectors_of_a_user_travel_together():
+    """Among pairs of six directions; the control is as if they were one report."""
+    outside = 1 / 16
+    for size in (2, 3):
+        inside = (1 - (6 - size) * outside) / size
+        rows = [[inside if (y - x) % 6 < size else outside for y in range(6)] for x in range(6)]
+        pairs = [(0, 0), (3, 3), (0, 3), (1, 2), (2, 5), (1, 1)]
+        table = np.array([np.multiply.outer(rows[x], rows[y]).ravel() for x, y in pairs])
+        law = cap_pair_law(6 * inside, 6 * outside, size / 6)
+        both = joint_law(law, law)
+        for n in (3, 2000):
+            listed = shuffle_bracket(table, n, 0.01)
+            assert listed.upper <= pair_shuffle_bracket([both], n, 0.01).upper * (1 + 1e-4)
+            assert listed.upper > 1.2 * pair_shuffle_bracket([law], n, 0.01).upper
+    two = TwoReport(GiniDiversity(), 4.0, 3)
+    found = Shuffled(two, 20_000, 1e-6).bracket()
+    assert found.lower == 0
+    assert found.upper < 0.6 * shuffle_epsilon(two.exact_epsilon(), 20_000, 1e-6)
+    listed = TwoReport(GiniDiversity(), 1.0, 3, randomizer=jaxdp.randomizers.CandidateResponse)
+    generic = shuffle_epsilon(listed.exact_epsilon(), 20_000, 1e-6)
+    assert Shuffled(listed, 20_000, 1e-6).exact_epsilon() == generic
 
 
 def test_gaussian_noise_is_shuffled():

@@ -17,6 +17,7 @@ from ...accounting import PairLaw, basic_composition, optimal_composition, split
 from ...population import Population
 from ...randomizers import KRR
 from .._auc_protocol import AUCProtocol, Labels
+from .._joint_laws import joint_law
 from ..kernels._auc import AUC
 from ._hierarchical_auc_even import EvenHierarchicalAUCParams
 from ._hierarchical_auc_round import (
@@ -330,14 +331,14 @@ class HierarchicalAUC(AUCProtocol[AnyParams]):
         if not self._on_one_level:
             return None
         truth, lie = map(float, self._bit.probabilities())
-        # Whether the bit is as likely as can be under both values, the first, the second, neither.
-        laws = np.array([[truth, truth, lie, lie], [truth, lie, truth, lie], [lie] * 4]) / 2
+        # Whether the bit is the likelier one under both values, the first, the second, neither.
+        rows = np.array([[truth, truth, lie, lie], [truth, lie, truth, lie], [lie] * 4]) / 2
+        law = PairLaw(rows[0], rows[1], rows[2], np.zeros((0, 4)))
         if self._label is not None:
             truth, lie = map(float, self._label.probabilities())
-            labels = np.array([[truth, lie], [lie, truth], [lie, lie]])
-            laws = np.einsum("ri,rj->rij", laws, labels).reshape(3, -1)
-        first, second, least = laws
-        return (PairLaw(first, second, least, np.zeros((0, len(least)))),)
+            rows = np.array([[truth, lie], [lie, truth], [lie, lie]])
+            law = joint_law(law, PairLaw(rows[0], rows[1], rows[2], np.zeros((0, 2))))
+        return (law,)
 
     def _reports(self) -> LevelReports:
         """How users report on levels."""

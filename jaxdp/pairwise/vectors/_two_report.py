@@ -18,6 +18,7 @@ from ..._plausible import explaining_counts
 from ..._prediction import Prediction
 from ..._spec import FrozenArray, check_counts, check_int, check_probabilities
 from ..._x64 import as_float64, compiled_in_float64
+from ...accounting import PairLaw
 from ...factorization import (
     Factorization,
     gamma2_approx,
@@ -27,7 +28,16 @@ from ...factorization import (
 )
 from ...population import Population
 from ...random import Count, part_of, sum_squares
-from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG, SelfMoments
+from ...randomizers import (
+    L2Ball,
+    MeanRandomizer,
+    MeanRound,
+    PrivUnit,
+    PrivUnitG,
+    ProjUnit,
+    SelfMoments,
+)
+from .._joint_laws import joint_law
 from .._protocol import PairwiseProtocol
 from ..kernels._exact import FORM, Form, num_pairs
 from ..kernels._kernel import Link
@@ -45,6 +55,7 @@ from ._quadratic_form import (
 )
 
 _TOL = 1e-3  # of approximate factorizations: errors are of second order in it
+_WITH_CAPS = PrivUnit, PrivUnitG, ProjUnit, L2Ball  # whose opposite vectors hide least
 _WORTH = 0.01  # least share of the error that a lower rank must be able to save
 
 
@@ -225,6 +236,12 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
     def exact_delta(self) -> float:
         """A delta at which `exact_epsilon()` holds, by basic composition; 0 if pure."""
         return 2 * self.embedding().randomizer.exact_delta()
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """Opposite vectors in both reports; None but for randomizers with caps."""
+        inner = self.embedding().randomizer
+        laws = inner.pair_laws() if isinstance(inner, _WITH_CAPS) else None
+        return None if laws is None else (joint_law(laws[0], laws[0]),)
 
     @property
     def bias(self) -> float:
