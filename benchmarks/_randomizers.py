@@ -20,7 +20,8 @@ from . import _timing
 EPSILON = 1.0
 _BLOCK = 2**18  # words of a block of the limit
 _MOST_USERS = 2**22
-_TRIALS = 4
+_TRIALS = 64  # of a call; a few where these take long
+_FEW, _LONG = 4, 20.0  # seconds of all
 SHARE = 0.5
 """Share of the rate of its words or normals that a randomizer should reach."""
 
@@ -243,7 +244,7 @@ def tallies(
       seconds: after which no further call begins.
 
     Returns:
-      A row for each; a call makes 4 trials.
+      A row for each; a call makes 64 trials, or 4 where these would take more than 20 seconds.
     """
     key, rows = jax.random.key(5), []
     for setting in settings:
@@ -251,12 +252,16 @@ def tallies(
         if params.law is None:
             continue
         population = setting.histogram(num_users, inputs, 0)
-        batch = functools.partial(
-            jaxdp.simulate, params, population, key, num_trials=_TRIALS, method="tally"
-        )
+
+        def play(number: int, params: Any = params, population: Any = population) -> Any:
+            return jaxdp.simulate(params, population, key, num_trials=number, method="tally")
+
+        few = _timing.interleave({"tally": functools.partial(play, _FEW)}, 1)["tally"]["min"]
+        number = _TRIALS if few / _FEW * _TRIALS < _LONG else _FEW
+        batch = functools.partial(play, number)
         time = _timing.interleave({"tally": batch}, repeats, seconds)["tally"]
         row = {"name": setting.name, "size": setting.size, "users": num_users}
         distinct = setting.size if setting.bins else inputs
-        per_trial = {f"{which}_ms": t / _TRIALS * 1e3 for which, t in time.items()}
-        rows.append(row | {"inputs": distinct, **per_trial})
+        per_trial = {f"{which}_ms": t / number * 1e3 for which, t in time.items()}
+        rows.append(row | {"inputs": distinct, "trials": number, **per_trial})
     return rows
