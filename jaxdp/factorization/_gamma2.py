@@ -57,8 +57,9 @@ def gamma2(
       W equal to its transpose     the factors differ by signs only (eager calls), see `signed`
       W Toeplitz and square        solved with its columns backwards, where it is symmetric
       W the same backwards, or −W  solved in two halves (eager calls)
-      W circulant, skew-circulant  no steps; in closed form from size 257 on (eager calls), see
-      or a function of x XOR y     `explicit.circulant`
+      W circulant, or skew         no steps; in closed form from size 257 on (eager calls), see
+                                   `explicit.circulant`
+      W a function of x XOR y      the same
       ===========================  =======================================================
 
     Args:

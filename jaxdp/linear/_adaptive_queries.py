@@ -112,10 +112,10 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
       =====================================  ====================================================
       a round without users                  its answer is 0
       num_rounds above the number of users   UserWarning: some rounds have no users
-      a query of the wrong shape, with NaN,  `QueryError` (a ValueError) that names the round and
-      or beyond `bound`                      keeps the earlier `answers`; under `traceable=True`
-                                             the shape is checked, NaN counts as 0, and values are
-                                             clipped
+      a query of the wrong shape             `QueryError` (a ValueError) that names the round and
+                                             keeps the earlier `answers`
+      a query with NaN, or beyond `bound`    the same; under `traceable=True` NaN counts as 0, and
+                                             values are clipped
       =====================================  ====================================================
 
     Args:

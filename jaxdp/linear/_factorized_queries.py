@@ -82,8 +82,8 @@ class FactorizedQueries(EncodedProtocol[MeanRandomizer]):
     Edge cases:
       ==================================  ====================================================
       W is constant in every row          answers u, whatever the reports
-      num_users so small that reports     warns with the number
-      improve on answering u by < 1 %
+      num_users is small                  warns with the number from which reports improve on
+                                          answering u by 1 %
       population of another domain size   ValueError: both sizes are named
       more than 2**42 users               ValueError: sums are kept in 63 bits
       ==================================  ====================================================

@@ -54,8 +54,8 @@ class DiscreteLaplace(BinRandomizer):
     Edge cases:
       ==================================  =======================================================
       more than 2**11 integers            ValueError: group them
-      epsilon so small or so large that   ValueError: words of 32 bits cannot tell the
-      rounding takes a tenth of it         probabilities apart
+      epsilon too small or too large      ValueError where rounding takes a tenth of it: words of
+                                          32 bits cannot tell the probabilities apart
       value outside the range             ValueError from a Population; the params clamp it
       ==================================  =======================================================
 

@@ -67,8 +67,8 @@ class PrivUnit(PaddedCapRandomizer):
       =======================  =================================================================
       zero vector              as any other: u is the last axis
       norm above the radius    ValueError from specs and populations; params project to the ball
-      not padded, norm other   ValueError from specs and populations; params take `r x / |x|`, and
-      than the radius          r along the first axis for the zero vector
+      not padded, other norm   ValueError from specs and populations; params take `r x / |x|`, and
+                               r along the first axis for the zero vector
       NaN in a vector          ValueError from specs and populations; the zero vector in params
       entry above 1e15 radius  clipped to that by the params, before the projection
       epsilon near 30, d = 1   2**-32 is coarse for 1 - p: 0.3 % of epsilon is not spent

@@ -92,18 +92,21 @@ class Shuffled(Spec[Params[Any]]):
 
     Edge cases:
       =====================================  =====================================================
-      public labels (`BilinearAUC`,          reports hide among those of the same label:
-      `HierarchicalAUC`)                     `group_size` must be given; ValueError from a
-                                             Population with a class, or an expected one, of fewer
-      random groups (`OneStep`, `TwoRound`   `group_size` must be given, and all groups be as large
-      and `ThreeRound` by groups)            but for less than half of delta, which that takes a
-                                             part of; ValueError with a size that will do
-      users who tell an adversary their      `colluding` is their share: the others hide among
-      reports, or send what they like        themselves, at the least
-      users who answer in several rounds     composed where the protocol says what is `sent` in
-      (`sharing="budget"`)                   each; TypeError where it does not, and where only some
-                                             users answer several times; nothing is attained, so
-                                             `bracket().lower` is 0
+      public labels                          as in `BilinearAUC` and `HierarchicalAUC`: reports hide
+                                             among those of the same label, so `group_size` must be
+                                             given; ValueError from a Population with a class, or an
+                                             expected one, of fewer
+      random groups                          as in `OneStep`, `TwoRound` and `ThreeRound` by groups:
+                                             `group_size` must be given, and the probability that a
+                                             group is smaller, which is taken from delta, must be
+                                             below half of it; ValueError with a size that will do
+      users who collude with the adversary   they reveal their reports, or send what they like;
+                                             `colluding` is their share, and the others hide at
+                                             least among themselves
+      users who answer in several rounds     as with `sharing="budget"`: composed where the protocol
+                                             says what is `sent` in each; TypeError where it does
+                                             not, and where only some users answer several times;
+                                             `bracket().lower` is 0, since no attack is computed
       users who report in pairs              TypeError: those are not local reports
       Gaussian noise                         accounted for by itself, in one report of each user;
                                              other approximate privacy is refused: TypeError

@@ -102,8 +102,8 @@ class HierarchicalAUC(AUCProtocol[AnyParams]):
       =====================================  =====================================================
       d not a power of two                   scores are the first of 2**ceil(log2 d) leaves
       users of one label only                ValueError; inside jit the estimate is 0
-      `split="even"`, a class of fewer       ValueError; inside jit a level without users counts
-      users than levels                      nothing
+      `split="even"`, a class is too small   ValueError if it has fewer users than there are levels;
+                                             inside jit a level without users counts nothing
       V above the size of a class            warns with the number: its counts are noise
       value outside the domain               ValueError from a Population; clamped inside jit
       epsilon of a level too large or small  ValueError from `KRR(2, epsilon)`

@@ -103,8 +103,8 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
 
     Edge cases:
       ==================================  ====================================================
-      several averages, and `tau` or      ValueError: their slopes set the scale of the numbers
-      "paper"
+      several averages                    ValueError with `tau`, and with "paper": their slopes
+                                          set the scale of the numbers
       "paper" with the U-form             ValueError: it estimates quadratic forms
       fewer users than groups need        ValueError with the number ("tuned")
       more than about 2**35 users         ValueError: sums are kept in 63 bits

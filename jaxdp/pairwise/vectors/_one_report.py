@@ -94,10 +94,9 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
       kernel is a matrix, not symmetric   warns, and averages W and W^T: the statistic stays;
                                           ValueError with a given factorization
       one user, `form="u"`                ValueError
-      `form="v"`, and the randomizer      ValueError: `PrivUnitG`, `PrivUnit`, `CandidateResponse`
-      does not know `self_moments`        and `Gaussian` do
-      more than about 2**35 users,        ValueError: sums of squares are kept in 63 bits
-      `form="u"`
+      no `self_moments`, `form="v"`       ValueError: take a randomizer that knows them, such as
+                                          `PrivUnitG`, `PrivUnit`, `CandidateResponse`, `Gaussian`
+      over 2**35 users, `form="u"`        ValueError: sums of squares are kept in 63 bits
       ==================================  ====================================================
 
     The factors are computed when they are first needed and kept for equal specs.
