@@ -111,7 +111,7 @@ def spec(cls: C) -> C:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a cost is asked for.
+    """The amount of work for which a cost is computed.
 
     Attributes:
       num_users: users of a trial.
@@ -131,7 +131,7 @@ class Work:
     _DRAW: ClassVar[dict[str, float]] = {"cpu": 200.0, "gpu": 1.0, "tpu": 200.0}  # on its host
 
     def of(self, share: float) -> "Work":
-        """The same for a group of the users, such a share of them."""
+        """The same work for a group with a given share of the users."""
         return dataclasses.replace(self, num_users=self.num_users * share, num_visited=self.visits)
 
     @property
@@ -320,7 +320,7 @@ class Described(abc.ABC):
 
     @abc.abstractmethod
     def build(self) -> Any:
-        """The params."""
+        """Builds the params, which users and the analyst run."""
 
     @property
     def answers_bins(self) -> bool:
@@ -405,7 +405,7 @@ class Spec(Described, Checked, Generic[P_co]):
 
     @property
     def reporter(self) -> "Spec[Any] | None":
-        """The spec of whose report all is made that a user sends, if there is one: an oracle, say.
+        """The spec, such as an oracle, whose report determines all that a user sends; or None.
 
         What is proven of its reports holds of those of this protocol.
         """
@@ -490,7 +490,7 @@ class Spec(Described, Checked, Generic[P_co]):
         return "exact"
 
     def reported_variance(self, outcome: Any, num_users: int) -> np.ndarray | None:
-        """The variance of an unbiased estimate as far as its own reports tell it.
+        """The variance of an unbiased estimate, as far as it can be told from its reports.
 
         Where reports cannot tell it, a bound on it. None, the default, where neither is known.
 
@@ -513,7 +513,7 @@ class Params(Described, Generic[O]):
     """
 
     def build(self) -> Self:
-        """Themselves."""
+        """Returns the params themselves."""
         return self
 
     @property
@@ -527,7 +527,7 @@ class Params(Described, Generic[O]):
 
     @abc.abstractmethod
     def play(self, key: jax.Array, users: Population, collect: Collect) -> O:
-        """One trial: the outcome of its rounds, which `collect` runs.
+        """Plays one trial and returns its outcome; `collect` runs a round.
 
         Args:
           key: the trial's key; never turned into words, see `jaxdp.random.stream`.
@@ -541,11 +541,11 @@ class Params(Described, Generic[O]):
 
     @property
     def has_target(self) -> bool:
-        """Whether what the estimate aims at depends on the outcome, and `target` tells it."""
+        """Whether the estimated quantity depends on the outcome; `target` then computes it."""
         return False
 
     def target(self, outcome: O, histogram: jax.Array, inputs: Tree, /) -> jax.Array:
-        """What the estimate of an outcome aims at; only where `has_target`.
+        """The quantity that the estimate of an outcome estimates; only where `has_target`.
 
         Args:
           outcome: of a trial.
@@ -677,7 +677,7 @@ class Round(Params[T]):
 
     @property
     def permanent_words(self) -> int:
-        """How many words, the first ones, make what a user remembers and reports of again; static.
+        """Number of leading words that make the report which a user remembers; static.
 
         Its first report of a value draws them, later ones reuse them, with other words after them.
         0, the default, where nothing is remembered: each report costs epsilon anew.
@@ -696,12 +696,12 @@ class Round(Params[T]):
 
     @property
     def counted(self) -> Counted | None:
-        """How `tally` follows from the counts of reports, for kernels; None where it does not."""
+        """How kernels compute `tally` from the counts of reports; None if they cannot."""
         return None
 
     @property
     def summed(self) -> Summed[T] | None:
-        """How `tally` follows from sums over users, for accelerators; None where none is given."""
+        """How accelerators compute `tally` from sums over users; None if not given."""
         return None
 
     @property
@@ -716,7 +716,7 @@ class Round(Params[T]):
 
     @property
     def kernels(self) -> Kernels[T]:
-        """What platforms have for the tally of a block, and for the draw of a whole one."""
+        """Kernels of each platform for the tally of a block, and for the draw of a whole tally."""
         return Kernels()
 
     @property
@@ -734,7 +734,7 @@ class Round(Params[T]):
 
     @property
     def num_sums(self) -> int:
-        """How many numbers of a tally a report is added to; one of reports that are counted."""
+        """Number of entries of a tally that a report is added to; 1 if reports are counted."""
         if self.counted is not None:
             return 1
         reports = jax.tree.map(
@@ -843,7 +843,7 @@ class Through(Round[T]):
 
     @property
     def permanent_words(self) -> int:
-        """What the inner round's users remember; 0 where reports are others."""
+        """The inner round's number of permanent words; 0 if the reports differ from its reports."""
         return self.inner.permanent_words if type(self).from_bits is Through.from_bits else 0
 
     @property
@@ -863,12 +863,12 @@ class Through(Round[T]):
 
     @property
     def counted(self) -> Counted | None:
-        """What the inner round says of its tally; None where this one's is another."""
+        """The inner round's; None if the tally of this round differs."""
         return self.inner.counted if type(self).tally is Through.tally else None
 
     @property
     def summed(self) -> Summed[T] | None:
-        """What the inner round says of its tally; None where reports or tallies are others."""
+        """The inner round's; None if reports or tallies of this round differ."""
         same = type(self).from_bits is Through.from_bits and type(self).tally is Through.tally
         return self.inner.summed if same else None
 
@@ -893,13 +893,13 @@ class Through(Round[T]):
 
     @property
     def num_sums(self) -> int:
-        """As many as in the inner round, unless tallies are others."""
+        """The inner round's, unless the tally of this round differs."""
         if type(self).tally is Through.tally:
             return self.inner.num_sums
         return super().num_sums
 
     def from_bits(self, words: Words, value: Tree, /) -> Tree:
-        """One user's report, the inner round's."""
+        """One user's report of the inner round."""
         return self.inner.from_bits(words, value)
 
     def tally(self, reports: Tree, mask: jax.Array | None = None, /) -> T:

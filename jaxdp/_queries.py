@@ -37,7 +37,7 @@ R_co = TypeVar("R_co", bound=MeanRandomizer, covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class Encoding(Generic[R_co]):
-    """How values become vectors, and a mean of vectors becomes answers.
+    """Map from values to vectors and from a mean of vectors to answers.
 
     A user with value v contributes `decoder y + offset`, y its decoded report.
 
@@ -126,11 +126,11 @@ class LinearProtocol(Spec[P_co]):
         return True
 
     def encoding(self) -> Encoding[Any] | None:
-        """How users' values become vectors; None where users report no vectors."""
+        """Map from users' values to vectors; None if users do not report vectors."""
         return None
 
     def width(self, symmetric: bool) -> Width | None:
-        """What bounds the products of the noise with the columns; None where no tail is known.
+        """Bound on the products of the noise with the columns; None if no tail is known.
 
         Args:
           symmetric: whether the negatives of the columns count as well.

@@ -40,7 +40,7 @@ class ShuffleBracket:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PairLaw:
-    """How a report tells two values of a user apart, and what hides that.
+    """How a report distinguishes two values of a user, and which other reports hide that.
 
     Reports come in m classes; within a class the probabilities under both values, and the least one
     under any value, are in one proportion.

@@ -22,7 +22,7 @@ TWIN_BITS = 8
 
 
 class AuditError(ValueError):
-    """A randomizer does not do what it says: its params do not follow its stated channel."""
+    """Raised where a randomizer's params do not follow its stated channel."""
 
 
 def exact_epsilon(

@@ -75,7 +75,7 @@ class CosineSet(ConvexSet):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, n)."""
+        """Shape of a point, (n, n)."""
         return (self.num_items, self.num_items)
 
     @property
@@ -290,7 +290,7 @@ class CosineSimilarity(GaussianPrivacy, Spec["CosineSimilarityParams"]):
         return CosineSimilarityParams(self.mechanism.build(word_bits))
 
     def release(self, key: jax.Array, vectors: ArrayLike) -> Release:
-        """One private release; `jax.vmap` over keys for many.
+        """Makes one private release; use `jax.vmap` over keys for many.
 
         Args:
           key: a key.
@@ -382,7 +382,7 @@ def gram(vectors: Float[Array | np.ndarray, "n d"]) -> Float[Array, "n n"]:
 def neighbor_recall(
     truth: ArrayLike, estimate: ArrayLike, num_neighbors: int = 10
 ) -> Float[Array, "..."]:
-    """How many of each item's nearest neighbours an estimate of the similarities finds.
+    """Share of each item's nearest neighbours that an estimate of the similarities finds.
 
     The mean over the items of the share of the `num_neighbors` items most similar by `truth` that
     are also among those by `estimate`. An item is no neighbour of its own. Guessing finds

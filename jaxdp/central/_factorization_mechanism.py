@@ -306,7 +306,7 @@ class FactorizationMechanism(GaussianPrivacy, AdditiveProtocol["FactorizationMec
         return bias.max(axis=1), noise
 
     def optimality(self) -> float:
-        """How far the noise is from the least that any data-independent mechanism needs.
+        """Ratio of the noise to the least that any data-independent mechanism needs.
 
         The size of the noise in the mechanism's norm (the root mean square over the answers for
         "gamma_f", the largest standard deviation for "gamma2") over a proven lower bound on that of

@@ -224,7 +224,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"], SimulatedErrors):
 
     @property
     def sensitivity(self) -> float:
-        """How far one user moves m times what is noised, in Euclidean norm; exact.
+        """Exact Euclidean distance by which one user moves m times the vector that gets noise.
 
         For marginals the root of `2 f(t)` if two users can have t features each and none in common,
         f(a) the number of nonempty sets of at most k out of a; of `f(n)` without a sparsity. For
@@ -259,7 +259,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"], SimulatedErrors):
 
     @property
     def guarantee(self) -> Literal["dense", "sparse", "none"]:
-        """Which theorem holds for what is released: see the class."""
+        """Name of the theorem that bounds the error of a release; see the class."""
         if self.method == "flattened":
             return "dense" if self.sparsity is None else "sparse"
         if self.method != "moments":
@@ -358,7 +358,7 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"], SimulatedErrors):
         return round(1 / self.step)
 
     def release(self, population: Population, key: jax.Array) -> "MarginalsRelease":
-        """One release with its certificate, NumPy arrays.
+        """Makes one release, with its certificate, as NumPy arrays.
 
         Args:
           population: the users, who hold float32[n] rows of 0 and 1.
@@ -457,13 +457,13 @@ class Marginals(GaussianPrivacy, Spec["MarginalsParams"], SimulatedErrors):
         return np.stack(shares, axis=-1)
 
     def consistency(self, answers: ArrayLike) -> MarginalsConsistency:
-        """How far answers, float[N] as released, are from those of some data set."""
+        """Distance of answers, float[N] as released, from the answers of some data set."""
         return consistency_of(self._to_marginals(answers), *self._size, self.sparsity)
 
 
 @params
 class MarginalsRelease:
-    """What the curator publishes, all of it private.
+    """Everything that the curator publishes; all of it is private.
 
     Attributes:
       answers: by size of the set of features, then lexicographically, 1 first.

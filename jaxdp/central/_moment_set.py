@@ -103,7 +103,7 @@ class MomentSet(ConvexSet):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(N,), N the number of nonempty sets of at most k features."""
+        """Shape of a point, (N,), with N the number of nonempty sets of at most k features."""
         return (num_subsets(self.num_features, self.order) - 1,)
 
     @property

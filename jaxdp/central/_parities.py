@@ -182,7 +182,7 @@ def parities_sensitivity(num_features: int, order: int, sparsity: int | None = N
 
 @dataclasses.dataclass(frozen=True)
 class MarginalsConsistency:
-    """How far answers are from those of some data set; all are >= 0 for real ones.
+    """Distances of answers from those of some data set; all are >= 0 for answers of data.
 
     Attributes:
       smallest_cell: the smallest entry of a table of k features.

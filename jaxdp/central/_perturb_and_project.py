@@ -24,7 +24,7 @@ _LARGE = 2**14  # products of batches of larger matrices are slower on a CPU tha
 
 @params
 class Release:
-    """What a curator publishes, all of it private.
+    """Everything that a curator publishes; all of it is private.
 
     Attributes:
       estimate: the point of the set.
@@ -166,7 +166,7 @@ class PerturbAndProject(GaussianPrivacy, Spec["PerturbAndProjectParams"]):
         return PerturbAndProjectParams(self.noise_params(), self.set, *options)
 
     def release(self, key: jax.Array, target: ArrayLike) -> Release:
-        """One private release; `jax.vmap` over keys for many.
+        """Makes one private release; use `jax.vmap` over keys for many.
 
         Args:
           key: a key.

@@ -15,7 +15,7 @@ SHA256 = {
 
 
 def load_msnbc(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Which of 17 page categories 989,818 visitors of msnbc.com saw on one day of 1999.
+    """Loads which of 17 page categories 989,818 visitors of msnbc.com saw on one day of 1999.
 
     Licence: CC BY 4.0. To cite: D. Heckerman (1999), MSNBC.com Anonymous Web Data, UCI Machine
     Learning Repository, doi:10.24432/C5390X.
@@ -66,7 +66,7 @@ def load_mushrooms(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def load_retail(folder: str | os.PathLike[str], num_items: int) -> dict[str, np.ndarray]:
-    """What 88,162 customers of a Belgian shop bought, of its most frequent items.
+    """Loads which of the most frequent items 88,162 customers of a Belgian shop bought.
 
     For research use. To cite: T. Brijs, G. Swinnen, K. Vanhoof, G. Wets (1999), Using association
     rules for product assortment decisions: a case study, KDD.

@@ -51,7 +51,7 @@ class OfTwo(Question):
 
     @property
     def factor(self) -> float:
-        """What the difference is multiplied by."""
+        """Factor by which the difference is multiplied."""
         return 1.0
 
     def validate(self) -> None:
@@ -63,7 +63,7 @@ class OfTwo(Question):
 
     @property
     def num_answers(self) -> int:
-        """As many as the question has."""
+        """Number of answers, which is the question's."""
         return self.question.num_answers
 
     @property
@@ -92,7 +92,7 @@ class OfTwo(Question):
         return self.question.NAMED_DATA
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """What the question has, made for the smaller number of users."""
+        """Candidates of the question, made for the smaller number of users."""
         makers = self.question.candidates(delta, norm)
         return {
             name: lambda e, n, make=make: make(e, min(self._sizes(n)))
@@ -135,13 +135,13 @@ class OfTwo(Question):
         return tuple((self.factor * sign, some) for sign, some in signed)
 
     def answers(self, estimates: Any) -> np.ndarray:
-        """What the question takes for its answers."""
+        """Answers as the question defines them."""
         return self.question.answers(estimates)
 
 
 @spec
 class Comparison(OfTwo):
-    """How much the answers of two groups of users differ: those of the second minus the first.
+    """Asks how much two groups of users differ: answers of the second minus the first.
 
     Every user belongs to one group, which the analyst knows, and reports about its value. Data are
     those of the question, and the same in both groups; or a pair of them.
@@ -175,7 +175,7 @@ class Comparison(OfTwo):
 
 @spec
 class Change(OfTwo):
-    """How much the answers of the same users change from one collection to the next.
+    """Asks how much the answers of the same users change between two collections.
 
     Devices remember the report of a value, and send it again in the second collection unless their
     value changed: then they draw and send the report of the new one. A report that is sent twice is

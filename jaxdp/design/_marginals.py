@@ -134,7 +134,7 @@ class Marginals(Question):
         return np.asarray(estimates)[..., -self.num_answers :]
 
     def postprocessed(self, protocol: Any) -> dict[str, Any]:
-        """The nearest answers that some users have, as far as pairs of sets tell."""
+        """Moves answers to the nearest that satisfy what holds for pairs of sets."""
         if isinstance(protocol, MarginalQueries):
             onto = MomentSet(self.num_features, self.order)
             return {"projected": dataclasses.replace(protocol, onto=onto)}

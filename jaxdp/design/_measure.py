@@ -13,7 +13,7 @@ from ._question import Data, Question
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What an error is: of the answers to a question, as a goal counts it, for given data.
+    """Definition of an error: a question's answers, a goal that combines them, and the data.
 
     Attributes:
       question: what is asked.
@@ -28,7 +28,7 @@ class Measure:
     key: jax.Array
 
     def predicted(self, protocol: Any, num_users: int, trust: Trust = "local") -> Prediction:
-        """By the protocol's own formulas.
+        """Computes the error by the protocol's formulas.
 
         Raises:
           ValueError: they have no finite error.
@@ -40,7 +40,7 @@ class Measure:
         return found
 
     def simulated(self, protocol: Any, num_users: int, num_trials: int) -> Prediction:
-        """By simulation; data must be given."""
+        """Simulates the error; the data must be given."""
         users = self.question.users(self.data, num_users)
         assert users is not None, "the worst data are not simulated"
         return self.goal.of_trials(self.question.trials(protocol, users, self.key, num_trials))

@@ -23,7 +23,7 @@ HEADER = (
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """How the errors of a question's answers become one number.
+    """Combines the errors of a question's answers into one number.
 
     Attributes:
       loss: "rmse" for the root of the mean squared error over the answers; "worst" for that of the

@@ -1,4 +1,4 @@
-"""How people who are asked become users whose reports count."""
+"""Share of the people asked who report, and how much their reports count."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ _LEAST = 1e-6  # of the share of people who report
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """How people who are asked become users whose reports count.
+    """Share of the people asked who report, and how much their reports count.
 
     Attributes:
       response: the share of them who report.
@@ -25,7 +25,7 @@ class Panel:
 
     @classmethod
     def of(cls, response: object, effect: object) -> "Panel":
-        """Checked numbers."""
+        """Makes a panel of checked numbers."""
         return cls(
             check_real("response", response, low=_LEAST, high=1.0, open_ends=False),
             check_real("design_effect", effect, low=1.0, open_ends=False),
@@ -37,7 +37,7 @@ class Panel:
         return self.response == 1 and self.design_effect == 1
 
     def counted(self, asked: int) -> int:
-        """As many users of weight 1 as have the same error as those who report."""
+        """Effective number of users: as many of weight 1 would have the same error."""
         users = math.floor(asked * self.response / self.design_effect * (1 + 1e-12))
         if users < 2:
             raise ValueError(
@@ -47,16 +47,16 @@ class Panel:
         return users
 
     def reports(self, counted: int) -> int:
-        """How many report, of whom so many count."""
+        """Number of users who must report for an effective number of users."""
         return math.ceil(counted * self.design_effect * (1 - 1e-12))
 
     def asked(self, counted: int) -> int:
-        """How many must be asked, for so many to count."""
+        """Number of people who must be asked for an effective number of users."""
         return math.ceil(counted * self.design_effect / self.response * (1 - 1e-12))
 
 
 def design_effect(weights: ArrayLike) -> float:
-    """How many times the variance of a mean survey weights have: `n sum w**2 / (sum w)**2`.
+    """Factor by which survey weights raise a mean's variance: `n sum w**2 / (sum w)**2`.
 
     Kish's formula. With weights that do not depend on the noise it is exact for that of private
     reports if their variance is the same for all values, or on the worst data: n users of these

@@ -118,7 +118,7 @@ def plan(
     timed: bool = False,
     progress: bool | None = None,
 ) -> Plan:
-    """From two of users, epsilon and error to the third, for every protocol that can answer.
+    """Computes the third of users, epsilon and error, for every protocol that can answer.
 
     Errors are those of the protocols' own predictions, in closed form: those of the worst data, or
     of given data. For given data, which may be a prior, two things are simulated besides, with the

@@ -69,7 +69,7 @@ def pooled(
     data: Data = "worst",
     alike: bool = False,
 ) -> Pooled:
-    """From two of users, epsilons and error to the third, for groups with an epsilon each.
+    """Computes the third of users, epsilons and error, for groups that have an epsilon each.
 
     With users and error given, the epsilons are in proportion to those of `epsilons`: the least
     common factor is asked for with which the error is reached.

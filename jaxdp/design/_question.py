@@ -51,7 +51,7 @@ ONE_NUMBER: Mapping[str, str] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Users:
-    """Given users.
+    """Users whose data are given.
 
     Attributes:
       counts: int64[k], how many hold each value.
@@ -63,7 +63,7 @@ class Users:
 
     @property
     def population(self) -> Population:
-        """The same users, to be simulated."""
+        """The same users as a population to simulate."""
         return Population.from_histogram(self.counts, self.inputs)
 
 
@@ -75,7 +75,7 @@ class Errors(NamedTuple):
 
     @classmethod
     def of(cls, each: np.ndarray, kind: Kind) -> "Errors":
-        """From the mean squared error of each answer."""
+        """Makes errors from the mean squared error of each answer."""
         return cls(Prediction(each.max(), kind), Prediction(each.mean(), kind))
 
 
@@ -110,7 +110,7 @@ class Question(Checked, abc.ABC):
 
     @property
     def offset(self) -> float:
-        """What is added to estimates, which are of centred numbers, to make them answers."""
+        """Offset added to estimates, which are of centred numbers, to make them answers."""
         return 0.0
 
     @property
@@ -120,7 +120,7 @@ class Question(Checked, abc.ABC):
 
     @property
     def value_offset(self) -> float:
-        """What is added to the numbers that users report about, to make them their values."""
+        """Offset added to the numbers that users report about, to make them their values."""
         return self.offset
 
     @property
@@ -134,7 +134,7 @@ class Question(Checked, abc.ABC):
 
     @abc.abstractmethod
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """What competes, by name.
+        """The competing protocols, by name.
 
         Args:
           delta: with which it may be private; None for pure protocols.
@@ -142,7 +142,7 @@ class Question(Checked, abc.ABC):
         """
 
     def trusting_candidates(self, trust: Helper, delta: float) -> dict[str, Maker]:
-        """What competes where users trust a helper, by name; none by default.
+        """The protocols that compete where users trust a helper, by name; none by default.
 
         Args:
           trust: "central" for a curator, to whom values go as they are; "secure sum" where nobody
@@ -188,7 +188,7 @@ class Question(Checked, abc.ABC):
 
     @property
     def is_linear(self) -> bool:
-        """Whether answers are averages, and no ratios or logarithms of them."""
+        """Whether answers are averages, rather than ratios or logarithms of averages."""
         return True
 
     def postprocessed(self, protocol: Any) -> dict[str, Any]:

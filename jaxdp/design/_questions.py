@@ -286,6 +286,6 @@ class PairStatistic(OfBins):
         return f"{type(self.kernel).__name__} of pairs of users with {self.size:,} values"
 
     def candidates(self, delta: float | None = None, norm: str = "mean") -> dict[str, Maker]:
-        """What `jaxdp.pairwise.candidates` has."""
+        """The protocols of `jaxdp.pairwise.candidates`."""
         del delta, norm
         return dict(pairwise_candidates(self.kernel, self.num_values, self.rounds))

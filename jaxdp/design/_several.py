@@ -78,7 +78,7 @@ def several(
     errors: Mapping[str, float] | float | None = None,
     data: Mapping[str, Data] | Data = "worst",
 ) -> Several:
-    """From two of users, epsilon and errors to the third, for several questions at once.
+    """Computes the third of users, epsilon and errors, for several questions at once.
 
     Three ways are compared: the users are divided, each is asked one question; or epsilon is, each
     answers all of them; or, where the questions are about the same values, one report of a

@@ -18,7 +18,7 @@ from ._questions import Histogram
 
 @spec
 class TopK(OfBins):
-    """Which values are the most frequent.
+    """Asks which values are the most frequent.
 
     The answers say of each value whether it is one of them. The error is the probability that the
     set is wrong, so data must be given; or "missed", the share of the set that is missing from the

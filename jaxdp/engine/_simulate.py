@@ -139,7 +139,7 @@ def outcome(
     rounds: Rounds = 20,
     implementation: Implementation = None,
 ) -> Any:
-    """What a run leaves before it is reduced to the estimate, on the host.
+    """The outcome of a run before it is reduced to the estimate, on the host.
 
     Args:
       protocol: as in `run`.

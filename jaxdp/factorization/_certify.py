@@ -16,7 +16,7 @@ class CertificateError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """What `certify` found: bounds that hold whatever the result claimed.
+    """Bounds found by `certify`, which hold whatever the result claimed.
 
     Attributes:
       upper: float64[...]: attained by the factors.

@@ -40,7 +40,7 @@ _ROUNDING = 1e-14  # of the largest entry: what is left of a witness that sums t
 
 @dataclasses.dataclass(frozen=True)
 class HardLines:
-    """What the lower bounds know of the lines P_v(a) of some queries v and of their prior π.
+    """Lines P_v(a) of some queries v and their prior π, with what lower bounds use of them.
 
     Attributes:
       length: of the shortest of the longest possible lines, the least 2/‖M_v‖₁.
@@ -118,7 +118,7 @@ class HardLines:
 
     @within_float64
     def min_users_to_tell(self, epsilon: float, distance: float, confidence: float) -> float:
-        """Users below which no protocol tells a = 0 from a = `distance` as often.
+        """Number of users below which no protocol distinguishes a = 0 from a = `distance` as often.
 
         Args:
           epsilon: ε > 0.
@@ -204,7 +204,7 @@ class _Tests(NamedTuple):
 
 
 def hard_lines(matrix: ArrayLike, *, symmetric: bool = False, tol: float = 1e-3) -> list[HardLines]:
-    """Lines of populations that private reports of n users hardly tell apart.
+    """Finds lines of populations that private reports of n users hardly distinguish.
 
     Those of the dual witnesses of γ2(W − u·1ᵀ; α), u the best shift of γ2, for α = 0 and for 1/4 to
     1/32 of the largest entry: a workload may have parts below the error that make it look much

@@ -6,7 +6,7 @@ import math
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """Where numbers are drawn.
+    """Maps numbers to places in a chart.
 
     Attributes:
       low: the number at `start`.

@@ -143,7 +143,7 @@ class Learner(AdditiveProtocol[Params[Any]]):
 
     @abc.abstractmethod
     def tail(self) -> Tail:
-        """How far a user's contribution may be from its mean.
+        """Tail of the deviation of a user's contribution from its mean.
 
         It holds for both signs, every concept and every distribution of the users.
         """
@@ -158,7 +158,7 @@ class Learner(AdditiveProtocol[Params[Any]]):
         return 0.0
 
     def excess_risk(self, losses: ArrayLike, probabilities: ArrayLike) -> Float[np.ndarray, "*n"]:
-        """How much more the selected concept loses than the best one.
+        """Excess of the selected concept's loss over that of the best concept.
 
         Args:
           losses: float[..., m], estimates.

@@ -62,7 +62,7 @@ class QueryError(ValueError):
 @register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Transcript:
-    """What was asked and answered in one run of `AdaptiveQueries`; a pytree.
+    """Questions and answers of one run of `AdaptiveQueries`; a pytree.
 
     Attributes:
       answers: float64[d].
@@ -174,11 +174,11 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
 
     @property
     def randomizer(self) -> BinaryResponse:
-        """What a user runs on a query's value."""
+        """The randomizer that a user runs on the value of a query."""
         return BinaryResponse(self.epsilon, self.bound)
 
     def build(self, word_bits: int = 32) -> "AdaptiveQueriesParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         bit = self.randomizer.build(word_bits)
         analyst: Any = self.analyst
         if not self.traceable or jax.tree_util.all_leaves([analyst]):
@@ -208,7 +208,7 @@ class AdaptiveQueries(Spec["AdaptiveQueriesParams"]):
         key: jax.Array,
         method: Literal["auto", "per_user", "tally"] = "auto",
     ) -> Transcript:
-        """What `run` with this key asks, and gets as answers.
+        """The questions and answers of `run` with this key.
 
         Args:
           population: as in `jaxdp.run`.

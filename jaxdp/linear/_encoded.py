@@ -194,7 +194,7 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
         """What `encoding` keeps."""
 
     def encoding(self) -> Encoding[R_co]:
-        """How values become vectors, and a mean of vectors becomes answers; cached."""
+        """Map from values to vectors and from a mean of vectors to answers; cached."""
         return _encoding(self)
 
     @property
@@ -207,11 +207,11 @@ class EncodedProtocol(AdditiveProtocol[AnswerRound], Generic[R_co]):
         return self.encoding().randomizer.exact_epsilon()
 
     def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
-        """What the randomizer knows of several reports."""
+        """The delta of several reports, as the randomizer computes it."""
         return self.encoding().randomizer.composed_delta(num_reports, epsilon)
 
     def build(self, word_bits: int = 32) -> AnswerRound:
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         encoding = self.encoding()
         inner = encoding.randomizer.build(word_bits)
         return AnswerRound(inner, encoding.embedding, encoding.decoder, encoding.offset)

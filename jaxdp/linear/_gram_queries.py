@@ -112,7 +112,7 @@ class GramQueries(ProductMeans):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, n)."""
+        """Shape of a point, (n, n)."""
         return (self.num_items, self.num_items)
 
     @property

@@ -53,7 +53,7 @@ _NONE_HELD = "users must hold items: make them with population(...), or give val
 @register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class FoundItems:
-    """What one run of `HeavyHitters` found, the most frequent item first; a pytree.
+    """Items found in one run of `HeavyHitters`, the most frequent first; a pytree.
 
     Attributes:
       words: int32[k, w], the items; see `HeavyHitters.integers` and `texts`.
@@ -205,7 +205,7 @@ class HeavyHitters(Spec["HeavyHittersParams"]):
         return self._oracle.exact_epsilon()
 
     def build(self, word_bits: int = 32) -> "HeavyHittersParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         bits, depths, size = self.num_bits, self.depths, self._size
         first = np.zeros((size, number_of_words(bits)), np.uint32)
         first[: 2 ** depths[0]] = children(bits, depths[0], depths[0])

@@ -153,7 +153,7 @@ class HierarchicalQueries(AdditiveProtocol["HierarchicalParams"]):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """How many values a node of each level holds, coarse to fine."""
+        """Number of values in a node of each level, from coarse to fine."""
         assert self.branching is not None
         return tuple(level_widths(self.num_values, self.branching))
 

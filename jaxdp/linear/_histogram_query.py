@@ -66,7 +66,7 @@ class HistogramQuery(LinearProtocol[Params[Any]]):
         return self.oracle.num_values
 
     def build(self, word_bits: int = 32) -> "HistogramParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         return HistogramParams(self.oracle.build(word_bits))
 
     @property

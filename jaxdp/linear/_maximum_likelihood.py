@@ -99,7 +99,7 @@ class MaximumLikelihood(PostProcessed):
             )
 
     def build(self, word_bits: int = 32) -> "MaximumLikelihoodParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         inner: Any = self.protocol.build(word_bits)
         workload = None if self.protocol.is_histogram else self.protocol.matrix()
         return MaximumLikelihoodParams(inner.inner, workload, self.fit)

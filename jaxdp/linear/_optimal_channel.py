@@ -74,7 +74,7 @@ class OptimalChannel:
 
     @property
     def gap(self) -> float:
-        """How much better than this channel another one may be: upper / lower - 1."""
+        """Bound on how much better another channel may be: upper / lower - 1."""
         if self.upper == 0:
             return 0.0
         return self.upper / self.lower - 1 if self.lower > 0 else math.inf

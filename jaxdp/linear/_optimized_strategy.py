@@ -120,7 +120,7 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
 
     @property
     def randomizer(self) -> FiniteChannel:
-        """What a user runs; it is searched for at first use."""
+        """The randomizer that users run, which is searched for at first use."""
         return _solution(self)[0]
 
     def prior(self) -> Float[np.ndarray, " k"]:
@@ -135,11 +135,11 @@ class OptimizedStrategy(AdditiveProtocol["OptimizedStrategyParams"]):
         return _solution(self)[2]
 
     def optimized(self) -> "OptimizedStrategy":
-        """The same protocol with its channel written out: nothing is left to search."""
+        """The same protocol with its channel written out, so that no search is left."""
         return dataclasses.replace(self, channel=self.randomizer.table)
 
     def build(self, word_bits: int = 32) -> "OptimizedStrategyParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         channel = self.randomizer.build(word_bits)
         return OptimizedStrategyParams(dataclasses.replace(channel, decoder=split(self.decoder())))
 

@@ -66,7 +66,7 @@ class OracleQueries(AdditiveProtocol[Params[Any]]):
             )
 
     def build(self, word_bits: int = 32) -> "OracleQueriesParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         return OracleQueriesParams(self.oracle.build(word_bits), self.workload.values)
 
     @property

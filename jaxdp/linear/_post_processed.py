@@ -44,7 +44,7 @@ class PostProcessed(LinearProtocol[Params[Any]], SimulatedErrors):
         return self.protocol.exact_epsilon()
 
     def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
-        """What the protocol that users run knows of several reports."""
+        """The delta of several reports, as the protocol that users run computes it."""
         return self.protocol.composed_delta(num_reports, epsilon)
 
     def answers(self, histograms: Float[np.ndarray, "*n k"]) -> Float[np.ndarray, "*n m"]:

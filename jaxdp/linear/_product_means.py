@@ -168,7 +168,7 @@ class ProductMeans(Spec["ProductMeansParams"], SimulatedErrors):
         return self.vector_randomizer.exact_delta()
 
     def composed_delta(self, num_reports: int, epsilon: float) -> float | None:
-        """What the randomizer knows of several reports."""
+        """The delta of several reports, as the randomizer computes it."""
         return self.vector_randomizer.composed_delta(num_reports, epsilon)
 
     def build(self, word_bits: int = 32) -> "ProductMeansParams":

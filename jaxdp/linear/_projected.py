@@ -51,7 +51,7 @@ class ProjectedProtocol(PostProcessed):
     tol: float
 
     def build(self, word_bits: int = 32) -> Params[Any]:
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         inner = _ONE_ROUND("protocol", self.protocol.build(word_bits))
         below = None if self.below is None else np.asarray(self.below, np.float64)
         kind, vertices = self._kind(), None

@@ -88,7 +88,7 @@ class ProjectedHadamard(ProjectedProtocol):
 
     @property
     def oracle(self) -> HadamardResponse:
-        """What users run."""
+        """The oracle that users run."""
         return HadamardResponse(self.num_values, self.epsilon, num_blocks=1)
 
     @property
@@ -103,7 +103,7 @@ class ProjectedHadamard(ProjectedProtocol):
 
     @property
     def onto(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What the raw estimate is projected onto; see `postprocess`."""
+        """The set onto which the raw estimate is projected; see `postprocess`."""
         return self.postprocess
 
     def build(self, word_bits: int = 32) -> Params[Any]:

@@ -120,7 +120,7 @@ class AUCProtocol(Spec[P_co]):
         return None if masses is None else self._table(masses, None).sum(axis=1, dtype=np.float64)
 
     def alike(self, population: Population) -> Float[np.ndarray, "2"] | None:
-        """How many users of each class report alike, at the least: reports may hide among these.
+        """Least number of users of each class whose reports hide among each other.
 
         All of a class by default. None where the users are not known yet.
         """

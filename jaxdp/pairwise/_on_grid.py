@@ -143,7 +143,7 @@ class OnGrid(Spec[Params[Any]]):
         return Symbols(self.grid, randomized=False)
 
     def build(self, word_bits: int = 32) -> Params[Any]:
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         inner, symbols = self.protocol.build(word_bits), self._symbols
         if round_of(inner) is not None:
             return GridRound(inner, symbols.points, symbols.limits)
@@ -234,7 +234,7 @@ class OnGrid(Spec[Params[Any]]):
 
     @property
     def largest_quantization_error(self) -> float:
-        """How far the statistic of the bins is from that of the values at most, for any users.
+        """Bound on the difference between the statistics of bins and of values, for any users.
 
         The largest half-range of f on a pair of bins, or its range where an entry of the matrix is
         no middle of one. 0 where values are bins; inf for a function of several averages.

@@ -72,7 +72,7 @@ class DistributionSource(Source):
         return dataclasses.replace(self, most=next_above(self.size))
 
     def stream(self, name: int) -> jax.Array:
-        """One stream of the trial, or an error that says how to bind the population to one."""
+        """One stream of the trial; raises an error if the population is not bound to one."""
         if self.key is None:
             raise ValueError(
                 "this population is random: bind it to a trial first, as in pop.bind(key).at(...) "

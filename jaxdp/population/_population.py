@@ -254,7 +254,7 @@ class Population:
         labels: Iterable[Hashable] | None = None,
         missing: Hashable = None,
     ) -> "Population":
-        """Users drawn independently from a distribution, anew in every trial.
+        """Users drawn independently from a distribution, new ones in every trial.
 
         The simulated error is then the error about the distribution, sampling included.
 
@@ -318,7 +318,7 @@ class Population:
 
     @property
     def inputs(self) -> Tree:
-        """What the bins of `counts` stand for; None when a value is the bin itself."""
+        """The values that the bins of `counts` stand for; None if a value is the bin itself."""
         return self.source.inputs
 
     def probabilities(self) -> np.ndarray:
@@ -348,7 +348,7 @@ class Population:
 
     @on_auto_axes
     def block(self, start: Count | ArrayLike, size: int) -> tuple[Tree, jax.Array]:
-        """The values of consecutive users, and who of them belongs to the population.
+        """The values of consecutive users, and which of these users belong to the population.
 
         Args:
           start: Count[], or an integer, the first index; see `at`.

@@ -122,7 +122,7 @@ class Source(abc.ABC):
         """The values of users by index: a pytree with the leading axes of `users`."""
 
     def members(self, users: Count) -> jax.Array:
-        """Which of these indices belong to the population, bool of the shape of `users`."""
+        """Whether each of these indices belongs to the population, bool of the shape of `users`."""
         return jnp.ones(users.shape, bool)
 
     def reader(
@@ -163,12 +163,12 @@ class Source(abc.ABC):
 
     @property
     def maker(self) -> Tree:
-        """What makes a user's value from words alone, a pytree; None if something else does."""
+        """A pytree that makes a user's value from words alone; None if something else does."""
         return None
 
     @property
     def inputs(self) -> Tree:
-        """What the bins of `counts` stand for, a pytree of arrays; None for the bins themselves."""
+        """Values that the bins of `counts` stand for, a pytree; None for the bins themselves."""
         return None
 
     @abc.abstractmethod

@@ -70,7 +70,7 @@ def _hypergeometric(key, good, bad, draws):
 def multivariate_hypergeometric(
     key: jax.Array, counts: ArrayLike | Count, draws: ArrayLike | Count
 ) -> Count:
-    """How many of each kind are among draws without replacement, for totals up to 2**53.
+    """Number of each kind among draws without replacement, for totals up to 2**53.
 
     Pr[X = x] = C(c_1, x_1) ... C(c_k, x_k) / C(c_1 + ... + c_k, draws), by binary splitting: k - 1
     `hypergeometric` draws in ceil(log2 k) vectorised levels.

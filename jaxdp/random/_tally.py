@@ -21,7 +21,7 @@ def everyone(reports: jax.Array, mask: Bool[Array, " n"] | None) -> Bool[Array, 
 def histogram(
     reports: Int[Array, " n"], num_reports: int, mask: Bool[Array, " n"] | None = None
 ) -> Count:
-    """How often each report occurs.
+    """Counts how often each report occurs.
 
     Args:
       reports: in [0, num_reports); fewer than 2**31.
@@ -93,7 +93,7 @@ def _row_sums(terms: jax.Array, row: int, axis: int) -> jax.Array:
 def count_bits(
     packed: UInt32[Array, "n w"], num_bits: int, mask: Bool[Array, " n"] | None = None
 ) -> Count:
-    """How many users have each bit, of bits that are packed into words.
+    """Counts the users who have each bit, of bits that are packed into words.
 
     On a CPU users are added as binary digits in parallel, 32 sums of a word at a time: a tenth of
     the time of a sum over each bit.

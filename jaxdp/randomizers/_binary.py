@@ -174,12 +174,12 @@ class BinaryResponse(MeanRandomizer):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(), a number."""
+        """Shape of a value, (): a number."""
         return ()
 
     @property
     def largest_value(self) -> float:
-        """The bound."""
+        """The largest value, which is the bound."""
         return self.bound
 
     @property
@@ -242,7 +242,7 @@ class BinaryResponseParams(MeanRound):
 
     @property
     def largest_value(self) -> Float[Array | np.ndarray, ""]:
-        """The bound."""
+        """The largest value, which is the bound."""
         return self.limit / self.scale
 
     @property

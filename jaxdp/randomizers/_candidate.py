@@ -276,7 +276,7 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
         return self.num_candidates or (256 if self.epsilon <= 5 else 4096)
 
     def ranks(self) -> Ranks:
-        """How often each rank is reported."""
+        """The probabilities with which ranks are reported."""
         number = self._num_candidates
         return Ranks.of(self.epsilon, number, self.num_high or _best_high(self.epsilon, number))
 

@@ -159,7 +159,7 @@ class DiscreteLaplace(BinRandomizer):
         return np.asarray(np.sum(counts * self.report_variances()) / counts.sum() ** 2)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
-        """The largest variance of the mean: reports do not tell how the users' integers spread."""
+        """The largest variance of the mean, since reports do not show how integers spread."""
         del outcome
         return np.asarray(self.worst_case_variance(num_users))
 

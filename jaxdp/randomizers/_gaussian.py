@@ -204,12 +204,12 @@ class Gaussian(MeanRandomizer["GaussianParams"]):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,), a vector."""
+        """Shape of a value, (dim,)."""
         return (self.dim,)
 
     @property
     def largest_value(self) -> float:
-        """The radius."""
+        """The largest norm of a value, which is the radius."""
         return self.radius
 
     @property
@@ -448,7 +448,7 @@ class GaussianParams(MeanRound):
 
     @property
     def largest_value(self) -> Float[Array | np.ndarray, ""]:
-        """The radius."""
+        """The largest norm of a value, which is the radius."""
         return self.radius
 
     @property
@@ -467,7 +467,7 @@ class GaussianParams(MeanRound):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,), a vector."""
+        """Shape of a value, (dim,)."""
         return (self.dim,)
 
     def user_cost(self, work: Work) -> float:

@@ -162,12 +162,12 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,), a vector."""
+        """Shape of a value, (dim,)."""
         return (self.dim,)
 
     @property
     def largest_value(self) -> float:
-        """The radius."""
+        """The largest norm of a value, which is the radius."""
         return self.radius
 
     @property
@@ -394,7 +394,7 @@ class GaussianRejectionParams(MeanRound):
 
     @property
     def largest_value(self) -> Float[Array | np.ndarray, ""]:
-        """The radius."""
+        """The largest norm of a value, which is the radius."""
         return self.radius
 
     @property
@@ -413,7 +413,7 @@ class GaussianRejectionParams(MeanRound):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,), a vector."""
+        """Shape of a value, (dim,)."""
         return (self.dim,)
 
     @property

@@ -126,7 +126,7 @@ class HadamardBit(SupportOracle):
         return Fraction(self._threshold(word_bits), 2**word_bits), Fraction(1, 2)
 
     def joint_support(self) -> tuple[Fraction, Fraction]:
-        """(p / 2, 1 / 4): whether two values are supported is independent."""
+        """Returns (p / 2, 1 / 4): whether two values are supported is independent."""
         p, q = self.probabilities()
         return p * q, q * q
 

@@ -115,7 +115,7 @@ class KRR(SupportOracle):
         return 1 - Fraction((self.num_values - 1) * other, space), Fraction(other, space)
 
     def joint_support(self) -> tuple[Fraction, Fraction]:
-        """(0, 0): a report supports one value."""
+        """Returns (0, 0), since a report supports one value."""
         return Fraction(0), Fraction(0)
 
     def channel(

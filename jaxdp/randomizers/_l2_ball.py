@@ -109,7 +109,7 @@ class L2Ball(VectorRandomizer):
         return _HALF / self._limit * math.sqrt(math.pi) * half_ratio(self.dim)
 
     def build(self, word_bits: int = 32) -> "L2BallParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         require_words(word_bits)
         return L2BallParams(
             np.asarray(self._limit, np.float32),

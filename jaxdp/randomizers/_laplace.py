@@ -204,7 +204,7 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
 
     @property
     def largest_value(self) -> float:
-        """The bound."""
+        """The largest value, which is the bound."""
         return self.bound
 
     @property
@@ -472,7 +472,7 @@ class LaplaceParams(MeanRound):
 
     @property
     def largest_value(self) -> Float[Array | np.ndarray, ""]:
-        """The bound."""
+        """The largest value, which is the bound."""
         return self.num_levels * FRACTION / self.scale
 
     @property

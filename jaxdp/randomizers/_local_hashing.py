@@ -141,7 +141,7 @@ class LocalHashing(SupportOracle):
         return p, other + (p - other) * self._collision(2, word_bits)
 
     def joint_support(self, word_bits: int = 32) -> tuple[Fraction, Fraction]:
-        """How often a report supports the user's value and another given one, and two others.
+        """Probabilities that a report supports the user's value and another, and two others.
 
         They are `p sum(w_y**2)` and `sum(w_y**2 (q' + (p - q') w_y))`, for any two values, since
         the hashes of three are independent.

@@ -161,7 +161,7 @@ class MeanRandomizer(Randomizer[P_co]):
         return np.ones(1, np.int64), value[None]
 
     def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
-        """The largest variance of an entry of the mean: reports do not tell the users' squares."""
+        """The largest variance of an entry of the mean: reports do not show users' squares."""
         del outcome
         return np.full(self.value_shape, self.worst_case_variance(num_users))
 
@@ -330,7 +330,7 @@ class MeanRound(Round[dict[str, Count]]):
         return jax.ShapeDtypeStruct(self.value_shape, jnp.float32)
 
     def summands(self, reports: Int32[Array, "n ..."]) -> Int32[Array, "n ..."]:
-        """What is summed of reports: the reports themselves."""
+        """The numbers of a report that are summed: the report itself."""
         return reports
 
     def tally(

@@ -51,7 +51,7 @@ class CountedRound(Round[Count]):
 
     @property
     def report_limits(self) -> tuple[int, int]:
-        """From 0 on."""
+        """The limits of reports, which begin at 0."""
         return 0, self.num_reports - 1
 
     def extreme_reports(self, queries: np.ndarray | None = None) -> np.ndarray | None:

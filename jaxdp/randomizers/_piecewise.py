@@ -136,12 +136,12 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(), a number."""
+        """Shape of a value, (): a number."""
         return ()
 
     @property
     def largest_value(self) -> float:
-        """The bound."""
+        """The largest value, which is the bound."""
         return self.bound
 
     def window(self) -> Window:
@@ -287,7 +287,7 @@ class Piecewise(MeanRandomizer["PiecewiseParams"]):
         return np.asarray(np.sum(counts * self.report_variances(inputs)) / counts.sum() ** 2)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray:
-        """The variance for users of the mean square that the squares of the reports tell.
+        """The variance for users of the mean square that the reports' squares estimate.
 
         It is above that of the users by `(s / 2)**2 / n` at most, s being the size of a level.
         """
@@ -349,7 +349,7 @@ class PiecewiseParams(MeanRound):
 
     @property
     def largest_value(self) -> Float[Array | np.ndarray, ""]:
-        """The bound."""
+        """The largest value, which is the bound."""
         return self.num_levels * FRACTION / self.scale
 
     @property

@@ -144,7 +144,7 @@ class PrivUnit(PaddedCapRandomizer):
             )
 
     def build(self, word_bits: int = 32) -> "PrivUnitParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         require_words(word_bits)
         solution = self._solution()
         edge = math.sqrt((self._cap_dim() - 1.5) * solution.level)
@@ -159,7 +159,7 @@ class PrivUnit(PaddedCapRandomizer):
         )
 
     def second_moments(self) -> tuple[float, float]:
-        """(1 + s, s) with s = sigma**2 for the unit ball."""
+        """Second moments along and across the vector: (1 + s, s) with s = sigma**2, radius 1."""
         square = self.threshold**2
         across = (1 - square) / (self._cap_dim() * square)
         return 1 + across, across

@@ -94,7 +94,7 @@ class PrivUnitG(PaddedCapRandomizer):
         return None
 
     def build(self, word_bits: int = 32) -> "PrivUnitGParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         require_words(word_bits)
         solution = self._solution()
         return PrivUnitGParams(
@@ -107,7 +107,7 @@ class PrivUnitG(PaddedCapRandomizer):
         )
 
     def second_moments(self) -> tuple[float, float]:
-        """(1 + s, s) with s = sigma**2 for the unit ball."""
+        """Second moments along and across the vector: (1 + s, s) with s = sigma**2, radius 1."""
         across = 1 / self.threshold**2
         return 1 + across, across
 

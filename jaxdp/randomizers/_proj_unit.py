@@ -106,7 +106,7 @@ class ProjUnit(CapRandomizer):
         return 1 / (self._solution().cap.gamma * projected)
 
     def build(self, word_bits: int = 32) -> "ProjUnitParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         require_words(word_bits)
         solution = self._solution()
         edge = math.sqrt((self.num_projected - 1.5) * solution.level)
@@ -121,7 +121,7 @@ class ProjUnit(CapRandomizer):
         )
 
     def second_moments(self) -> tuple[float, float]:
-        """(a, s); see the class."""
+        """Second moments along and across the vector, (a, s); see the class."""
         inner, square = self._solution().cap.gamma ** 2, self._length() ** 2
         along = square * (1 + (self.num_projected - 1) * inner) / (self.dim + 1)
         return along, (square - along) / self.dim

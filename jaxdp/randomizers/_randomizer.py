@@ -78,7 +78,7 @@ class Randomizer(Spec[P_co]):
 
     @abc.abstractmethod
     def one_user(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """(counts, inputs) of a data set of one user, for `truth` and `variance`."""
+        """Returns (counts, inputs) of a data set of one user, for `truth` and `variance`."""
 
     def channel(
         self, word_bits: int = 32, inputs: ArrayLike | None = None

@@ -130,7 +130,7 @@ class Rappor(LinearOracle):
     seed: int = field(Integer(0, 2**63 - 1), default=0)
 
     def validate(self) -> None:
-        """Raises ValueError where words cannot realise the law, or filters tell too little."""
+        """Raises ValueError if words cannot realise the law, or filters cannot separate values."""
         check_int("num_bits", self.num_bits, low=2 * self.num_hashes, high=MAX_BITS)
         num_words = 1 + (1 + self.num_rounds) * num_lanes(self.num_bits)
         if num_words > MAX_WORDS:
@@ -143,7 +143,7 @@ class Rappor(LinearOracle):
 
     @property
     def design(self) -> "BloomDesign":
-        """What the public Bloom filters depend on."""
+        """The settings on which the public Bloom filters depend."""
         return BloomDesign(
             self.num_values, self.num_cohorts, self.num_bits, self.num_hashes, self.seed
         )

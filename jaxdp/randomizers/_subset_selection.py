@@ -183,7 +183,7 @@ class SubsetSelection(SupportOracle):
         return nonempty * inclusion, nonempty * others / (self.num_values - 1)
 
     def joint_support(self) -> tuple[Fraction, Fraction]:
-        """How often the set holds the user's value and another given one, and two others."""
+        """Probabilities that the set holds the user's value and another, and two others."""
         k, d, nonempty = self.num_values, self._size, 1 - self._empty(32)
         p, _ = self.probabilities()
         # Of d - 1 or d uniform others: pairs of them over all pairs.

@@ -158,7 +158,7 @@ class SupportOracle(FrequencyOracle[P_co]):
         """Exact probabilities (p, q) that a report supports the user's value, and another one."""
 
     def joint_support(self) -> tuple[Fraction, Fraction] | None:
-        """How often a report supports the user's value and another given one, and two others.
+        """Probabilities that a report supports the user's value and another, and two others.
 
         None where that depends on the values, or is not known.
         """

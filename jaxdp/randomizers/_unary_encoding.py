@@ -130,7 +130,7 @@ class UnaryEncoding(SupportOracle):
         return np.arange(2**self.num_values, dtype=np.uint32)[:, None]
 
     def joint_support(self) -> tuple[Fraction, Fraction]:
-        """(p q, q q): the bits of a report are independent."""
+        """Returns (p q, q q), since the bits of a report are independent."""
         p, q = self.probabilities()
         return p * q, q * q
 

@@ -69,7 +69,7 @@ class VectorRandomizer(MeanRandomizer[P_co]):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,), a vector."""
+        """Shape of a value, (dim,)."""
         return (self.dim,)
 
     @abc.abstractmethod
@@ -81,7 +81,7 @@ class VectorRandomizer(MeanRandomizer[P_co]):
 
     @property
     def largest_value(self) -> float:
-        """The radius."""
+        """The largest norm of a value, which is the radius."""
         return self.radius
 
     def covariance_form(self) -> tuple[float, float]:
@@ -284,7 +284,7 @@ class VectorRound(MeanRound):
 
     @property
     def largest_value(self) -> Float[Array | np.ndarray, ""]:
-        """The radius."""
+        """The largest norm of a value, which is the radius."""
         return self.radius
 
     @property
@@ -304,7 +304,7 @@ class VectorRound(MeanRound):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """(dim,), a vector."""
+        """Shape of a value, (dim,)."""
         return (self.dim,)
 
     @property

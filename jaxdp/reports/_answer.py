@@ -24,7 +24,7 @@ _NAMED = 40  # entries that have a line and a name in a figure
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
-    """What is known from reports, and how well.
+    """Values estimated from reports, with their standard errors.
 
     Intervals are those of a normal error, which sums over many users have. They are centred at the
     unbiased estimate, and may reach below 0 or above the number of users: such an end says that

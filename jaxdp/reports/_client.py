@@ -144,7 +144,7 @@ class Client:
         return f"<Client{purpose}: epsilon = {self.epsilon:.6g}, {bits} bits a report>"
 
     def report(self, value: str | ArrayLike) -> bytes:
-        """One report of a value.
+        """Makes one report of a value.
 
         Args:
           value: a label, or a number or array as the randomizer takes it. A vector beyond the ball
@@ -203,7 +203,7 @@ class Client:
         return out
 
     def payloads(self, words: NDArray[np.uint32], *leaves: NDArray[Any]) -> NDArray[np.uint8]:
-        """What follows the header in reports of given words: for tests of clients.
+        """Bytes after the header in reports of given words, for tests of clients.
 
         Args:
           words: uint32[n, num_words].

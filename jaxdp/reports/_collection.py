@@ -131,7 +131,7 @@ class Collection:
 
     @classmethod
     def from_json(cls, text: str) -> "Collection":
-        """Reads the document, and keeps its text; a ValueError says what is wrong with it."""
+        """Reads the document and keeps its text; raises ValueError if the document is invalid."""
         held = parsed(text)
         labels = None if held["labels"] is None else tuple(held["labels"])
         made = cls(spec_from_json(held["spec"]), labels, held["purpose"])

@@ -20,7 +20,7 @@ _UNITS = (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")
 
 @dataclasses.dataclass(frozen=True)
 class ReportCost:
-    """What a report costs a client and a server, in operations and, if timed, in seconds.
+    """Cost of a report for a client and a server, in operations and, if timed, in seconds.
 
     Attributes:
       words: how many 32-bit random words a client draws, or makes from a seed, for a report.
@@ -45,7 +45,7 @@ class ReportCost:
 def report_cost(
     spec: Spec[Any], num_users: float = 1e6, *, timed: bool = False
 ) -> ReportCost | None:
-    """What a report costs a client to make, and a server to add to the others.
+    """Cost of making a report on a client, and of adding it to others on a server.
 
     In operations, which compile nothing and are the same on every machine. A word with what is done
     with it takes a compiled client between one and some tens of nanoseconds; a sum takes a server

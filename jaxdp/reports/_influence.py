@@ -19,7 +19,7 @@ from ..random import Count, merge
 def influence(
     protocol: Spec[Any], num_malicious: int, num_users: int
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """What m users who send what they like can add to each entry of an estimate; exact.
+    """Exact bound on what m users who send anything can add to each entry of an estimate.
 
     An estimate is a sum of what single reports stand for, or their mean. An honest user adds 1 to
     the count of its value on average, and at most its value over n to a mean; a malicious one adds
@@ -160,18 +160,18 @@ class Attacked(Spec["AttackedParams"]):
             raise ValueError(f"report must be from {low[0]} to {high[0]}, got {self.report}.")
 
     def build(self, word_bits: int = 32) -> "AttackedParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         inner = self.protocol.build(word_bits)
         leaf = inner.report
         report = jnp.asarray(np.array(self.report).reshape(leaf.shape).astype(leaf.dtype))
         return AttackedParams(inner, _times(inner.tally(report[None]), self.num_malicious))
 
     def exact_epsilon(self) -> float:
-        """The protocol's."""
+        """Returns the exact epsilon of the protocol."""
         return self.protocol.exact_epsilon()
 
     def exact_delta(self) -> float:
-        """The protocol's."""
+        """Returns the exact delta of the protocol."""
         return self.protocol.exact_delta()
 
     @property

@@ -57,7 +57,7 @@ class HistogramData(Checked):
             self.population()  # checks them; not without need, since it starts jax's backend
 
     def population(self) -> Population:
-        """The users."""
+        """The users as a population."""
         values = None if self.values is None else self.values.values
         return Population.from_histogram(self.counts.values, values, labels=self.labels)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Checked):
-    """What a user may vary of an experiment.
+    """Settings of an experiment that a user may change.
 
     Args:
       epsilons: the privacy parameters of the grid, > 0 and different.

@@ -28,7 +28,7 @@ _FEW = 16  # free cells that are tried between two looks
 
 
 class Executor(Protocol):
-    """Where cells are computed: what `submit` returns has `result()`."""
+    """Whatever computes cells: `submit` returns an object that has `result()`."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Has a function called, here or elsewhere."""

@@ -30,7 +30,7 @@ class Status:
 
     @property
     def waiting(self) -> int:
-        """How many nobody has begun."""
+        """Number of cells that no process has begun."""
         return max(self.cells - self.done - len(self.failed) - len(self.running), 0)
 
 

@@ -22,7 +22,7 @@ MANY = 16
 
 
 def summarize(table: "pa.Table") -> "pa.Table":
-    """One row for each cell of simulations, with the errors of all entries of its estimate.
+    """Makes one row for each cell, with the errors of all entries of its estimate.
 
     Args:
       table: of `collect`, whole or some of its rows.

@@ -198,7 +198,7 @@ class Check:
 
     @property
     def description(self) -> str:
-        """What the check proves."""
+        """Statement that the check proves."""
         return self.run.__doc__ or ""
 
 

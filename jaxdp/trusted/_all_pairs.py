@@ -104,7 +104,7 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
 
     @property
     def reports_per_user(self) -> int:
-        """One for each other user, n - 1."""
+        """Number of reports of a user: one for each other user, n - 1."""
         return self.num_users - 1
 
     def num_reports(self, num_users: int) -> int:
@@ -112,7 +112,7 @@ class AllPairs(PairsProtocol["AllPairsParams"]):
         return num_users * (num_users - 1) // 2
 
     def build(self, word_bits: int = 32) -> "AllPairsParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         return AllPairsParams(
             self._build_pair(word_bits),
             np.array(self._diagonals()[:, 0]),

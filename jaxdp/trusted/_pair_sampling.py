@@ -142,7 +142,7 @@ class PairSampling(PairsProtocol["PairSamplingParams"]):
         return self.reports_per_user * (num_users // 2)
 
     def build(self, word_bits: int = 32) -> "PairSamplingParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         return PairSamplingParams(
             self._build_pair(word_bits),
             np.array(self._diagonals()[:, 0]),

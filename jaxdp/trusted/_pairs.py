@@ -205,7 +205,7 @@ class PairParams(EncodedRound[Any]):
 @register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairOutcome:
-    """What all pairs reported; a pytree.
+    """The reports of all pairs, combined; a pytree.
 
     Attributes:
       tally: the randomizer's tally over all pairs of all rounds.

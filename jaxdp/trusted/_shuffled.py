@@ -212,12 +212,12 @@ class Shuffled(Spec[Params[Any]]):
         return self.delta
 
     def reported_variance(self, outcome: Tree, num_users: int) -> np.ndarray | None:
-        """What the protocol's reports tell of its error."""
+        """The protocol's error as estimated from its reports."""
         return self.protocol.reported_variance(outcome, num_users)
 
     @property
     def variance_kind(self) -> Kind:
-        """The protocol's."""
+        """The protocol's `variance_kind`."""
         return self.protocol.variance_kind
 
     def variance(self, counts: ArrayLike, inputs: Tree = None) -> np.ndarray:

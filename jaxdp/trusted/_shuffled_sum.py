@@ -134,7 +134,7 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
             )
 
     def build(self, word_bits: int = 32) -> "ShuffledSumParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         del word_bits
         plan = _plan(self)
         noise = _normal_of(plan.share)
@@ -173,7 +173,7 @@ class ShuffledSum(PairwiseProtocol["ShuffledSumParams"]):
 
     @property
     def num_messages(self) -> int:
-        """How many numbers a user sends for each coordinate."""
+        """Number of messages that a user sends for each coordinate."""
         # Balle, Bell, Gascón, Nissim (2019): m >= 2 + (2 security + log2 q) / log2(n / e) messages
         hidden = math.log2(self.num_users) - math.log2(math.e)
         return math.ceil(2 + (2 * self.security + self.message_bits) / hidden)

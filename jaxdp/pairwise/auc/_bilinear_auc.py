@@ -129,7 +129,7 @@ class BilinearAUC(AUCProtocol["BilinearAUCParams | OneReportParams"]):
 
     @property
     def vector_randomizer(self) -> MeanRandomizer:
-        """What users randomize their vector with."""
+        """The randomizer of users' vectors."""
         # Vectors of one label hold the same entries, in another order and with other signs.
         two = _embedding(self.num_scores, self.labels == "private", num_shown=1)
         return randomizer_of(self.randomizer, two, self.epsilon)

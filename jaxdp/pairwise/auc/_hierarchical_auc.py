@@ -241,7 +241,7 @@ class HierarchicalAUC(AUCProtocol[AnyParams]):
 
     @property
     def tree_bytes(self) -> int:
-        """What the tally and the estimate of the full tree take: 40 bytes for each of 4 d slots."""
+        """Memory for the tally and estimate of the full tree: 40 bytes for each of 4 d slots."""
         return tree_bytes(self.height)
 
     def build(self, word_bits: int = 32) -> AnyParams:

@@ -71,7 +71,7 @@ class AUC(Kernel):
 
     @property
     def tie(self) -> float:
-        """What a tied score counts, 1/2 or 0."""
+        """Weight of a tie, 1/2 or 0."""
         return 0.5 if self.ties == "half" else 0.0
 
     @property

@@ -158,7 +158,7 @@ class Kernel(Checked):
         return check_matrix((high - low) ** 2 / 4, "the spread of f")
 
     def extremes(self, grid: AnyGrid) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, "k k"]]:
-        """The least and the largest f on each pair of bins, as far as a mesh tells; see the class.
+        """The least and the largest f on each pair of bins, found on a mesh; see the class.
 
         Raises:
           ValueError: values are compared for equality, or a bin is unbounded.

@@ -120,7 +120,7 @@ class OracleStatistic(PairwiseProtocol["OracleStatisticParams"]):
         return self.exact_epsilon()
 
     def build(self, word_bits: int = 32) -> "OracleStatisticParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         oracle, noise = self.oracle.build(word_bits), _noise(self.oracle)
         matrices, linear, constant = self._forms()
         forms = matrices, linear, constant, self.kernel.link, self.form

@@ -127,7 +127,7 @@ class QueriesFromPairs(LinearProtocol["QueriesFromPairsParams"]):
         return self.protocol.num_bins
 
     def build(self, word_bits: int = 32) -> "QueriesFromPairsParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         return QueriesFromPairsParams(
             ReportParams(self.protocol.build(word_bits)),
             np.diagonal(self.matrix()).astype(np.float32),

@@ -168,12 +168,12 @@ class OneStep(RoundsProtocol["OneStepParams"]):
 
     @property
     def vector_randomizer(self) -> MeanRandomizer:
-        """What users of the first round run on their column."""
+        """The randomizer that users of the first round run on their column."""
         return randomizer_of(self.randomizer, self.factors.columns, self.epsilon)
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
-        """What users of the second round run on their number, scaled to [-1, 1]."""
+        """The randomizer that users of the second round run on their number, scaled to [-1, 1]."""
         return scalar_randomizer(self.scalar, self.epsilon)
 
     @property
@@ -188,7 +188,7 @@ class OneStep(RoundsProtocol["OneStepParams"]):
         return Reports(self.factors.columns.astype(np.float64), *covariance)
 
     def build(self, word_bits: int = 32) -> "OneStepParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         factors, reports = self.factors, self.reports()
         return OneStepParams(
             LookupRound(self.vector_randomizer.build(word_bits), factors.columns),

@@ -57,7 +57,7 @@ P_co = TypeVar("P_co", bound=Interactive[Any], covariant=True)
 @register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundsOutcome:
-    """What was broadcast in one run, and what users answered; a pytree.
+    """The broadcast of one run, and the users' answers to it; a pytree.
 
     Attributes:
       broadcasts: what the users of later rounds were sent, by name.

@@ -177,7 +177,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
 
     @property
     def groups(self) -> tuple[float, ...] | None:
-        """The shares of the users in each round; None where all answer in all of them."""
+        """The shares of the users in each round; None if all users answer in all rounds."""
         return self.shares if self.variant == "tuned" else None
 
     @property
@@ -196,7 +196,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
 
     @property
     def vector_randomizer(self) -> MeanRandomizer:
-        """What users run on their column, in the first and in the second round."""
+        """The randomizer that users run on their column, in the first and in the second round."""
         return randomizer_of(self.randomizer, self.factors.columns, self._report_epsilon)
 
     @property
@@ -212,7 +212,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
-        """What users run on a number scaled to [-1, 1]."""
+        """The randomizer that users run on a number scaled to [-1, 1]."""
         kind = Laplace if self.variant == "paper" else BinaryResponse
         return kind(self._report_epsilon)
 
@@ -240,7 +240,7 @@ class ThreeRound(RoundsProtocol["ThreeRoundParams"]):
         return None if self.tau is None else (float(self.tau), 0.0)
 
     def build(self, word_bits: int = 32) -> "ThreeRoundParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         factors = self.factors
         clip, margin = self.clip or (None, 0.0)
         return ThreeRoundParams(

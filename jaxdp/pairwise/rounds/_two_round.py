@@ -161,7 +161,7 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """What the two rounds have, of the users or of epsilon."""
+        """The shares of the two rounds, of the users or of epsilon."""
         return (self.share, 1 - self.share)
 
     @property
@@ -186,12 +186,12 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
 
     @property
     def scalar_randomizer(self) -> BinaryResponse | Laplace:
-        """What users of the second round run on their number, scaled to [-1, 1]."""
+        """The randomizer that users of the second round run on their number, scaled to [-1, 1]."""
         epsilon = self.epsilon * (1 - self.share if self.sharing == "budget" else 1.0)
         return scalar_randomizer(self.scalar, epsilon)
 
     def build(self, word_bits: int = 32) -> "TwoRoundParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         queries = self.protocol.build(word_bits)
         if not is_one_round(queries):
             raise TypeError("queries must make a non-interactive protocol.")

@@ -123,7 +123,7 @@ class TripleStatistic(Spec["TripleStatisticParams"]):
         return self.oracle.exact_epsilon()
 
     def build(self, word_bits: int = 32) -> "TripleStatisticParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         inner = self.oracle.build(word_bits)
         _, decoder = _reports(self.oracle) if word_bits == 32 else _table(inner, self.num_values)
         tensor = self.kernel.values

@@ -213,11 +213,11 @@ class OneReport(PairwiseProtocol["OneReportParams"]):
         return np.concatenate([kernel.matrices(self.shape) for kernel in self.kernels])
 
     def embedding(self) -> "Embedding":
-        """How values become vectors, and reports become averages; cached."""
+        """Map from values to vectors and from reports to averages; cached."""
         return _embedding(self)
 
     def build(self, word_bits: int = 32) -> "OneReportParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         embedding, statistics = self.embedding(), _statistics(self)
         levels = [s.reports.level(f.weights) for s in statistics for f in s.forms]
         return OneReportParams(

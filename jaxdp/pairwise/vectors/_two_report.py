@@ -212,11 +212,11 @@ class TwoReport(PairwiseProtocol["TwoReportParams"]):
         self.settle(alpha=alpha, factorization=arrays)
 
     def embedding(self) -> "PairEmbedding":
-        """How values become two vectors; cached."""
+        """Map from values to two vectors; cached."""
         return _embedding(self)
 
     def build(self, word_bits: int = 32) -> "TwoReportParams":
-        """The params."""
+        """Builds the params, which users and the analyst run."""
         embedding = self.embedding()
         return TwoReportParams(
             embedding.randomizer.build(word_bits),
