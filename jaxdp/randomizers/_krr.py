@@ -32,11 +32,11 @@ class KRR(SupportOracle):
 
     `Pr[report = y | x] = p` if `y = x` and `q` otherwise, with `p + (k - 1) q = 1`.
 
-    One word decides: below `keep` the user reports the truth, the other words are shared evenly by
-    the other values. The builder takes the smallest `m` with
+    One word decides: below a threshold the user reports the truth, and the other words are shared
+    evenly by the other values. The builder takes the smallest `m` with
     `(2**32 - (k - 1) m) / m <= e**epsilon`; then `q = m / 2**32` and `p = 1 - (k - 1) q` hold
-    exactly, for every pair of values. What of epsilon is lost to the granularity of a word is about
-    `k**2 / 2**32`.
+    exactly, for every pair of values. The granularity of a word loses about
+    `k**2 / 2**32` of epsilon.
 
     Formal guarantees:
       * Privacy: pure epsilon-LDP, exactly: `p / q <= e**epsilon` in rational arithmetic;
