@@ -29,6 +29,7 @@ extensions = [
     "back_links",
     "budgets",
     "checked_by",
+    "external_links",
     "gallery",
     "mechanisms",
     "notebooks",
@@ -37,6 +38,8 @@ extensions = [
     "proved_in",
     "public_names",
     "reference",
+    "signatures",
+    "tables",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
@@ -55,7 +58,9 @@ autodoc_default_options = {
     "inherited-members": "object",
 }
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # docstrings state shape and dtype, which annotations cannot
+autodoc_typehints = "none"  # `_ext/signatures.py` has them as the code does
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 72  # a line for each argument where they do not fit into one
 default_role = "code"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -70,7 +75,7 @@ with figures.style():
         if value != matplotlib.rcParamsDefault[name]
     }
 plot_apply_rcparams = True
-plot_formats = [("png", 144)]
+plot_formats = ["svg"]
 plot_include_source = False
 plot_html_show_source_link = False
 plot_html_show_formats = False
@@ -82,7 +87,7 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 
 html_theme = "furo"
-html_title = "jaxdp"
+html_title = f"jaxdp {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("keys.js", {"defer": "defer"})]

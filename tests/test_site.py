@@ -136,7 +136,7 @@ def dead_links(pages):
                 yield path, link
 
 
-def shown(pages, site, folder):
+def shown(pages, site, folder, seconds=120):
     """What the driver has seen of pages, by page and width."""
     copy = folder / "site"
     copy.mkdir()
@@ -144,7 +144,7 @@ def shown(pages, site, folder):
         (copy / entry.name).symlink_to(entry)
     driver = DRIVER.replace("WIDTHS", json.dumps(WIDTHS)).replace("PAGES", json.dumps(pages))
     (copy / "driver.html").write_text(driver, encoding="utf-8")
-    page, complaints = browsed(copy, browser(), folder / "profile")
+    page, complaints = browsed(copy, browser(), folder / "profile", seconds=seconds)
     assert complaints == []
     (result,) = re.findall(r'<pre id="result">(.+?)</pre>', page, re.DOTALL)
     seen = json.loads(html.unescape(result))
@@ -235,6 +235,29 @@ def test_entries_of_the_reference_lead_to_their_source(pages):
         assert "[source]" in signature
 
 
+def test_signatures_have_types_and_no_code_of_python(pages):
+    text = re.sub("<[^>]+>", "", pages["randomizers/krr.html"])
+    assert "KRR(num_values: int, epsilon: float)" in text
+    page = re.sub("<[^>]+>", "", pages["pairwise/auc.html"])
+    assert "randomizer: VectorMaker = PrivUnitG" in re.sub(r"\s+", " ", page)
+    wrong = [path for path, text in pages.items() if "&lt;class" in text and "api/" in path]
+    assert wrong == []
+
+
+def test_figures_drawn_at_build_are_vectors(pages):
+    sources = {x for text in pages.values() for x in re.findall(r'<img [^>]*src="([^"]+)"', text)}
+    vectors = {x for x in sources if x.endswith(".svg")}
+    assert len(vectors) > 80
+
+
+def test_links_that_leave_the_site_are_listed(pages):
+    links = {
+        x for text in pages.values() for x in re.findall(r'<a [^>]*href="(https?://[^"]+)"', text)
+    }
+    listed = (pathlib.Path(SITE or "") / "external-links.txt").read_text(encoding="utf-8")
+    assert {html.unescape(x) for x in links} == {x.split("\t")[0] for x in listed.splitlines()}
+
+
 def test_pages_of_the_reference_begin_with_a_summary(pages):
     missing = [
         path
@@ -269,4 +292,4 @@ def test_pages_in_a_browser(pages, tmp_path):
 @pytest.mark.slow
 def test_all_pages_in_a_browser(pages, tmp_path):
     paths = [path.removesuffix(".html") for path in pages if not path.startswith("_modules")]
-    assert [*complaints_about(shown(paths, SITE, tmp_path))] == []
+    assert [*complaints_about(shown(paths, SITE, tmp_path, seconds=600))] == []

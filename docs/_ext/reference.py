@@ -8,6 +8,7 @@
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 
@@ -16,12 +17,16 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.nodes import make_id
 
 from jaxdp.engine import Params, Spec
 
 SUMMARIES = "api/"
 """The folder of the pages with a summary."""
+
+LETTER = re.compile(r"^(:\w+[^:]*:\n* +)(?=[A-Za-z]\.( |$))", re.MULTILINE)
+"""What is before a letter with a dot, at the begin of a field."""
 
 LEAST = 3
 """Entries of a page that are worth a summary."""
@@ -157,6 +162,17 @@ def _ask_for_inherited(app, what, name, obj, options, lines):
         lines += ["", f".. inherited:: {name}", ""]
 
 
+def _escape_letters(app, what, name, obj, options, lines):
+    """An argument that is explained by a letter, such as "n.", is no list."""
+    lines[:] = LETTER.sub(r"\1\\", "\n".join(lines)).split("\n")
+
+
+def _as_a_sentence(self):
+    """What an attribute is: a colon in its docstring does not end a type."""
+    lines = [self._lines.next(), *self._dedent(self._consume_to_end())]
+    return "", type(self)(lines, self._config).lines()
+
+
 def summary(doctree: nodes.document) -> nodes.table | None:
     """A table of the entries of a page, none that is part of another; None if there are few."""
     rows = []
@@ -215,6 +231,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("inherited", Inherited)
     app.connect("autodoc-skip-member", _leave_out)
     app.connect("autodoc-process-docstring", _ask_for_inherited, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", _escape_letters, priority=900)
+    GoogleDocstring._consume_inline_attribute = _as_a_sentence
     app.connect("doctree-read", _add_summary)
     app.connect("doctree-read", _trim_code)
     return {"parallel_read_safe": True}

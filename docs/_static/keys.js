@@ -14,6 +14,15 @@ for (const caption of document.querySelectorAll("[role=heading]:not([aria-level]
   caption.ariaLevel = 2;
 // References are entries of a bibliography, which are no items of a list.
 for (const list of document.querySelectorAll(".citation-list[role=list]")) list.role = null;
+// A figure leads to itself alone, where it can be enlarged: on a phone its text is small.
+for (const image of document.querySelectorAll("article img:not(.toggler)")) {
+  if (image.closest("a")) continue;
+  const link = document.createElement("a");
+  link.href = image.src;
+  link.className = "enlarge";
+  image.replaceWith(link);
+  link.append(image);
+}
 mark();
 addEventListener("load", mark);
 addEventListener("resize", mark);
