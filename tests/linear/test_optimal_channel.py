@@ -1,5 +1,6 @@
 """The best channel for given queries: both bounds, the witness in fractions, and what it beats."""
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -8,7 +9,14 @@ import numpy as np
 import pytest
 
 from jaxdp.linear import OptimizedStrategy, optimal_channel
-from jaxdp.linear._optimal_channel import _all_rays, _local_search, _Point
+from jaxdp.linear._extreme_rays import (
+    Witness,
+    _integer_form,
+    _positive,
+    exact,
+    largest_ratio,
+    local_search,
+)
 from jaxdp.randomizers import KRR, SubsetSelection
 from jaxdp.workloads import all_range, prefix
 from tests.marks import slow
@@ -28,7 +36,6 @@ def proven(workload, epsilon, found, *, loosened=1):
 
     The rays are of ones and a fraction that is not below e**epsilon: a wider cone.
     """
-    exact = np.vectorize(Fraction, otypes=[object])
     most = Fraction(math.exp(epsilon) * (1 + 1e-12))
     prior, prices = exact(found.prior), exact(found.prices * (1 + 1e-7)) * loosened
     workload, tests = exact(workload), exact(found.tests)
@@ -73,9 +80,9 @@ def test_both_bounds(workload, epsilon, objective):
         assert of_law == pytest.approx(found.upper, rel=1e-5)
         np.testing.assert_allclose(found.prior, law, atol=1e-12)
     # The lower bound holds in fractions.
-    exact = proven(workload, epsilon, found)
-    assert exact is not None
-    assert float(exact) == pytest.approx(found.lower, rel=1e-4)
+    bound = proven(workload, epsilon, found)
+    assert bound is not None
+    assert float(bound) == pytest.approx(found.lower, rel=1e-4)
     assert found.prove(workload, epsilon) == pytest.approx(found.lower, rel=1e-6)
 
 
@@ -84,8 +91,9 @@ def test_a_false_witness_proves_nothing():
     workload = np.asarray(prefix(6), np.float64)
     found = optimal_channel(workload, 1.0, tol=2e-3)
     assert proven(workload, 1.0, found, loosened=Fraction(99, 100)) is None
-    cheap = type(found)(**{**vars(found), "prices": 0.9 * found.prices})
-    assert cheap.prove(workload, 1.0) <= found.lower * (1 + 1e-6)
+    cheap = dataclasses.replace(found, prices=0.9 * found.prices)
+    # The largest ratio is below 1 by what the barrier leaves, which only `cheap` is not denied.
+    assert cheap.prove(workload, 1.0) <= found.lower * (1 + 1e-5)
     # For a larger epsilon it proves less than for its own.
     assert found.prove(workload, 1.5) < found.lower
 
@@ -132,17 +140,37 @@ def test_no_channel_of_a_search_is_below(rng):
 
 def test_all_rays_are_looked_at(rng):
     for k in (2, 3, 9):
-        tests = rng.normal(size=(k, k))
-        prior, prices = rng.dirichlet(np.ones(k)), rng.uniform(0.5, 1.5, size=k)
+        witness = Witness(
+            rng.normal(size=(k, k)), rng.dirichlet(np.ones(k)), rng.uniform(0.5, 1.5, size=k), 3.0
+        )
         rays = np.array(list(itertools.product((1.0, 3.0), repeat=k)))
-        ratios = np.sum((rays @ tests.T) ** 2, axis=1) / ((rays @ prior) * (rays @ prices))
-        most, found = _all_rays(tests, prior, prices, 3.0)
-        assert most == pytest.approx(ratios.max(), rel=1e-12)
-        best = rays[np.argmax(ratios)]
-        assert np.any(np.all(found == best, axis=1))
-        point = _Point(rays[:2], np.ones(2), prior, prices, 0.0)
-        near, _ = _local_search(tests, point, 3.0, rng)
-        assert 0.9 * most < near <= most * (1 + 1e-12)
+        ratios = witness.ratios(rays)
+        for least in (0.5 * ratios.max(), 0.9 * ratios.max()):
+            most, found = largest_ratio(witness, least)
+            assert ratios.max() < most <= ratios.max() * (1 + 1e-6)
+            np.testing.assert_array_equal(found[0], rays[np.argmax(ratios)])
+        near = local_search(witness, rays[:2], rng)
+        assert 0.9 * most < witness.ratios(near[:1])[0] <= most
+        assert largest_ratio(witness, 2 * most)[0] <= 2 * most * (1 + 1e-6)
+    free = Witness(np.eye(3), np.ones(3) / 3, np.array([1.0, 1.0, -1.0]), 3.0)
+    assert math.isinf(largest_ratio(free)[0])
+
+
+def test_no_ray_is_missed_by_rounding():
+    """A ratio one unit in the last place above the claim is seen, with entries of all sizes."""
+    tests = np.diag([1.0, 2.0**-20, 2.0**-40])
+    witness = Witness(tests, np.ones(3), np.ones(3), 2.0)
+    rays = np.array(list(itertools.product((1, 2), repeat=3)), dtype=object)
+    squares = [sum((exact(tests) @ ray) ** 2) for ray in rays]
+    true = max(x / Fraction(sum(ray)) ** 2 for x, ray in zip(squares, rays, strict=True))
+    constant, linear, pairs = _integer_form(witness, true)
+    values = [
+        constant + linear @ x + x @ pairs @ x for x in itertools.product((0.0, 1.0), repeat=3)
+    ]
+    assert max(values) >= 0
+    assert all(float(value).is_integer() for value in values)
+    assert _positive(*_integer_form(witness, true * (1 - Fraction(2) ** -40)))[0]
+    assert not _positive(*_integer_form(witness, true * (1 + Fraction(2) ** -40)))[0]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +191,20 @@ def test_bad_arguments(arguments, options, match):
         optimal_channel(*arguments, **options)
 
 
-@slow
+def test_mirrored_workloads_give_mirrored_channels():
+    """A ray and its mirror image have one weight, and the hardest law is the same backwards."""
+    for workload in (prefix(8), all_range(6), np.eye(8)):
+        found = optimal_channel(workload, 1.0)
+        np.testing.assert_allclose(found.prior, found.prior[::-1], rtol=1e-9)
+        reports = {tuple(np.round(column, 12)) for column in found.channel.T}
+        assert reports == {tuple(np.round(column, 12)) for column in found.channel[::-1].T}
+        # Values in an order without a mirror image have the same bracket.
+        shuffled = optimal_channel(workload[:, np.argsort(np.arange(workload.shape[1]) % 3)], 1.0)
+        assert shuffled.lower <= found.upper
+        assert found.lower <= shuffled.upper
+
+
+@pytest.mark.slow
 def test_prefix_sums_of_sixteen_values():
     """The channel that OptimizedStrategy finds is within 4 % of the best there is."""
     found = optimal_channel(prefix(16), 1.0)
@@ -172,3 +213,19 @@ def test_prefix_sums_of_sixteen_values():
     assert found.prove(prefix(16), 1.0) == pytest.approx(found.lower, rel=1e-6)
     searched = OptimizedStrategy(prefix(16), 1.0).worst_case_total_variance(1)
     assert found.lower < searched < 1.04 * found.lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "low", "high"), [(prefix(32), 216.3, 218.2), (all_range(32), 5104, 5135)]
+)
+def test_thirty_two_values(workload, low, high):
+    """A minute of one core each; the proof looks at all 2**32 rays, in integers."""
+    found = optimal_channel(workload, 1.0)
+    assert found.gap <= 0.01
+    assert low < found.lower < found.upper < high
+    assert found.prove(workload, 1.0) == pytest.approx(found.lower, rel=1e-6)
+    cheap = dataclasses.replace(found, prices=0.9 * found.prices)
+    assert cheap.prove(workload, 1.0) <= found.lower * (1 + 1e-5)
+    answers = OptimizedStrategy(workload, 1.0, channel=found.channel)
+    assert answers.worst_case_total_variance(1) == pytest.approx(found.upper, rel=1e-5)
