@@ -20,6 +20,7 @@ _DIGITS = 12  # to which likelihood ratios are told apart
 _TOLERANCE = 1e-5  # relative, of epsilon
 _SMALLEST, _LARGEST = 1e-12, 100.0  # epsilon
 _MOST_NUMBERS = 2**26  # that all pairs of rows of a channel hold
+_NEGLIGIBLE = 1e-100  # delta, of which a quick bound is enough
 _MOST_TRIED = 8  # data sets that a lower bound tries
 
 
@@ -406,6 +407,9 @@ class _Hidden(NamedTuple):
 
     def upper(self, epsilon: float, n: int) -> float:
         """delta_m, rounded up."""
+        quick = tail_bound(*self.gains(epsilon), n) / n
+        if quick < _NEGLIGIBLE:  # so far out that sums on a grid overflow
+            return self.exposure(epsilon) + quick
         return self.exposure(epsilon) + positive_part(*self.gains(epsilon), n).upper / n
 
     def lower(self, epsilon: float, n: int) -> float:
