@@ -26,13 +26,13 @@ def gaussian_pairs(
 ) -> list[PairLaw]:
     """Pairs that bracket shuffled reports of vectors of L2 norm at most r with Gaussian noise.
 
-    The blanket is the density of the noise at the distance |y| + r. With y_1 along a vector of norm
-    r the likelihood ratio to it is `exp(r (|y| + y_1) / sigma**2)`, and no vector has a more spread
-    one: the reports for which it is small are a convex set, whose probability is a log-concave
-    function of the vector, and so the least on the sphere. The first pair has this law twice, the
-    largest ratios of one vector beside the smallest ones of the other. The second pair has the
-    vectors r e_1 and -r e_1, others with 0 or one of both, and sees y_1 alone: it is there for the
-    lower end.
+    The blanket is the density of the noise at the distance `|y| + r`. With y_1 along a vector of
+    norm r the likelihood ratio to it is `exp(r (|y| + y_1) / sigma**2)`, and no vector has a more
+    spread one: the reports for which it is small are a convex set, whose probability is a
+    log-concave function of the vector, and so the least on the sphere. The first pair has this law
+    twice, the largest ratios of one vector beside the smallest ones of the other. The second pair
+    has the vectors r e_1 and -r e_1, others with 0 or one of both, and sees y_1 alone: it is there
+    for the lower end.
 
     Formal guarantees:
       * Proven: no two vectors hide less than the first pair.
