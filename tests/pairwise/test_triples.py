@@ -10,8 +10,10 @@ import pytest
 
 import jaxdp
 from jaxdp.pairwise import (
+    TripleRatio,
     TripleStatistic,
     mean_range,
+    one_of_each_class,
     third_l_moment,
     triangles,
     volume_under_roc,
@@ -173,6 +175,91 @@ def test_volume_under_the_roc_surface():
     assert float(same.truth([5, 3, 4])) == pytest.approx(1 / 6)
 
 
+RATIO = TripleRatio(volume_under_roc(2), one_of_each_class(2), KRR(6, 2.0))
+
+
+def test_private_sizes_of_classes():
+    """The truth is that for public sizes, whatever they are; undefined where a class is empty."""
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        table = rng.integers(1, 50, size=(3, 2))
+        sizes = tuple(table.sum(axis=1).tolist())
+        public = TripleStatistic(volume_under_roc(2, sizes), KRR(6, 2.0)).truth(table.ravel())
+        assert float(RATIO.truth(table.ravel())) == pytest.approx(float(public), rel=1e-12)
+        law = table.ravel() / table.sum()
+        assert float(RATIO.population_truth(law, 100)) == pytest.approx(float(public), rel=1e-12)
+    for ask in (RATIO.truth, RATIO.variance, RATIO.relative_error):
+        with pytest.raises(ValueError, match="undefined"):
+            ask([5, 5, 0, 0, 5, 5])
+    # What rounding leaves of no triples is not taken for some.
+    alike = 0.1 * triangles(np.eye(3))
+    assert TripleStatistic(alike, KRR(3, 1.0)).truth([2, 2, 2]) != 0
+    with pytest.raises(ValueError, match="undefined"):
+        TripleRatio(alike, alike, KRR(3, 1.0)).truth([2, 2, 2])
+
+
+def test_the_ratio_is_linearised_by_enumeration():
+    """Of all reports of four users: the variance of `N - A D` over `D**2`. Control: of N alone."""
+    condition = np.ones((3, 3, 3))
+    condition[0, 0, 0] = 0
+    kernel = RANDOM * condition
+    oracle, users = KRR(3, 1.0), (0, 1, 2, 2)
+    spec, counts = TripleRatio(kernel, condition, oracle), np.bincount(users, minlength=3)
+    above, below = spec.kernel.values, spec.condition.values
+    ratio = np.mean([above[x] for x in itertools.permutations(users, 3)]) / np.mean(
+        [below[x] for x in itertools.permutations(users, 3)]
+    )
+    assert float(spec.truth(counts)) == pytest.approx(ratio, rel=1e-12)
+    share = np.mean([below[x] for x in itertools.permutations(users, 3)])
+    _, _, found = exact_moments(above - ratio * below, oracle, users)
+    channel = oracle.channel()
+    weights = [
+        math.prod(float(channel[v][r]) for v, r in zip(users, reports, strict=True))
+        for reports in found
+    ]
+    values = np.array([float(x) for x in found.values()])
+    assert np.dot(weights, values) == pytest.approx(0, abs=1e-9)
+    variance = np.dot(weights, values**2) / share**2
+    assert float(spec.variance(counts)) == pytest.approx(variance, rel=1e-8)
+    assert float(spec.variance(counts)) <= spec.worst_case_variance(4, share)
+    assert spec.worst_case_variance(4, share) < spec.worst_case_variance(4)
+    alone = TripleStatistic(kernel, oracle).variance(counts) / share**2
+    assert abs(float(alone) / variance - 1) > 0.01
+    # The estimate is the ratio of both estimates.
+    tally = Count.of(np.array([5, 4, 7]))
+    with jax.enable_x64(True):
+        parts = [TripleStatistic(x, oracle).build().estimate(tally) for x in (kernel, condition)]
+        assert float(spec.build().estimate(tally)) == pytest.approx(float(parts[0] / parts[1]))
+
+
+@pytest.mark.parametrize("iid", [False, True])
+def test_spread_of_ratios(iid, key):
+    """Of so many users that the bias is a hundredth of the deviation, in unequal classes.
+
+    Controls: an offset; the error with public sizes, whose own noise the ratio cancels.
+    """
+    counts = np.array([1000, 500, 300, 300, 3000, 6000]) * 1000
+    n, law = int(counts.sum()), counts / counts.sum()
+    public = TripleStatistic(volume_under_roc(2, (1_500_000, 600_000, 9_000_000)), KRR(6, 2.0))
+    if iid:
+        users = jaxdp.Population.from_distribution(law, num_users=n)
+        truth, variance = RATIO.population_truth(law, n), RATIO.population_variance(law, n)
+        wrong = public.population_variance(law, n)
+    else:
+        users = jaxdp.Population.from_histogram(counts)
+        truth, variance = RATIO.truth(counts), RATIO.variance(counts)
+        wrong = public.variance(counts)
+    assert RATIO.relative_error(counts) < 0.01
+    trials = jaxdp.simulate(RATIO, users, key, num_trials=3000, method="tally")
+    found, truth = trials.estimates[:, None], truth[None]
+    stats.check_mean(found, truth, variance=variance[None])
+    stats.check_variance(found, variance=variance[None], mean=truth, kurtosis=3.5)
+    with pytest.raises(stats.CheckFailed):
+        stats.check_mean(found + 0.25 * np.sqrt(variance), truth, variance=variance[None])
+    with pytest.raises(stats.CheckFailed):
+        stats.check_variance(found, variance=wrong[None], mean=truth, kurtosis=3.5)
+
+
 @pytest.mark.parametrize("method", ["per_user", "tally"])
 def test_spread_of_simulated_estimates(method, key):
     """Mean and variance; controls: an offset, wider errors."""
@@ -210,6 +297,16 @@ def test_what_is_refused():
         (lambda: TripleStatistic(RANDOM, KRR(3, 1.0)).variance([1, 1]), "3 entries"),
         (lambda: volume_under_roc(22, (1, 1, 1)), "num_scores"),
         (lambda: volume_under_roc(3, (0, 1, 1)), "class_sizes"),
+        (lambda: one_of_each_class(22), "num_scores"),
+        (lambda: TripleRatio(RANDOM, np.ones((2, 2, 2)), KRR(3, 1.0)), "condition.*shape"),
+        (lambda: TripleRatio(RANDOM, -np.ones((3, 3, 3)), KRR(3, 1.0)), "condition must be at"),
+        (lambda: TripleRatio(0 * RANDOM, 0 * RANDOM, KRR(3, 1.0)), "condition must be at"),
+        (lambda: TripleRatio(RANDOM + 5, triangles(np.eye(3)), KRR(3, 1.0)), "kernel must be 0"),
+        (lambda: TripleRatio(RANDOM, np.ones((3, 3, 3)), KRR(4, 1.0)), "both must name one domain"),
+        (lambda: RATIO.worst_case_variance(10, 0.0), "share"),
+        (lambda: RATIO.worst_case_variance(10, 1.5), "share"),
+        (lambda: RATIO.worst_case_variance(2), "num_users"),
+        (lambda: RATIO.variance([1, 1]), "6 entries"),
         (lambda: mean_range([1.0]), "values"),
         (lambda: triangles([[0, 1], [0, 0]]), "adjacency"),
     ):

@@ -37,7 +37,7 @@ def symmetrized(tensor: np.ndarray) -> Float[np.ndarray, "k k k"]:
 
 
 def volume_under_roc(
-    num_scores: int, class_sizes: tuple[int, int, int]
+    num_scores: int, class_sizes: tuple[int, int, int] | None = None
 ) -> Float[np.ndarray, "k k k"]:
     """The volume under the ROC surface: how often three users of three classes are in order.
 
@@ -46,15 +46,16 @@ def volume_under_roc(
     class; it is 1/6 for scores that say nothing, and 1 for those that separate the classes. Tied
     scores count as if ties were broken at random: 1/2 for two of them, 1/6 for three.
 
-    The sizes of the classes are public: the statistic is the mean over all triples of users, times
-    `n (n - 1) (n - 2) / (6 n_0 n_1 n_2)`, and its estimate is unbiased.
+    If the sizes of the classes are public, the statistic is the mean over all triples of users,
+    times `n (n - 1) (n - 2) / (6 n_0 n_1 n_2)`, and its estimate is unbiased. If they are private,
+    it is the mean among the triples of `one_of_each_class`, a ratio of two estimates.
 
     Args:
       num_scores: d, at most 21.
-      class_sizes: public numbers of users of the classes.
+      class_sizes: public numbers of users of the classes; None if they are private.
 
     Returns:
-      float64[3 d, 3 d, 3 d], for `TripleStatistic`.
+      float64[3 d, 3 d, 3 d], for `TripleStatistic`, or for `TripleRatio` if sizes are private.
 
     Example:
       >>> from jaxdp.pairwise import TripleStatistic, volume_under_roc
@@ -69,17 +70,43 @@ def volume_under_roc(
       analysis with continuous measurements.
     """
     d = check_int("num_scores", num_scores, low=1, high=MAX_VALUES // 3)
-    sizes = _class_sizes(class_sizes)
+    sizes = None if class_sizes is None else _class_sizes(class_sizes)
     low, middle, high = np.ogrid[:d, :d, :d]
     ordered = ((low <= middle) & (middle <= high)).astype(float)
     ordered *= np.where((low == middle) & (middle == high), 1 / 6, 1)
     ordered *= np.where((low == middle) ^ (middle == high), 1 / 2, 1)
+    tensor = _of_classes(ordered)
+    if sizes is None:
+        return tensor
+    n = sum(sizes)
+    return n * (n - 1) * (n - 2) / (6 * sizes[0] * sizes[1] * sizes[2]) * tensor
+
+
+def one_of_each_class(num_scores: int) -> Float[np.ndarray, "k k k"]:
+    """Whether three users are of three different classes, whatever their scores.
+
+    Args:
+      num_scores: d, at most 21; a user's value is the bin `class d + score`, of 3 classes.
+
+    Returns:
+      float64[3 d, 3 d, 3 d], the condition of a `TripleRatio` of `volume_under_roc(d)`.
+
+    Example:
+      >>> from jaxdp.pairwise import one_of_each_class
+      >>> one_of_each_class(num_scores=1)[0].astype(int).tolist()
+      [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
+    """
+    d = check_int("num_scores", num_scores, low=1, high=MAX_VALUES // 3)
+    return _of_classes(np.ones((d, d, d)))
+
+
+def _of_classes(scores: Float[np.ndarray, "d d d"]) -> Float[np.ndarray, "k k k"]:
+    """A function of the scores of three users of classes 0, 1 and 2, in any order of the users."""
+    d = len(scores)
     tensor = np.zeros((3, d, 3, d, 3, d))
     for order in itertools.permutations(range(3)):
-        tensor[order[0], :, order[1], :, order[2], :] = ordered.transpose(order)
-    n = sum(sizes)
-    scale = n * (n - 1) * (n - 2) / (6 * sizes[0] * sizes[1] * sizes[2])
-    return scale * tensor.reshape(3 * d, 3 * d, 3 * d)
+        tensor[order[0], :, order[1], :, order[2], :] = scores.transpose(order)
+    return tensor.reshape(3 * d, 3 * d, 3 * d)
 
 
 def _class_sizes(value: object) -> tuple[int, ...]:

@@ -1,12 +1,16 @@
 """Statistics of pairs and triples from frequency oracles, and linear queries from them."""
 
+import numpy as np
+
 from jaxdp.pairwise import (
     GiniDiversity,
     GiniMeanDifference,
     OracleStatistic,
     QueriesFromPairs,
+    TripleRatio,
     TripleStatistic,
     mean_range,
+    triangles,
 )
 from jaxdp.randomizers import KRR, HadamardResponse, LocalHashing, SubsetSelection
 from tests.contracts.case import Case
@@ -59,5 +63,12 @@ CASES = (
             (lambda: TripleStatistic(mean_range(range(4)), KRR(5, 1.0)), "kernel.*domain"),
             (lambda: TripleStatistic(mean_range(range(4)), SubsetSelection(4, 1.0)), "oracle"),
         ),
+    ),
+    Case(
+        "triple-ratio",  # the mean range of three users who are not all alike
+        lambda e: TripleRatio(mean_range(range(3)), 1 - triangles(np.eye(3)), KRR(3, e)),
+        counts=(3000, 2000, 4000),
+        variant=True,
+        unbiased=False,
     ),
 )
