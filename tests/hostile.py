@@ -296,6 +296,10 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "central.marginals_from_parities": {"answers": np.ones(7)},
     "central.parities_from_marginals": {"answers": np.ones(7)},
     "audit.estimate_epsilon": {"num_samples": 1000},
+    "audit.estimate_epsilon_from_counts": {
+        "counts": {0: [[400, 200], [350, 250]], 1: [[200, 400], [250, 350]]},
+        "epsilon": 1.0,
+    },
     "audit.estimate_epsilon_from_reports": {
         "reports": {0: np.arange(1000) % 3, 1: np.arange(1000) % 2},
         "epsilon": 1.0,
@@ -340,7 +344,13 @@ _SPECIAL: dict[str, dict[str, Any]] = {
         "grid": pairwise.Grid.uniform(len(_SYMMETRIC)),
     },
     "pairwise.TripleStatistic": {"kernel": np.ones((3, 3, 3)), "oracle": KRR(3, 1.0)},
+    "pairwise.TripleRatio": {
+        "kernel": np.ones((3, 3, 3)),
+        "condition": np.ones((3, 3, 3)),
+        "oracle": KRR(3, 1.0),
+    },
     "pairwise.volume_under_roc": {"num_scores": 2, "class_sizes": (2, 3, 4)},
+    "pairwise.one_of_each_class": {"num_scores": 2},
     "pairwise.third_l_moment": {"values": [0.0, 1.0, 3.0]},
     "pairwise.mean_range": {"values": [0.0, 1.0, 3.0]},
     "pairwise.triangles": {"adjacency": np.eye(3)},

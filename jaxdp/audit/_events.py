@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -111,29 +111,52 @@ def learn(statistic: Statistic, half: int, delta: float, log_level: float) -> tu
     cells = _cells(np.concatenate(values))
     size = len(cells) + 1
     counts = [np.bincount(_cell(v, cells), minlength=size) for v in values]
+    # Half lines need no ratios of single cells, which are noisy.
+    lines = [np.arange(size), np.arange(size)[::-1]]
+    further = lines if np.issubdtype(cells.dtype, np.floating) else []
     found = []
     for mine, other in (counts, counts[::-1]):
-        # By Neyman and Pearson the best events hold the cells of the largest ratios, which half a
-        # count more keeps finite. Half lines need no ratios of single cells, which are noisy.
-        orders = [np.argsort(-(mine + 0.5) / (other + 0.5), kind="stable")]
-        if np.issubdtype(cells.dtype, np.floating):
-            orders += [np.arange(size), np.arange(size)[::-1]]
-        best, chosen = -math.inf, np.zeros(size, bool)
-        for order in orders:
-            totals = np.cumsum(mine[order]), np.cumsum(other[order])
-            scores = _scores(*totals, half, delta, log_level)
-            if scores.max() > best:
-                best, chosen = float(scores.max()), np.zeros(size, bool)
-                chosen[order[: scores.argmax() + 1]] = True
+        _, chosen = likeliest(mine, other, (half, half), further, delta, log_level)
         found.append(Event(statistic.name, cells, chosen))
     return found[0], found[1]
 
 
-def _scores(mine, other, half: int, delta: float, log_level: float) -> np.ndarray:
+def likeliest(
+    mine: np.ndarray,
+    other: np.ndarray,
+    sizes: tuple[int, int],
+    orders: Sequence[np.ndarray],
+    delta: float,
+    log_level: float,
+) -> tuple[float, np.ndarray]:
+    """The set of cells, bool[m], whose counts promise the largest bound, and its score.
+
+    Args:
+      mine: int[m], counts of the cells under the input that is to make the set likely.
+      other: int[m], those under the other input.
+      sizes: reports counted of each.
+      orders: further orders of the cells whose first ones are tried.
+      delta: the claimed delta.
+      log_level: minus the logarithm of the chance of error of a limit.
+    """
+    # By Neyman and Pearson the best events hold the cells of the largest ratios, which half a
+    # count more keeps finite.
+    ratios = (mine + 0.5) / (other + 0.5)
+    best, chosen = -math.inf, np.zeros(len(mine), bool)
+    for order in (np.argsort(-ratios, kind="stable"), *orders):
+        totals = np.cumsum(mine[order]), np.cumsum(other[order])
+        scores = _scores(*totals, sizes, delta, log_level)
+        if scores.max() > best:
+            best, chosen = float(scores.max()), np.zeros(len(mine), bool)
+            chosen[order[: scores.argmax() + 1]] = True
+    return best, chosen
+
+
+def _scores(mine, other, sizes: tuple[int, int], delta: float, log_level: float) -> np.ndarray:
     """ln((p - delta) / q) with p and q moved apart by about their confidence intervals."""
-    p, q = mine / half, other / half
-    low = p - np.sqrt(2 * p * (1 - p) * log_level / half) - delta
-    high = q + np.sqrt(2 * q * (1 - q) * log_level / half) + log_level / half
+    p, q = mine / sizes[0], other / sizes[1]
+    low = p - np.sqrt(2 * p * (1 - p) * log_level / sizes[0]) - delta
+    high = q + np.sqrt(2 * q * (1 - q) * log_level / sizes[1]) + log_level / sizes[1]
     return np.where(low > 0, np.log(np.maximum(low, 1e-300)) - np.log(high), -np.inf)
 
 

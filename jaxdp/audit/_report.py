@@ -59,10 +59,10 @@ class DecodingFinding:
 
 @dataclasses.dataclass(frozen=True)
 class AuditReport:
-    """The result of `estimate_epsilon` and `estimate_epsilon_from_reports`.
+    """The result of `estimate_epsilon` and of its kin for reports and counts of them.
 
     Attributes:
-      randomizer: what was audited; of given reports, that they are.
+      randomizer: what was audited; of given reports or counts, that they are.
       epsilon: the claimed privacy parameter.
       delta: the claimed delta; 0.0 for a pure claim.
       epsilon_lower: a lower bound on the true epsilon at this delta, over all pairs.

@@ -73,6 +73,27 @@ def _best(
     fresh = [[statistic.values[s][half:] for s in (side, 1 - side)] for statistic in tried]
     sizes = np.array([len(fresh[0][0]), len(fresh[0][1])])
     counts = np.array([[e.count(v) for v in pair] for e, pair in zip(events, fresh, strict=True)])
+    return finding(events, counts, sizes, inputs, delta, level)
+
+
+def finding(
+    events: Sequence[Event],
+    counts: np.ndarray,
+    sizes: Sequence[int] | np.ndarray,
+    inputs: tuple[Any, Any],
+    delta: float,
+    level: float,
+) -> PairFinding:
+    """The event of the largest bound.
+
+    Args:
+      events: chosen without looking at the counts.
+      counts: int[events, 2], reports of each of the two inputs in the event.
+      sizes: reports of each of the two inputs.
+      inputs: the two.
+      delta: the claimed delta.
+      level: minus the logarithm of the chance of error of each limit.
+    """
     lower = lower_limit(counts[:, 0], sizes[0], level)
     upper = upper_limit(counts[:, 1], sizes[1], level)
     # Where delta leaves nothing the logarithm is about −690, and the bound 0 below.
