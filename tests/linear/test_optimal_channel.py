@@ -228,4 +228,5 @@ def test_thirty_two_values(workload, low, high):
     cheap = dataclasses.replace(found, prices=0.9 * found.prices)
     assert cheap.prove(workload, 1.0) <= found.lower * (1 + 1e-5)
     answers = OptimizedStrategy(workload, 1.0, channel=found.channel)
-    assert answers.worst_case_total_variance(1) == pytest.approx(found.upper, rel=1e-5)
+    # Its probabilities are rounded to integers over 2**32, of thousands of reports.
+    assert answers.worst_case_total_variance(1) == pytest.approx(found.upper, rel=1e-4)
