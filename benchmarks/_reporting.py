@@ -1,4 +1,9 @@
-"""Clients that cannot be enumerated, or are compiled, as makers of many reports of one input."""
+"""Clients that cannot be enumerated, or are compiled, as makers of many reports of one input.
+
+Each entry of `LIBRARIES` takes a relative excess, 0 for the clients as they are. With another one
+they are run at an epsilon that is larger by it, and still claim the smaller one: an audit that does
+not find this out would not have found out anything of its size.
+"""
 
 import dataclasses
 import importlib
@@ -12,6 +17,7 @@ from jaxdp.audit import AuditReport, estimate_epsilon_from_reports, reports_need
 from jaxdp.randomizers import KRR, DiscreteLaplace, SubsetSelection
 from jaxdp.reports import Client, Collection
 
+EXCESS = 0.05  # of a claim, which the audits are to show
 NUM_TESTS = 80  # statistics of a vector's entries, for two orders of two inputs
 
 
@@ -41,9 +47,11 @@ class Reporting:
     statistics: Sequence[Callable] = ()
 
     def audit(self, size: int | None = None) -> AuditReport:
-        """The audit, by as many reports as show an excess of 5 % with a power of 0.99."""
+        """The audit, by as many reports as show `EXCESS` with a power of 0.99."""
         if size is None:
-            size = reports_needed(self.epsilon, self.probability, num_tests=NUM_TESTS)
+            size = reports_needed(
+                self.epsilon, self.probability, excess=EXCESS, num_tests=NUM_TESTS
+            )
         reports = {x: self.reports(x, size) for x in self.inputs}
         return estimate_epsilon_from_reports(reports, self.epsilon, statistics=self.statistics)
 
@@ -58,7 +66,7 @@ def one_by_one(report: Callable[[Any], Any]) -> Callable[[Any, int], list[Any]]:
     return lambda value, size: [report(value) for _ in range(size)]
 
 
-def multi_freq_ldpy() -> list[Reporting]:
+def multi_freq_ldpy(excess: float = 0.0) -> list[Reporting]:
     """The compiled clients of multi-freq-ldpy."""
     numba = importlib.import_module("numba")
     xxhash = importlib.import_module("xxhash")
@@ -84,7 +92,8 @@ def multi_freq_ldpy() -> list[Reporting]:
 
         return reports
 
-    lists = rows(ss, 100, 1.0, np.int8)
+    spent = 1.0 + excess
+    lists = rows(ss, 100, spent, np.int8)
     buckets = round(math.e) + 1
 
     def agrees(reports: np.ndarray) -> np.ndarray:
@@ -105,7 +114,7 @@ def multi_freq_ldpy() -> list[Reporting]:
         return holds(reports[:, 1:])
 
     def hashing(value: int, size: int) -> np.ndarray:
-        return np.array([lh(value, 100, 1.0) for _ in range(size)])
+        return np.array([lh(value, 100, spent) for _ in range(size)])
 
     truthful = 27 * math.e / (27 * math.e + 73)  # that a set of 27 of 100 holds the value
     only = truthful * 73 / 99  # that it holds the value, and not the other one
@@ -119,7 +128,7 @@ def multi_freq_ldpy() -> list[Reporting]:
             "k = 16",
             1.0,
             math.e / (math.e + 15),
-            rows(grr, 16, 1.0, np.int8),
+            rows(grr, 16, spent, np.int8),
         ),
         Reporting(
             library,
@@ -127,7 +136,7 @@ def multi_freq_ldpy() -> list[Reporting]:
             "k = 16",
             1.0,
             mine / 2,
-            rows(ue, 16, 1.0, np.int8),
+            rows(ue, 16, spent, np.int8),
             statistics=(entries,),
         ),
         Reporting(
@@ -152,18 +161,18 @@ def multi_freq_ldpy() -> list[Reporting]:
             "k = 4",
             1.0,
             0.25,
-            rows(he, 4, 1.0, np.float64),
+            rows(he, 4, spent, np.float64),
             statistics=(entries,),
         ),
     ]
 
 
-def pure_ldp() -> list[Reporting]:
+def pure_ldp(excess: float = 0.0) -> list[Reporting]:
     """The client of pure-ldp whose reports are floats, and RAPPOR with a filter of 16 bits."""
     oracles = importlib.import_module("pure_ldp.frequency_oracles")
     hashed = importlib.import_module("pure_ldp.core").generate_hash(16, 0)
-    histogram = oracles.HEClient(1.0, 4, index_mapper=lambda x: x)
-    f = oracles.RAPPORClient.convert_eps_to_f(None, 1.0)
+    histogram = oracles.HEClient(1.0 + excess, 4, index_mapper=lambda x: x)
+    f = oracles.RAPPORClient.convert_eps_to_f(None, 1.0 + excess)
     rappor = oracles.RAPPORClient(f, 16, [[hashed]], num_of_cohorts=1, index_mapper=lambda x: x)
 
     def noisy(value: int, size: int) -> np.ndarray:
@@ -179,10 +188,10 @@ def pure_ldp() -> list[Reporting]:
     ]
 
 
-def sok_ldp_analysis() -> list[Reporting]:
+def sok_ldp_analysis(excess: float = 0.0) -> list[Reporting]:
     """The frequency oracle of sok_ldp_analysis that randomizes many users together."""
     folder = "sok_ldp_analysis.ldp.distribution.frequency"
-    nguyen = importlib.import_module(f"{folder}.nguyen2016").Nguyen2016FO(1.0, 4)
+    nguyen = importlib.import_module(f"{folder}.nguyen2016").Nguyen2016FO(1.0 + excess, 4)
 
     def signs(value: int, size: int) -> tuple[np.ndarray, np.ndarray]:
         rows, numbers = nguyen.response(np.full(size, value))
@@ -193,21 +202,22 @@ def sok_ldp_analysis() -> list[Reporting]:
     ]
 
 
-def opendp() -> list[Reporting]:
+def opendp(excess: float = 0.0) -> list[Reporting]:
     """OpenDP's randomized response of values and of bits, and noise; claims are its own."""
     dp = importlib.import_module("opendp.prelude")
     dp.enable_features("contrib")
-    e = math.exp(2.0)
+    more = 1 + excess
+    e = math.exp(2 * more)
     values = dp.m.make_randomized_response(list(range(4)), e / (e + 3))
     flag = dp.m.make_randomized_response_bool(e / (e + 1))
-    f = 2 / (math.e + 1)  # a bit is wrong with half that probability
+    f = 2 / (math.exp(more) + 1)  # a bit is wrong with half that probability
     bits = dp.m.make_randomized_response_bitvec(
         dp.bitvector_domain(max_weight=1), dp.discrete_distance(), f=f
     )
     floats = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
-    laplace = dp.m.make_laplace(*floats, scale=1.0)
+    laplace = dp.m.make_laplace(*floats, scale=1 / more)
     integers = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    geometric = dp.m.make_geometric(*integers, scale=1.0)
+    geometric = dp.m.make_geometric(*integers, scale=1 / more)
 
     def one_hot(value: int, size: int) -> np.ndarray:
         sent = np.packbits(np.arange(8) == value).tobytes()
@@ -222,7 +232,7 @@ def opendp() -> list[Reporting]:
             "opendp",
             "make_randomized_response",
             "k = 4",
-            values.map(1),
+            values.map(1) / more,
             e / (e + 3),
             one_by_one(values),
         ),
@@ -230,7 +240,7 @@ def opendp() -> list[Reporting]:
             "opendp",
             "make_randomized_response_bool",
             "k = 2",
-            flag.map(1),
+            flag.map(1) / more,
             e / (e + 1),
             one_by_one(flag),
             (False, True),
@@ -239,7 +249,7 @@ def opendp() -> list[Reporting]:
             "opendp",
             "make_randomized_response_bitvec",
             "8 bits",
-            bits.map(1),
+            bits.map(1) / more,
             (1 - f / 2) ** 2,
             one_hot,
             statistics=(entries,),
@@ -248,7 +258,7 @@ def opendp() -> list[Reporting]:
             "opendp",
             "make_laplace",
             "floats, 1 apart",
-            laplace.map(1.0),
+            laplace.map(1.0) / more,
             0.5,
             noised(laplace, float),
         ),
@@ -256,14 +266,14 @@ def opendp() -> list[Reporting]:
             "opendp",
             "make_geometric",
             "integers, 1 apart",
-            geometric.map(1),
+            geometric.map(1) / more,
             0.73,
             noised(geometric, int),
         ),
     ]
 
 
-def jaxdp() -> list[Reporting]:
+def jaxdp(excess: float = 0.0) -> list[Reporting]:
     """The bytes that this package's client sends, without their header."""
 
     def sent(spec: Any) -> Callable[[Any, int], np.ndarray]:
@@ -271,15 +281,16 @@ def jaxdp() -> list[Reporting]:
         client, header = Client(collection.to_json()), len(collection.header)
         return lambda value, size: client.reports(np.full(size, value))[:, header:]
 
-    integers = DiscreteLaplace(0, 4, 1.0)
+    spent = 1.0 + excess
+    sets, integers = SubsetSelection(8, spent), DiscreteLaplace(0, 4, spent)
     return [
-        Reporting("jaxdp", "KRR", "k = 16", 1.0, math.e / (math.e + 15), sent(KRR(16, 1.0))),
-        Reporting("jaxdp", "SubsetSelection", "k = 8", 1.0, 0.39, sent(SubsetSelection(8, 1.0))),
+        Reporting("jaxdp", "KRR", "k = 16", 1.0, math.e / (math.e + 15), sent(KRR(16, spent))),
+        Reporting("jaxdp", "SubsetSelection", "k = 8", 1.0, 0.39, sent(sets)),
         Reporting("jaxdp", "DiscreteLaplace", "5 integers", 1.0, 0.5, sent(integers), (0, 4)),
     ]
 
 
-LIBRARIES: dict[str, Callable[[], list[Reporting]]] = {
+LIBRARIES: dict[str, Callable[[float], list[Reporting]]] = {
     "pure-ldp": pure_ldp,
     "multi-freq-ldpy": multi_freq_ldpy,
     "opendp": opendp,

@@ -141,7 +141,7 @@ def test_what_is_missing_is_named_and_the_rest_goes_on(monkeypatch, tmp_path, ca
             ("leaks", "k = 4", lambda e: _clients.Client(response(e + 1), range(4))),
         ]
 
-    def reporting():
+    def reporting(excess):
         def reports(value, size):
             rng = np.random.default_rng(value)
             return np.where(rng.random(size) < 0.9, value, 1 - value)
@@ -150,7 +150,7 @@ def test_what_is_missing_is_named_and_the_rest_goes_on(monkeypatch, tmp_path, ca
 
     monkeypatch.setattr(_clients, "LIBRARIES", {"gone": missing, "here": clients})
     monkeypatch.setattr(_clients, "OURS", {"KRR": lambda e: KRR(4, e)})
-    monkeypatch.setattr(_reporting, "LIBRARIES", {"gone": missing, "here": reporting})
+    monkeypatch.setattr(_reporting, "LIBRARIES", {"gone": lambda _: missing(), "here": reporting})
     monkeypatch.setattr(_reporting, "reports_needed", lambda *_, **__: 20_000)
     _report.run_sections(audits.SECTIONS, ["enumerated", "sampled"], tmp_path)
     sections = json.loads((tmp_path / "results.json").read_text())["sections"]
