@@ -326,7 +326,7 @@ def figure(results: "pa.Table") -> "Figure":
 
 EXPERIMENT = Experiment(
     name="bassily-table1",
-    summary="errors of protocols for linear queries against the number of users, between bounds",
+    summary="Errors of protocols for linear queries against the number of users, between bounds",
     cells=cells,
     settings=Settings(epsilons=(1.0,), num_trials=100),
     quick=Settings(epsilons=(1.0,), num_trials=30, quick=True),

@@ -155,7 +155,7 @@ def figure(results: "pa.Table") -> "Figure":
 
 EXPERIMENT = Experiment(
     name="best-channel",
-    summary="what protocols for linear queries lose against the best local channel, proven",
+    summary="What protocols for linear queries lose against the best local channel, proven",
     cells=cells,
     settings=Settings(epsilons=(0.5, 1.0, 2.0, 4.0), num_trials=1),
     quick=Settings(epsilons=(1.0, 4.0), num_trials=1, quick=True),

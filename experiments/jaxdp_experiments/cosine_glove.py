@@ -168,7 +168,7 @@ def figure(results: "pa.Table") -> "Figure":
 
 EXPERIMENT = Experiment(
     name="cosine-glove",
-    summary="private cosine similarities of word vectors: errors and nearest neighbours",
+    summary="Private cosine similarities of word vectors: errors and nearest neighbours",
     cells=cells,
     settings=Settings(epsilons=(1.0,), num_trials=1),
     quick=Settings(epsilons=(1.0,), num_trials=2, quick=True),

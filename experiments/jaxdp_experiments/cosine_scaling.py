@@ -275,7 +275,7 @@ def _draw_epsilons(axes: "Axes", rows: list[dict[str, Any]]) -> None:
 
 EXPERIMENT = Experiment(
     name="cosine-scaling",
-    summary="how errors of private cosine similarities grow with the vectors and with epsilon",
+    summary="How errors of private cosine similarities grow with the vectors and with epsilon",
     cells=cells,
     settings=Settings(epsilons=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0), num_trials=8),
     quick=Settings(epsilons=(0.25, 4.0), num_trials=3, quick=True),

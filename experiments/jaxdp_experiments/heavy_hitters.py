@@ -150,7 +150,7 @@ def figure(results: "pa.Table") -> "Figure":
 
 EXPERIMENT = Experiment(
     name="heavy-hitters",
-    summary="the 32 most frequent of 88,496 first names, letter by letter",
+    summary="The 32 most frequent of 88,496 first names, letter by letter",
     cells=cells,
     settings=Settings(epsilons=(1.0, 2.0, 4.0), num_trials=10),
     quick=Settings(epsilons=(4.0,), num_trials=2, quick=True),

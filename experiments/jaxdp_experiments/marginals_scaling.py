@@ -296,7 +296,7 @@ def _draw(
 
 EXPERIMENT = Experiment(
     name="marginals-scaling",
-    summary="how errors of k-way marginals grow with the features, for k = 2 to 7, and with t",
+    summary="How errors of k-way marginals grow with the features, for k = 2 to 7, and with t",
     cells=cells,
     settings=Settings(epsilons=(1.0,), num_trials=4),
     quick=Settings(epsilons=(1.0,), num_trials=2, quick=True),

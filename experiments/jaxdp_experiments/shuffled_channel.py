@@ -368,7 +368,7 @@ def figure(results: "pa.Table") -> "Figure":
 
 EXPERIMENT = Experiment(
     name="shuffled-channel",
-    summary="the best channel behind a shuffler: nothing beats k-ary response",
+    summary="The best channel behind a shuffler: nothing beats k-ary response",
     cells=cells,
     settings=Settings(epsilons=(0.01, 0.05, 0.25, 1.0), num_trials=1),
     quick=Settings(epsilons=(0.25, 1.0), num_trials=1, quick=True),

@@ -103,7 +103,7 @@ def figure(results: "pa.Table") -> "Figure":
 
 EXPERIMENT = Experiment(
     name="vus-flights",
-    summary="the volume under the ROC surface of the delays of 327,346 flights",
+    summary="The volume under the ROC surface of the delays of 327,346 flights",
     cells=cells,
     settings=Settings(epsilons=(0.5, 1.0, 2.0, 4.0, 8.0), num_trials=1000),
     quick=Settings(epsilons=(1.0, 4.0), num_trials=200, quick=True),

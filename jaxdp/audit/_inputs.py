@@ -86,8 +86,8 @@ def users_of(population: Population) -> np.ndarray:
         )
     if population.is_random or population.num_users > MAX_AUDITED:
         raise ValueError(
-            f"population must be of at most {MAX_AUDITED} given users, so that one of them can be "
-            "changed; make it with Population.from_values."
+            f"population must have at most {MAX_AUDITED} users, whose values are given, so that "
+            "one of them can be changed; make it with Population.from_values."
         )
     values = population.source.at(Count.of(np.arange(population.num_users, dtype=np.uint32)))
     leaves = jax.tree.leaves(values)

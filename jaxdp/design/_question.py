@@ -375,7 +375,7 @@ def asked_for(**given: object) -> str:
     if len(unknown) != 1:
         *first, last = given
         raise ValueError(
-            f"{', '.join(first)} and {last} must be given but for one, which is asked for; got "
+            f"{', '.join(first)} and {last} must all be given but one, which is computed; got "
             f"{len(given) - len(unknown)} of them."
         )
     return unknown[0]

@@ -82,16 +82,16 @@ class TopK(OfBins):
             falling = np.sort(users.counts)[::-1]
             if falling[self.top - 1] == falling[self.top]:
                 raise ValueError(
-                    f"data must tell the first {self.top} values from the others, but "
-                    f"{falling[self.top]:,} of {num_users:,} users hold the last of the ones and "
-                    "the first of the others; take more users, or another top."
+                    f"data must separate the first {self.top} values from the others, but the last "
+                    f"of these and the next one have {falling[self.top]:,} of {num_users:,} users "
+                    "each; take more users, or another top."
                 )
         return users
 
     def errors(self, protocol: Any, num_users: int, users: Users | None) -> Errors:
         """About how often a value is on the wrong side of the last, or the first beyond it."""
         if users is None:
-            raise ValueError("data must be given: no protocol tells values that are as frequent.")
+            raise ValueError("data must be given: no protocol ranks equally frequent values.")
         variances = protocol.variance(users.counts)
         order = np.argsort(-users.counts, kind="stable")
         shares, spread = users.counts[order] / num_users, variances[order]

@@ -92,7 +92,7 @@ def _is_identity(workload: FrozenArray) -> bool:
 def _unpadded(workload: FrozenArray, epsilon: float, norm: str) -> FactorizedQueries:
     """A factorization whose columns all have one norm, and need no coordinate to fill them up."""
     if workload.values.shape[1] > _PADDING_MATTERS:
-        raise ValueError("so many values that a coordinate more makes no difference.")
+        raise ValueError("there are so many values that one more coordinate makes no difference.")
     unpadded = functools.partial(PrivUnit, padded=False)
     return FactorizedQueries(workload, epsilon, randomizer=unpadded, norm=norm)
 
@@ -104,5 +104,5 @@ def _approximate(workload: FrozenArray, num_users: int, epsilon: float) -> Facto
     # Answering the middle of each range has a mean squared error of at most half**2.
     half = (values.max(axis=1) - values.min(axis=1)).max() / 2
     if exact.worst_case_variance(num_users) < half**2 / 10:
-        raise ValueError("so many users that the exact factorization is as good.")
+        raise ValueError("there are so many users that the exact factorization is as good.")
     return FactorizedQueries(workload, epsilon, num_users=num_users)

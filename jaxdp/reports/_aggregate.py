@@ -405,8 +405,8 @@ def _read(path: pathlib.Path) -> tuple[dict[str, Any], list[np.ndarray]]:
         raise
     except Exception as error:
         raise ValueError(
-            f"{path} is not the state of an Aggregate, or is damaged ({error}); take a copy of it, "
-            "or count anew."
+            f"{path} is not the state of an Aggregate, or is damaged ({error}); restore a copy, or "
+            "count the reports again."
         ) from None
     return state, counts
 

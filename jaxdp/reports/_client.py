@@ -85,7 +85,7 @@ def parsed(document: str | Mapping[str, Any]) -> Mapping[str, Any]:
     if held.get("fingerprint") != fingerprint_of(held).hex():
         raise ValueError(
             "the collection is not what its fingerprint says: it was cut off or changed; get it "
-            "anew from whoever collects."
+            "again from whoever runs the collection."
         )
     return held
 

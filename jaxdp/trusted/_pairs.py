@@ -269,7 +269,7 @@ class PairsProtocol(PairwiseProtocol[P_co]):
         if self.form == "v" and np.ptp(self._diagonals(), axis=1).any():
             raise ValueError(
                 "form must be 'u' for a kernel that is not constant on pairs of equal values: no "
-                "pair of different users tells the kernel of a user with itself."
+                "pair of different users reveals the kernel of a user with itself."
             )
         self._pair_noise()  # whose constructor checks the rest
 

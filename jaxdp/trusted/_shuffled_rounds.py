@@ -68,8 +68,8 @@ def messages(protocol: Spec[Any]) -> Messages:
         steps = protocol.build().rounds(Work(1.0, 1))
         if sum(step.times * step.work.num_users for step in steps) > 1 + 1e-9:
             raise TypeError(
-                f"protocol must say by `sent` what its users send, but those of {protocol!r} "
-                "answer in several rounds; or split them into groups."
+                f"protocol must say by `sent` what its users send, since those of {protocol!r} "
+                "answer in several rounds; define that property, or split users into groups."
             )
         shares = tuple(step.work.num_users for step in steps)
         sent = tuple(Sent(protocol, share) for share in shares) if len(shares) > 1 else ()

@@ -91,7 +91,7 @@ def test_pooled_epsilons_are_solved_for():
     ("changed", "message"),
     [
         (dict(shares={"careful": 1}), "shares must be of the groups that have epsilons"),
-        (dict(users=None), "users and error must be given but for one"),
+        (dict(users=None), "users and error must all be given but one"),
         (dict(users=5), "shares must leave two users to each group, 'open' has 1"),
         (dict(loss="max"), "loss must be one of 'rmse', 'worst'"),
         (dict(question=TopK(4, 1)), "question must be one whose answers are numbers"),

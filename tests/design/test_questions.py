@@ -130,7 +130,7 @@ def test_sets_are_wrong_as_often_as_planned(key):
         plan(asked, users=FEW, epsilon=1.0, loss="rmse", **given)
     with pytest.raises(ValueError, match="data must be given for loss='max'"):
         plan(asked, users=FEW, epsilon=1.0)
-    with pytest.raises(ValueError, match="data must tell the first 2 values"):
+    with pytest.raises(ValueError, match="data must separate the first 2 values"):
         plan(asked, users=FEW, epsilon=1.0, data=[4, 2, 2, 1, 1, 1, 1, 1])
 
 
