@@ -14,6 +14,7 @@ import jaxdp
 from jaxdp import figures
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))  # benchmarks, which are not installed
 
 # Pages and programs are many objects that live long, and each collection of garbage visits them.
 gc.freeze()

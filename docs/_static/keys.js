@@ -14,6 +14,8 @@ for (const caption of document.querySelectorAll("[role=heading]:not([aria-level]
   caption.ariaLevel = 2;
 // References are entries of a bibliography, which are no items of a list.
 for (const list of document.querySelectorAll(".citation-list[role=list]")) list.role = null;
+// Arguments that have a line each are no definitions of terms.
+for (const part of document.querySelectorAll("dt.sig dl, dt.sig dl > dd")) part.role = "none";
 // A figure leads to itself alone, where it can be enlarged: on a phone its text is small.
 for (const image of document.querySelectorAll("article img:not(.toggler)")) {
   if (image.closest("a")) continue;
