@@ -53,7 +53,7 @@ def sampled_pairs(pairs: Sequence[PairLaw], rate: float) -> list[PairLaw]:
     References:
       Balle, Bell, Gascón, Nissim (2019), The privacy blanket of the shuffle model.
     """
-    rate = _check_rate(rate)
+    rate = check_rate("rate", rate)
 
     def with_blank(law: np.ndarray) -> np.ndarray:
         law = np.asarray(law, np.float64)
@@ -117,7 +117,7 @@ def sampled_shuffle_delta(
       couplings and divergences, Theorems 2 and 9.
     """
     n = check_int("num_users", num_users, low=1, high=MAX_USERS)
-    rate = _check_rate(rate)
+    rate = check_rate("rate", rate)
     epsilon = check_real("epsilon", epsilon, low=0.0, high=100.0, open_ends=False)
     if not callable(delta_of):
         raise TypeError(f"delta_of must be a function of m and epsilon, got {delta_of!r}.")
@@ -150,8 +150,9 @@ def _window(n: int, rate: float, log_tail: float) -> tuple[int, int]:
     return math.floor(n * least), math.ceil(n * most)
 
 
-def _check_rate(rate: float) -> float:
-    rate = check_real("rate", rate, low=0.0, high=1.0, open_ends=False)
-    if rate == 0:
-        raise ValueError("rate must be above 0, got 0: nobody would report.")
-    return rate
+def check_rate(name: str, rate: object) -> float:
+    """Returns a probability as a float, or raises unless it is one above 0."""
+    probability = check_real(name, rate, low=0.0, high=1.0, open_ends=False)
+    if probability == 0:
+        raise ValueError(f"{name} must be above 0, got 0: nobody would report.")
+    return probability

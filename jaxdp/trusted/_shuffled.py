@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import Instance, Integer, Optional, Real
+from .._checks import By, Instance, Integer, Optional, Real
 from .._chernoff import relative_entropy
 from .._contract import Params, Spec, Tree, field, spec
 from .._prediction import Kind, Prediction
 from .._spec import check_epsilon, check_int, check_real, within_float64
 from ..accounting import ShuffleBracket, shuffle_delta
+from ..accounting._sampled import check_rate
 from ..population import Population
 from ._pairs import PairsProtocol
 from ._shuffled_rounds import auc_protocol, messages
@@ -22,6 +23,7 @@ _ROUNDED = 4e-9  # relative, more than `shuffle_epsilon` rounds up by
 _BRACKETED = 2e-5  # relative, more than the upper end of a bracket rounds up by
 _CLOSE = 4e-6  # relative, of a report's epsilon
 _CLOSE_TOGETHER = 1e-3  # of all reports of a user's, where each takes seconds
+_PARTICIPATION = By(check_rate, (0.0, 1.5, -1.0, "half", None))
 _LARGEST = 30.0  # epsilon of a report
 _LOCAL = "the spec of a protocol with pure local privacy"
 
@@ -118,6 +120,8 @@ class Shuffled(Spec[Params[Any]]):
       delta: in (0, 1).
       group_size: how many reports are shuffled together, at least; None for `num_users`.
       colluding: the largest share of the `num_users` who may work with the adversary, in [0, 1).
+      participation: in (0, 1], the probability that a user takes part; 1 but for protocols of one
+        report a user without public labels.
 
     Raises:
       ValueError: an argument is out of range, or `group_size` is needed.
@@ -142,6 +146,7 @@ class Shuffled(Spec[Params[Any]]):
     delta: float = field(Real(0.0, 1.0))
     group_size: int | None = field(Optional(Integer(1)), default=None)
     colluding: float = field(Real(0.0, 1.0, closed=True), default=0.0)
+    participation: float = field(_PARTICIPATION, default=1.0)
 
     def validate(self) -> None:
         """Raises unless users send pure local reports, and groups can be as promised."""
@@ -154,6 +159,7 @@ class Shuffled(Spec[Params[Any]]):
             )
         _ = self._spent  # which checks the groups
         _check_hidden(self.protocol)
+        messages(self.protocol, self.participation)
         _honest(self.num_users, self.group_size, self.colluding)
 
     @property
@@ -174,6 +180,7 @@ class Shuffled(Spec[Params[Any]]):
         delta: float,
         group_size: int | None = None,
         colluding: float = 0.0,
+        participation: float = 1.0,
     ) -> "Shuffled":
         """The protocol whose shuffled reports are (epsilon, delta)-private.
 
@@ -184,11 +191,13 @@ class Shuffled(Spec[Params[Any]]):
           delta: as in the class.
           group_size: as in the class.
           colluding: as in the class.
+          participation: as in the class.
         """
         left = delta - _spent(make(epsilon=epsilon), num_users, delta, group_size)
         hiding = _honest(num_users, group_size, colluding)
-        protocol = _calibrated(make, check_epsilon(epsilon), hiding, left)
-        return cls(protocol, num_users, delta, group_size, colluding)
+        rate = check_rate("participation", participation)
+        protocol = _calibrated(make, check_epsilon(epsilon), hiding, left, rate)
+        return cls(protocol, num_users, delta, group_size, colluding, rate)
 
     def build(self, word_bits: int = 32) -> Params[Any]:
         """The params of the protocol."""
@@ -205,7 +214,7 @@ class Shuffled(Spec[Params[Any]]):
     def bracket(self) -> ShuffleBracket:
         """The proven privacy parameter of the shuffled reports, and an attained one."""
         hiding = _honest(self.num_users, self.group_size, self.colluding)
-        return _bracket(self.protocol, hiding, self.delta - self._spent)
+        return _bracket(self.protocol, hiding, self.delta - self._spent, self.participation)
 
     def exact_delta(self) -> float:
         """The delta of the shuffled reports, at `exact_epsilon()`; at most `delta`."""
@@ -250,7 +259,8 @@ class Shuffled(Spec[Params[Any]]):
         are drawn.
         """
         self.protocol.check_population(population)
-        check_enough(population, self.num_users)
+        if self.participation == 1:
+            check_enough(population, self.num_users)
         area = auc_protocol(self.protocol)
         if area is not None and area.labels == "public":
             sizes = area.alike(population)
@@ -290,11 +300,15 @@ def _honest(num_users: int, group_size: int | None, colluding: float) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _bracket(protocol: Spec[Any], num_users: int, delta: float) -> ShuffleBracket:
-    return messages(protocol).bracket(num_users, delta)
+def _bracket(
+    protocol: Spec[Any], num_users: int, delta: float, participation: float
+) -> ShuffleBracket:
+    return messages(protocol, participation).bracket(num_users, delta)
 
 
-def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) -> Any:
+def _calibrated(
+    make: Callable[..., Any], epsilon: float, n: int, delta: float, participation: float
+) -> Any:
     """The protocol with the largest privacy parameter, about, whose shuffled reports are private.
 
     It starts from what is enough for all reports, or for several rounds from what is without a
@@ -306,7 +320,7 @@ def _calibrated(make: Callable[..., Any], epsilon: float, n: int, delta: float) 
         """The protocol, and by how much the logarithm of its delta is too large."""
         try:
             protocol = make(epsilon=local)
-            found = messages(protocol).delta(n, target)
+            found = messages(protocol, participation).delta(n, target)
         except ValueError:
             return None, math.inf  # words of 32 bits do not realise it
         return protocol, math.log(found / delta) if found else -math.inf

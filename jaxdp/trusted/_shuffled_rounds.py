@@ -5,7 +5,16 @@ import math
 from typing import Any, NamedTuple
 
 from .._contract import Sent, Spec, Work
-from ..accounting import PrivacyLoss, ShuffleBracket
+from ..accounting import (
+    PairLaw,
+    PrivacyLoss,
+    ShuffleBracket,
+    pair_shuffle_bracket,
+    pair_shuffle_delta,
+    sampled_pairs,
+    sampled_shuffle_delta,
+)
+from ..accounting._shuffle_channel import crossing
 from ..pairwise import AUCProtocol, OnGrid
 
 _POINTS = 10  # of a round's loss in a standard deviation: 0.1 % of epsilon
@@ -18,11 +27,13 @@ class Messages(NamedTuple):
       protocol: the spec.
       sent: by round; empty for one report of each user.
       together: whether each user sends all of them; else one, that of its group.
+      participation: the probability that a user sends them, by a coin that nobody sees.
     """
 
     protocol: Spec[Any]
     sent: tuple[Sent, ...]
     together: bool
+    participation: float = 1.0
 
     @property
     def groups(self) -> tuple[float, ...]:
@@ -35,8 +46,38 @@ class Messages(NamedTuple):
     def _kinds(self) -> list[Spec[Any]]:
         return list(dict.fromkeys(part.reports for part in self.sent))
 
+    @property
+    def _sampled(self) -> list[PairLaw] | None:
+        """The pairs of reports and blanks, where pairs of reports are known."""
+        reports = self.protocol
+        while reports.reporter is not None:
+            reports = reports.reporter
+        pairs = reports.pair_laws()
+        return None if pairs is None else sampled_pairs(pairs, self.participation)
+
+    def _sampled_delta(self, num_users: int, epsilon: float) -> float:
+        """At most that of users who all take part: to drop some of their reports tells less."""
+        whole, rate = self.protocol.shuffle_delta, self.participation
+        if (pairs := self._sampled) is not None:
+            found = pair_shuffle_delta(pairs, num_users, epsilon)
+        else:
+            found = sampled_shuffle_delta(whole, num_users, rate, epsilon)
+        return min(found, whole(num_users, epsilon))
+
+    def _sampled_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
+        """The upper end; the lower end is not asked for."""
+        whole = self.protocol.shuffle_bracket(num_users, delta).upper
+        if (pairs := self._sampled) is not None:
+            found = pair_shuffle_bracket(pairs, num_users, delta).upper
+        else:
+            guess = self.participation * whole
+            found = crossing(lambda e: self._sampled_delta(num_users, e), delta, guess)[1]
+        return ShuffleBracket(0.0, min(found, whole), math.inf)
+
     def delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta, of `num_users` that hide each other in each round."""
+        if self.participation < 1:
+            return self._sampled_delta(num_users, epsilon)
         if not self.sent:
             return self.protocol.shuffle_delta(num_users, epsilon)
         if self.together:
@@ -45,6 +86,8 @@ class Messages(NamedTuple):
 
     def bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """The epsilon, between bounds; see `Shuffled`."""
+        if self.participation < 1:
+            return self._sampled_bracket(num_users, delta)
         if not self.sent:
             return self.protocol.shuffle_bracket(num_users, delta)
         if not self.together:
@@ -55,12 +98,20 @@ class Messages(NamedTuple):
         return ShuffleBracket(0.0, upper, math.inf)
 
 
-def messages(protocol: Spec[Any]) -> Messages:
-    """What the users of a protocol send.
+def messages(protocol: Spec[Any], participation: float = 1.0) -> Messages:
+    """What the users of a protocol send, with some probability each.
 
     Raises:
       TypeError: it is not known well enough.
     """
+    if participation < 1:
+        if messages(protocol).sent or auc_protocol(protocol) is not None:
+            raise TypeError(
+                f"participation must be 1 for protocols of several rounds or groups, and for areas "
+                f"under curves, of which nothing is proven for users who may stay away; got "
+                f"{participation} for {protocol!r}."
+            )
+        return Messages(protocol, (), False, participation)
     if auc_protocol(protocol) is not None:
         return Messages(protocol, (), False)  # the passes of a tree read the same reports again
     sent = protocol.sent

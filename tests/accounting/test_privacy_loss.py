@@ -57,6 +57,50 @@ def test_rounds_of_pure_reports_are_exact(epsilon, rounds):
     assert exact * (1 - 1e-9) <= loss.delta(total) <= exact * (1 + 1e-6) + 1e-24
 
 
+def laplace_delta(epsilon: float) -> float:
+    """Of Laplace noise of scale 4 and sensitivity 1."""
+    return max(-math.expm1((epsilon - 0.25) / 2), 0.0)
+
+
+ROUNDS = {
+    "30 bits": (functools.partial(KRR(2, 0.5).shuffle_delta, 1), 30),
+    "10 four-ary responses": (functools.partial(KRR(4, 1.0).shuffle_delta, 1), 10),
+    "100 times normal noise": (lambda epsilon: gaussian_delta(epsilon, 1.0, 20.0), 100),
+    "20 times Laplace noise": (laplace_delta, 20),
+}
+DP_ACCOUNTING = {  # 0.6.0, in intervals of 1e-4: the epsilons at delta = 1e-5 and 1e-8
+    "30 bits": (12.986774473267113, 14.987866037376588),
+    "10 four-ary responses": (9.98288321078711, 9.999983028728446),
+    "100 times normal noise": (1.9930921423163235, 2.707607322929456),
+    "20 times Laplace noise": (4.3185779515168985, 4.989972396346391),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds_are_as_dp_accounting_says(name):
+    """The grids of both are off by less; the control is a round in ten more."""
+    delta_of, rounds = ROUNDS[name]
+    for delta, known in zip((1e-5, 1e-8), DP_ACCOUNTING[name], strict=True):
+        found = PrivacyLoss(delta_of).compose(rounds).epsilon(delta)
+        assert found == pytest.approx(known, rel=3e-4)
+    more = PrivacyLoss(delta_of).compose(rounds + rounds // 10)
+    assert more.epsilon(1e-5) > 1.01 * DP_ACCOUNTING[name][0]
+
+
+def test_what_dp_accounting_says():
+    """Where it is installed."""
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    made = {
+        "30 bits": pld.from_randomized_response(2 / (math.exp(0.5) + 1), 2),
+        "10 four-ary responses": pld.from_randomized_response(4 / (math.e + 3), 4),
+        "100 times normal noise": pld.from_gaussian_mechanism(20.0),
+        "20 times Laplace noise": pld.from_laplace_mechanism(4.0),
+    }
+    for name, loss in made.items():
+        found = loss.self_compose(ROUNDS[name][1]).get_epsilon_for_delta(1e-5)
+        assert found == pytest.approx(DP_ACCOUNTING[name][0], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("channel", "n", "slack"),
     [

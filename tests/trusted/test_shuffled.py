@@ -18,6 +18,7 @@ from jaxdp.accounting import (
     ShuffleBracket,
     gaussian_delta,
     pair_shuffle_bracket,
+    sampled_pairs,
     shuffle_bracket,
     shuffle_epsilon,
 )
@@ -44,7 +45,7 @@ from jaxdp.pairwise import (
 )
 from jaxdp.pairwise._joint_laws import joint_law
 from jaxdp.random import Count
-from jaxdp.randomizers import KRR, HadamardBit, SubsetSelection
+from jaxdp.randomizers import KRR, BinaryResponse, HadamardBit, SubsetSelection
 from jaxdp.randomizers._pair_laws import cap_pair_law
 from jaxdp.trusted import (
     AllPairs,
@@ -56,7 +57,7 @@ from jaxdp.trusted import (
 )
 from jaxdp.workloads import prefix
 from tests import stats
-from tests.accounting.test_shuffle_bracket import histograms
+from tests.accounting.test_shuffle_bracket import exact_delta, histograms
 
 
 @spec
@@ -289,6 +290,53 @@ def test_reports_on_a_level_by_enumeration(labels):
     basic = HierarchicalAUC(4, 2.0, split="basic", threshold=0.0)
     generic = shuffle_epsilon(basic.exact_epsilon(), 100, 1e-4)
     assert Shuffled(basic, 100, 1e-4, group_size=100).exact_epsilon() == generic
+
+
+def blanks(rows, rate):
+    """A channel whose users stay away with probability 1 - rate."""
+    return [[*(rate * p for p in row), 1 - rate] for row in rows]
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_users_who_may_stay_away_by_enumeration(n):
+    """Whose reports have pairs, and whose have a proven delta alone; the control is all users."""
+    rate = Fraction(1, 4)
+    for randomizer in (KRR(3, 1.5), BinaryResponse(1.5)):
+        rows = blanks(randomizer.channel(), rate)
+        for delta in (0.02, 0.15):
+            found = Shuffled(randomizer, n, delta, participation=0.25).bracket()
+            assert exact_delta(rows, n, found.upper) <= delta
+            assert found.lower == 0
+            whole = Shuffled(randomizer, n, delta).exact_epsilon()
+            assert found.upper <= whole * (1 + 1e-5)
+            if found.upper < 0.99 * whole:
+                assert exact_delta(randomizer.channel(), n, found.upper) > delta
+    pairs = Shuffled(KRR(3, 1.5), n, 0.02, participation=0.25).exact_epsilon()
+    assert pairs < 0.9 * Shuffled(KRR(3, 1.5), n, 0.02).exact_epsilon()
+
+
+def test_users_who_may_stay_away():
+    query = HistogramQuery(KRR(5, 1.0))
+    found = Shuffled(query, 10_000, 1e-6, participation=0.1)
+    pairs = sampled_pairs(KRR(5, 1.0).pair_laws(), 0.1)
+    assert found.exact_epsilon() == pair_shuffle_bracket(pairs, 10_000, 1e-6).upper
+    assert found.exact_epsilon() < 0.3 * Shuffled(query, 10_000, 1e-6).exact_epsilon()
+    found.check_population(jaxdp.Population.from_histogram([200] * 5))  # who took part
+    bits = BinaryResponse(2.0)
+    general = Shuffled(bits, 10_000, 1e-6, participation=0.1).exact_epsilon()
+    exact = shuffle_bracket(blanks(bits.channel(), Fraction(1, 10)), 10_000, 1e-6)
+    assert exact.upper < general < 1.5 * exact.upper
+    assert general < Shuffled(bits, 10_000, 1e-6).exact_epsilon()
+    all_of_them = Shuffled.calibrated(make, 0.5, 20_000, 1e-6)
+    few = Shuffled.calibrated(make, 0.5, 20_000, 1e-6, participation=0.2)
+    assert few.exact_epsilon() <= 0.5
+    assert few.local_epsilon() > all_of_them.local_epsilon() + 0.5
+    with pytest.raises(TypeError, match="participation must be 1"):
+        Shuffled(OneStep(GiniDiversity(), 1.0, 3), 10**5, 1e-6, 49_000, participation=0.5)
+    with pytest.raises(TypeError, match="participation must be 1"):
+        Shuffled(BilinearAUC(4, 1.0), 1000, 1e-6, group_size=300, participation=0.5)
+    with pytest.raises(ValueError, match="participation must be above 0"):
+        Shuffled(query, 1000, 1e-6, participation=0.0)
 
 
 def test_two_vectors_of_a_user_travel_together():
