@@ -167,7 +167,8 @@ def _randomizers(rows: list[dict[str, Any]], epsilon: float) -> list[str]:
 
 
 def _tallies(rows: list[dict[str, Any]]) -> list[str]:
-    text = f"Exact tallies of {rows[0]['users']:,} users, milliseconds a trial (fastest in brackets)"
+    users = f"{rows[0]['users']:,}"
+    text = f"Exact tallies of {users} users, milliseconds a trial (fastest in brackets)"
     if "trials" in rows[0]:  # results of before 28 November are of calls of 4
         text += " of a call with 64 trials, or with 4 where that would take more than 20 seconds"
     text += "."

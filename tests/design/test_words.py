@@ -87,7 +87,10 @@ def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
         ("plan mean --users 100 --error 0.1", "a mean needs --low and --high"),
         ("plan histogram --users 100 --error 0.1", "needs --values"),
         ("plan histogram --values x --users 100 --error 0.1", "--values must be an integer"),
-        ("plan histogram --values 9 --users 100", "users, epsilon and error must all be given but one"),
+        (
+            "plan histogram --values 9 --users 100",
+            "users, epsilon and error must all be given but one",
+        ),
         ("plan histogram --values 9 --users 100 --error -1", "error must be"),
         (
             "plan histogram --values 9 --users 99 --epsilon 1 --groups 0.5 --changed 0.1",
