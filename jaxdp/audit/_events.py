@@ -116,7 +116,7 @@ def learn(statistic: Statistic, half: int, delta: float, log_level: float) -> tu
     further = lines if np.issubdtype(cells.dtype, np.floating) else []
     found = []
     for mine, other in (counts, counts[::-1]):
-        _, chosen = likeliest(mine, other, (half, half), further, delta, log_level)
+        chosen = likeliest(mine, other, (half, half), further, delta, log_level)
         found.append(Event(statistic.name, cells, chosen))
     return found[0], found[1]
 
@@ -128,8 +128,8 @@ def likeliest(
     orders: Sequence[np.ndarray],
     delta: float,
     log_level: float,
-) -> tuple[float, np.ndarray]:
-    """The set of cells, bool[m], whose counts promise the largest bound, and its score.
+) -> np.ndarray:
+    """The set of cells, bool[m], whose counts promise the largest bound.
 
     Args:
       mine: int[m], counts of the cells under the input that is to make the set likely.
@@ -149,7 +149,7 @@ def likeliest(
         if scores.max() > best:
             best, chosen = float(scores.max()), np.zeros(len(mine), bool)
             chosen[order[: scores.argmax() + 1]] = True
-    return best, chosen
+    return chosen
 
 
 def _scores(mine, other, sizes: tuple[int, int], delta: float, log_level: float) -> np.ndarray:

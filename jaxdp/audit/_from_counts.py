@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import BELOW_ONE, as_array, check_epsilon, check_real
+from .._spec import as_array
 from ._events import Event, likeliest
 from ._from_reports import MIN_REPORTS
-from ._inputs import MAX_INPUTS
+from ._inputs import check_claim
 from ._report import AuditReport
 from ._search import finding, log_level
 
@@ -59,13 +59,7 @@ def estimate_epsilon_from_counts(
     References:
       As `estimate_epsilon`.
     """
-    if not isinstance(counts, Mapping):
-        raise TypeError(f"counts must be a dict of inputs to counts, got {type(counts)}.")
-    if not 2 <= len(counts) <= MAX_INPUTS:
-        raise ValueError(f"counts must be of 2 to {MAX_INPUTS} inputs, got {len(counts)}.")
-    epsilon = check_epsilon(epsilon)
-    delta = check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False)
-    confidence = check_real("confidence", confidence, low=0.0, high=1.0)
+    epsilon, delta, confidence = check_claim("counts", counts, epsilon, delta, confidence)
     tables = {x: _table(f"counts[{x!r}]", given) for x, given in counts.items()}
     shapes = {table.shape for table in tables.values()}
     if len(shapes) != 1:
@@ -77,7 +71,7 @@ def estimate_epsilon_from_counts(
     for x, y in pairs:
         (searched, fresh), (searched_other, fresh_other) = tables[x], tables[y]
         sizes = (int(searched.sum()), int(searched_other.sum()))
-        _, chosen = likeliest(searched, searched_other, sizes, (), delta, level)
+        chosen = likeliest(searched, searched_other, sizes, (), delta, level)
         events = [Event("report", symbols, np.append(chosen, False))]
         hits = np.array([[fresh[chosen].sum(), fresh_other[chosen].sum()]])
         found = finding(events, hits, (fresh.sum(), fresh_other.sum()), (x, y), delta, level)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._chernoff import frequency_range
-from .._spec import BELOW_ONE, as_array, check_epsilon, check_int, check_real
-from ._inputs import MAX_INPUTS
+from .._spec import as_array, check_epsilon, check_int, check_real
+from ._inputs import check_claim
 from ._intervals import lower_limit, upper_limit
 from ._report import AuditReport
 from ._samples import Samples, apply, check_statistics, columns, hashed
@@ -87,13 +87,7 @@ def estimate_epsilon_from_reports(
     References:
       As `estimate_epsilon`.
     """
-    if not isinstance(reports, Mapping):
-        raise TypeError(f"reports must be a dict of inputs to reports, got {type(reports)}.")
-    if not 2 <= len(reports) <= MAX_INPUTS:
-        raise ValueError(f"reports must be of 2 to {MAX_INPUTS} inputs, got {len(reports)}.")
-    epsilon = check_epsilon(epsilon)
-    delta = check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False)
-    confidence = check_real("confidence", confidence, low=0.0, high=1.0)
+    epsilon, delta, confidence = check_claim("reports", reports, epsilon, delta, confidence)
     statistics = check_statistics(statistics)
     given = [_parts(f"reports[{x!r}]", batch) for x, batch in reports.items()]
     size = _check_alike(given)

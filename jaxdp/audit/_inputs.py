@@ -1,13 +1,14 @@
 """The inputs that an audit compares."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._spec import as_array, as_float32, as_int32
+from .._spec import BELOW_ONE, as_array, as_float32, as_int32, check_epsilon, check_real
 from ..population import Population
 from ..random import Count
 from ..randomizers import Randomizer
@@ -44,6 +45,29 @@ def check_inputs(inputs: ArrayLike | None, randomizer: Randomizer[Any] | None) -
     if randomizer is not None:
         randomizer.check_values("inputs", values)
     return as_int32("inputs", values) if integers else as_float32("inputs", values)
+
+
+def check_claim(
+    name: str, given: Mapping[Any, Any], epsilon: float, delta: float, confidence: float
+) -> tuple[float, float, float]:
+    """Returns the last three as floats, or raises unless they and what is given by input are valid.
+
+    Args:
+      name: of what is given: "reports", or "counts".
+      given: by input, of 2 to 16 inputs.
+      epsilon: the claim.
+      delta: the claimed delta in [0, 1).
+      confidence: in (0, 1).
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a dict of inputs to {name}, got {type(given)}.")
+    if not 2 <= len(given) <= MAX_INPUTS:
+        raise ValueError(f"{name} must be of 2 to {MAX_INPUTS} inputs, got {len(given)}.")
+    return (
+        check_epsilon(epsilon),
+        check_real("delta", delta, low=0.0, high=BELOW_ONE, open_ends=False),
+        check_real("confidence", confidence, low=0.0, high=1.0),
+    )
 
 
 def extreme_bins(num_values: int) -> np.ndarray:
