@@ -401,15 +401,17 @@ class _Hidden(NamedTuple):
         gap = math.exp(epsilon)
         return self.ratios[0] - gap * self.ratios[1], self.weights, 1 + gap
 
+    def _tail(self, epsilon: float, n: int) -> float:
+        return tail_bound(*self.gains(epsilon), n) / n
+
     def quick(self, epsilon: float, n: int) -> float:
         """A bound above `upper`, in microseconds."""
-        return self.exposure(epsilon) + tail_bound(*self.gains(epsilon), n) / n
+        return self.exposure(epsilon) + self._tail(epsilon, n)
 
     def upper(self, epsilon: float, n: int) -> float:
         """delta_m, rounded up."""
-        quick = tail_bound(*self.gains(epsilon), n) / n
-        if quick < _NEGLIGIBLE:  # so far out that sums on a grid overflow
-            return self.exposure(epsilon) + quick
+        if self._tail(epsilon, n) < _NEGLIGIBLE:  # so far out that sums on a grid overflow
+            return self.quick(epsilon, n)
         return self.exposure(epsilon) + positive_part(*self.gains(epsilon), n).upper / n
 
     def lower(self, epsilon: float, n: int) -> float:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,8 @@ from ..accounting import (
     channel_shuffle_delta,
     opposite_pairs,
     shuffle_bracket,
+    shuffle_delta,
+    shuffle_epsilon,
 )
 
 MOST_ENTRIES = 2**22
@@ -101,29 +103,25 @@ class Randomizer(Spec[P_co]):
 
     def shuffle_bracket(self, num_users: int, delta: float) -> ShuffleBracket:
         """Bounds of the epsilon of shuffled reports, by `pair_laws`, or by a small `channel`."""
-        found = super().shuffle_bracket(num_users, delta)
         if (channel := self._shuffled_channel()) is None:
-            return found
-        exact = shuffle_bracket(channel, num_users, delta)
-        return dataclasses.replace(exact, upper=min(exact.upper, found.upper))
+            return super().shuffle_bracket(num_users, delta)
+        found = shuffle_bracket(channel, num_users, delta)
+        generic = shuffle_epsilon(self._pure_epsilon(), num_users, delta)
+        return dataclasses.replace(found, upper=min(found.upper, generic))
 
     def shuffle_delta(self, num_users: int, epsilon: float) -> float:
         """A proven delta of shuffled reports, by `pair_laws`, or by a small `channel`."""
-        found = super().shuffle_delta(num_users, epsilon)
         if (channel := self._shuffled_channel()) is None:
-            return found
-        return min(channel_shuffle_delta(channel, num_users, epsilon), found)
+            return super().shuffle_delta(num_users, epsilon)
+        generic = shuffle_delta(epsilon, self._pure_epsilon(), num_users)
+        return min(channel_shuffle_delta(channel, num_users, epsilon), generic)
 
     def _shuffled_channel(self) -> list[list[Fraction]] | None:
-        """The channel that shuffled reports are accounted by, if it is small and nothing better."""
-        known = self.reporter is not None or self.pair_laws() is not None
-        return None if known else self._small_channel()
+        return None if self.reporter is not None else _known(self).channel
 
     def _shuffled_pairs(self) -> Sequence[PairLaw] | None:
         """`pair_laws`, or the pairs of a channel of many values."""
-        if (laws := self.pair_laws()) is not None:
-            return laws
-        return None if self._small_channel() is not None else _opposite_pairs(self)
+        return _known(self).pairs
 
     def _small_channel(self) -> list[list[Fraction]] | None:
         """The channel of all that a user sends, where all its pairs can be shuffled."""
@@ -147,16 +145,25 @@ class Randomizer(Spec[P_co]):
         return None
 
 
-@functools.lru_cache(maxsize=16)
-def _opposite_pairs(spec: Randomizer[Any]) -> list[PairLaw] | None:
-    """The pairs of a channel of many values; None where it is not listed, or reports prove values.
+class _Known(NamedTuple):
+    """What shuffled reports are accounted by: pairs, or a channel all of whose pairs are tried."""
 
-    Cached, since composition asks for hundreds of deltas.
-    """
+    pairs: Sequence[PairLaw] | None
+    channel: list[list[Fraction]] | None
+
+
+@functools.lru_cache(maxsize=16)
+def _known(spec: Randomizer[Any]) -> _Known:
+    """What is known of the reports; cached, since composition asks for hundreds of deltas."""
+    if (laws := spec.pair_laws()) is not None:
+        return _Known(laws, None)
+    if (small := spec._small_channel()) is not None:
+        return _Known(None, small)
     channel = spec._listed_channel()
+    # Reports that prove a value have no opposite.
     if channel is None or not all(map(all, channel)):
-        return None
-    return opposite_pairs(channel)
+        return _Known(None, None)
+    return _Known(opposite_pairs(channel), None)
 
 
 class BinRandomizer(Randomizer[P_co]):

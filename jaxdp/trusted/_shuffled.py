@@ -159,7 +159,8 @@ class Shuffled(Spec[Params[Any]]):
             )
         _ = self._spent  # which checks the groups
         _check_hidden(self.protocol)
-        messages(self.protocol, self.participation)
+        if self.participation < 1:
+            messages(self.protocol, self.participation)  # which refuses what is not proven
         _honest(self.num_users, self.group_size, self.colluding)
 
     @property
