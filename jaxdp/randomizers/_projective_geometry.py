@@ -215,16 +215,21 @@ class ProjectiveGeometryResponse(SupportOracle):
 
         Any two hyperplanes share i points. S_v is the kernel of the form f(a**v x), and 1, a, a**2
         are independent over the field of Q elements for t >= 3, since a is in no smaller field than
-        that of Q**t. So S_0, S_1 and S_2 share those of t - 3 dimensions. The s lines through
-        S_0, of Q more each, are all hyperplanes: of more than s values beside 0 two are on one, and
-        the three share i points.
+        that of Q**t. So S_0, S_1 and S_2 share those of t - 3 dimensions.
+
+        Others share i. Call hyperplanes through what two of them share a line; s lines go through
+        each. As t is the least, the values include 0, .., s. Were no three of these on one line,
+        each of the s lines through any of them would hold exactly one other, and so it would be
+        for 1, .., s + 1, by a shift. Then the one line through x, 1 <= x <= s, that holds no other
+        of 1, .., s leads to 0, and to s + 1 as well: all of these x would be on the line through
+        0 and s + 1, which holds but one of them.
         """
         if self.num_values == 2:
             return None
         high, low = (weight / 2.0**64 for weight in self._weights(32))
         points, inside, shared = self._sizes()
         thirds = [num_points(self._order, max(self.dimension - 3, 0))]
-        if self.dimension > 2 and self.num_values - 1 > inside:
+        if self.dimension > 2:
             thirds.append(shared)
         return tuple(
             symmetric_pair_law((inside, shared, third), points, high, low) for third in thirds
