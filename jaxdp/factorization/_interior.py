@@ -235,7 +235,7 @@ def _halves(matrix, parity: int):
 
 def _orbits(shape):
     """How many rows, and columns, the orbits have: a first and a last one, or the middle one."""
-    return tuple(np.minimum(2, n - 2 * np.arange((n + 1) // 2)) for n in shape)
+    return tuple(np.minimum(2.0, n - 2 * np.arange((n + 1) // 2)) for n in shape)
 
 
 def _unfolded(rows, cols, spectrum: Spectrum, shape, parity: int):
@@ -253,9 +253,9 @@ def _unfolded(rows, cols, spectrum: Spectrum, shape, parity: int):
     left = [each(x, m, parity * sign) for x, sign in zip(lefts, (1, -1), strict=True)]
     right = [each(x, k, sign) for x, sign in zip(rights, (1, -1), strict=True)]
     block = Block(
-        xp.concatenate(left, axis=1) / np.sqrt(row_sizes)[:, None],
+        xp.concatenate(left, axis=1) / xp.sqrt(row_sizes)[:, None],
         xp.concatenate(values),
-        xp.concatenate(right, axis=1) / np.sqrt(col_sizes)[:, None],
+        xp.concatenate(right, axis=1) / xp.sqrt(col_sizes)[:, None],
     )
     ratios = each(spectrum.row_ratio, m), each(spectrum.col_ratio, k)
     return each(rows, m) / row_sizes, each(cols, k) / col_sizes, Spectrum((block,), *ratios)

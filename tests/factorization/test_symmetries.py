@@ -60,3 +60,24 @@ def test_matrices_that_read_alike_backwards_are_solved_in_halves(norm, name, shi
         blind = jax.tree.map(np.asarray, jax.jit(solve)(matrix))
     assert found.lower <= blind.upper * (1 + 1e-9)
     assert blind.lower <= found.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_halves_of_several_matrices_are_those_of_each(sign):
+    """Several are solved by a compiled program, and one by NumPy."""
+    matrices = np.stack([backwards_alike((16, 17), sign, seed) for seed in (0, 1)])
+    for shift in (False, True):
+        together = fz.gamma2(matrices, shift=shift)
+        for i, matrix in enumerate(matrices):
+            alone = fz.gamma2(matrix, shift=shift)
+            found = jax.tree.map(lambda x, i=i: x[i], together)
+            assert fz.certify(matrix, found).gap <= 1e-6
+            np.testing.assert_allclose(found.upper, alone.upper, rtol=1e-9)
+            np.testing.assert_allclose(found.lower, alone.lower, rtol=1e-9)
+
+
+def test_a_large_matrix_is_solved_in_halves():
+    """More than 256 rows are solved by a compiled program, too."""
+    matrix = workloads.lipschitz(257)
+    found = fz.gamma2(matrix, shift=True)
+    assert fz.certify(matrix, found).gap <= 1e-6
