@@ -1,7 +1,6 @@
 """From a question and two of users, epsilon and error to the third."""
 
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,6 @@ from .._spec import (
     check_key,
     check_real,
 )
-from ..trusted import Shuffled
 from ._measure import Measure
 from ._option import Goal, Loss, Trust
 from ._page import page
@@ -32,6 +30,7 @@ from ._plot import plot
 from ._question import Data, Maker, Question, asked_for
 from ._repeated import repeated
 from ._search import Search
+from ._shuffler import BehindShuffler
 
 if TYPE_CHECKING:  # an extra
     import matplotlib.axes
@@ -186,7 +185,7 @@ def plan(
       >>> from jaxdp.design import Histogram, plan
       >>> found = plan(Histogram(100), epsilon=1.0, error=0.01)
       >>> print(f"{found.best.name}: {found.best.num_users:,} users")
-      SubsetSelection: 35,998 users
+      SubsetSelection: 35,996 users
       >>> simulated = found.simulate(200)
       >>> bool(abs(simulated / 0.01 - 1) < 0.02)
       True
@@ -333,7 +332,7 @@ def _trusting(
             raise ValueError(f"delta must be given for trust={name!r}, which needs it.")
         elif name == "shuffler":
             for each, make in local.items():
-                makers[f"{each}, shuffled"] = "shuffler", functools.partial(_shuffled, make, delta)
+                makers[f"{each}, shuffled"] = "shuffler", BehindShuffler(make, delta)
         else:
             trusting = question.trusting_candidates(name, delta)
             makers |= {each: (name, make) for each, make in trusting.items()}
@@ -343,13 +342,6 @@ def _trusting(
             "candidates must be given with defaults=False."
         )
     return makers
-
-
-def _shuffled(make: Maker, delta: float, epsilon: float, num_users: int) -> Shuffled:
-    def local(epsilon: float) -> Any:
-        return make(epsilon, num_users)
-
-    return Shuffled.calibrated(local, epsilon, num_users, delta)
 
 
 def _checked(candidates: object) -> dict[str, Maker]:

@@ -41,7 +41,7 @@ class Histogram(OfEachValue):
       >>> from jaxdp.design import Histogram, plan
       >>> found = plan(Histogram(1000), users=50_000, error=0.01)
       >>> print(f"{found.best.name}, epsilon {found.best.epsilon:.2f}")
-      SubsetSelection, epsilon 0.87
+      AffineSubsets, epsilon 0.87
     """
 
     num_values: int = field(Integer(2, 2**24))
@@ -160,7 +160,7 @@ class Mean(Question):
       >>> from jaxdp.design import Mean, plan
       >>> found = plan(Mean(0, 100), epsilon=1.0, error=0.5)
       >>> print(f"{found.best.name}: {found.best.num_users:,} users")
-      BinaryResponse: 46,830 users
+      BinaryResponse: 46,827 users
     """
 
     low: float = field(Real())
@@ -243,7 +243,7 @@ class PairStatistic(OfBins):
       >>> from jaxdp.pairwise import GiniDiversity
       >>> found = plan(PairStatistic(GiniDiversity(), 4), epsilon=1.0, error=0.01)
       >>> print(f"{found.best.num_users:,} users")
-      110,489 users
+      110,485 users
     """
 
     kernel: Any = field(PairwiseProtocol.KERNEL)

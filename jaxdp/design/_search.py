@@ -12,12 +12,14 @@ import numpy as np
 from .._contract import Work
 from .._prediction import Prediction
 from .._ranking import build_all, is_noisy
+from ..trusted import Shuffled
 from ._measure import Measure
 from ._option import Goal, Option, Trust
 from ._question import Maker, Question
+from ._shuffler import BehindShuffler
 from ._solve import least_epsilon, least_users
 
-_CLOSED, _SIMULATED = 1e-4, 2e-3  # relative widths of what is solved for
+_CLOSED, _SIMULATED = 1e-6, 2e-3  # relative widths of what is solved for
 _SEVERAL = 2  # protocols whose errors are simulated
 _PATIENCE = 10e9  # nanoseconds that the simulations of a protocol may take
 _PILOT, _MOST_TRIALS, _STDERR = 100, 2**13, 0.005
@@ -153,8 +155,14 @@ class Search:
         """An option with the number that is asked for, from one whose numbers are guesses."""
         epsilon, users = like.epsilon, like.num_users
 
+        make = like.make
+        # The error is that of the reports before they are shuffled: where epsilon is asked for,
+        # it is solved for theirs, and that of the shuffled ones follows.
+        if isinstance(make, BehindShuffler) and self.epsilon is None:
+            make = make.around
+
         def at(e: float, n: int) -> Prediction:
-            return measure(like.make(e, n), n)
+            return measure(make(e, n), n)
 
         if self.error is None:
             found = at(epsilon, users)
@@ -162,7 +170,11 @@ class Search:
             users, found = least_users(functools.partial(at, epsilon), self.error, users, tol)
         else:
             epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol)
-        protocol = like.make(epsilon, users)
+        protocol = make(epsilon, users)
+        if isinstance(protocol, Shuffled) and self.epsilon is None:
+            epsilon = protocol.exact_epsilon()
+            if math.isinf(epsilon):
+                raise ValueError("nothing is proven of its shuffled reports.")
         rounds = len(protocol.built.rounds(Work(float(users), 1)))
         return dataclasses.replace(
             like,

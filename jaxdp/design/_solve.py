@@ -68,11 +68,11 @@ def _least(
     high: float,
     tol: float,
 ) -> tuple[float, Prediction]:
-    """Doubles or halves until the target is between two numbers, then halves on a log scale."""
-    above, found = start, error(start)
+    """Doubles or halves until the target is between two numbers, then draws a line between them."""
+    above, found, over = start, error(start), math.inf
     ceiling, why = high, ""
     while found > target:
-        below = above
+        below, over = above, found
         if below >= ceiling / (1 + _NEAR):
             raise ValueError(f"needs {name} above {below:.4g}, where its error is {found:.3g}{why}")
         above = min(2 * below, math.sqrt(below * ceiling) if why else ceiling)
@@ -87,19 +87,28 @@ def _least(
         except ValueError:  # too small a number to build or predict anything
             break
         if found > target:
+            over = found
             break
         above, below, best = below, below / 2, found
     else:
         return above, best
-    while above > below * (1 + tol):
+    line = True
+    while (width := above / below) > 1 + tol:
         middle = math.sqrt(above * below)
+        # The logarithm of an error is about linear in that of a number. Aim past the root at the
+        # end that is further from it, so that both come near; or at the middle after a poor aim.
+        if line and 0 < best < over < math.inf:
+            root = below * width ** (math.log(over / target) / math.log(over / best))
+            past = 1 + tol / 2 if root < middle else 1 / (1 + tol / 2)
+            middle = root * past if below < root * past < above else middle
         try:
             found = error(middle)
         except ValueError:
-            below = middle
+            below, over = middle, math.inf
             continue
         if found <= target:
             above, best = middle, found
         else:
-            below = middle
+            below, over = middle, found
+        line = not line or above / below < math.sqrt(width)
     return above, best

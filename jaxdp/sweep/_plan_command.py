@@ -12,8 +12,16 @@ from ._words import Mistake, OptionalInteger, numbers, option
 
 if TYPE_CHECKING:
     from ..design import Question
+    from ..design._option import Trust
 
 OptionalNumber = Annotated[float | None, numbers(float, "X")]
+Trusted = Literal["local", "shuffler", "secure-sum", "central"]
+_TRUST: "dict[Trusted, Trust]" = {
+    "local": "local",
+    "shuffler": "shuffler",
+    "secure-sum": "secure sum",
+    "central": "central",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +92,14 @@ class Plan:
     delta: Annotated[
         OptionalNumber, option("Lets protocols compete that are private but for it.", "default: 0")
     ] = None
+    trust: Annotated[
+        tuple[Trusted, ...],
+        option(
+            "Whom users trust; those of several compete. All but local need --delta.",
+            "default: local",
+            metavar="{local,shuffler,secure-sum,central} [...]",
+        ),
+    ] = ("local",)
     loss: Annotated[
         Literal["rmse", "worst", "max"] | None,
         option(
@@ -140,6 +156,7 @@ class Plan:
                 confidence=self.confidence,
                 data=data,
                 delta=self.delta,
+                trust=[_TRUST[name] for name in self.trust],
                 num_reports=self.reports,
                 response=self.response,
                 design_effect=self.design_effect,

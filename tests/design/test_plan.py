@@ -158,12 +158,12 @@ def test_the_example_of_a_thousand_values():
     """50,000 users and an error of 0.01 a cell."""
     found = plan(Histogram(1000), users=50_000, error=0.01)
     best = found.best
-    assert best.name == "SubsetSelection"
+    assert best.name == "AffineSubsets"
     assert best.epsilon == pytest.approx(0.866, abs=1e-3)
     total = best.protocol.worst_case_total_variance(50_000)
     assert 0.01 * (1 - 1e-3) <= math.sqrt(total / 1000) <= 0.01
     lines = str(found).splitlines()
-    assert "SubsetSelection" in lines[2]
+    assert "AffineSubsets" in lines[2]
     assert "| exact |" in lines[2]
     document = found.to_json()
     assert document["users"] == 50_000
@@ -265,6 +265,21 @@ def test_less_noise_for_more_trust():
     assert spec.exact_epsilon() <= 0.5
     assert spec.local_epsilon() > 0.5
     assert "shuffler" in str(ranking)
+
+
+@pytest.mark.parametrize("asked", ["epsilon", "users"])
+def test_shuffled_plans_ask_for_no_more_than_they_need(asked):
+    """With a little less of it, the calibrated protocol has a larger error."""
+    one = {"KRR": Histogram(10).candidates()["KRR"]}
+    given = dict(candidates=one, defaults=False, delta=1e-6, trust="shuffler")
+    known = {"users": {"epsilon": 0.3}, "epsilon": {"users": 10_000}}[asked]
+    best = plan(Histogram(10), error=0.004, **known, **given).best
+    assert best.error == pytest.approx(0.004, rel=1e-4)
+    assert best.protocol.exact_epsilon() <= best.epsilon * (1 + 1e-9)
+    numbers = {"epsilon": best.epsilon, "users": best.num_users}
+    numbers[asked] *= 0.995
+    less = plan(Histogram(10), **(numbers | {"users": int(numbers["users"])}), **given).best
+    assert less.error > 0.004
 
 
 def test_shuffled_plans_have_the_error_that_was_planned(key):

@@ -12,11 +12,11 @@ from jaxdp.sweep.cli import main
 def test_words_name_the_numbers():
     words = " ".join(plan(Histogram(1000), users=50_000, error=0.01).in_words().split())
     assert words.startswith("A histogram of 1,000 values, from 50,000 users, with an error of 0.01")
-    assert "needs an epsilon of 0.866, with SubsetSelection" in words
+    assert "needs an epsilon of 0.866, with AffineSubsets" in words
     assert "no report is more than 2.38 times as likely" in words
     assert "at most 70.4% sure" in words  # 2.38 / 3.38
     assert "The error is exact" in words
-    assert "SubsetSelection(num_values=1000, epsilon=0.866" in words
+    assert "AffineSubsets(num_values=1000, epsilon=0.866" in words
 
 
 def test_units_are_said():
@@ -69,6 +69,11 @@ def test_the_command_prints_what_to_deploy(capsys):
             Histogram(5),
             {"num_reports": 4, "delta": 1e-6},
         ),
+        (
+            "histogram --values 5 --delta 1e-6 --trust local shuffler secure-sum",
+            Histogram(5),
+            {"delta": 1e-6, "trust": ["local", "shuffler", "secure sum"]},
+        ),
     ],
 )
 def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
@@ -97,6 +102,10 @@ def test_the_command_asks_what_it_is_told(arguments, question, given, capsys):
             "--groups and --changed are two questions",
         ),
         ("plan histogram --values 9 --users 99 --epsilon 1 --response 2", "response must be"),
+        (
+            "plan histogram --values 9 --users 99 --epsilon 1 --trust shuffler",
+            "delta must be given for trust='shuffler'",
+        ),
     ],
 )
 def test_mistakes_are_one_line(arguments, message, capsys):
