@@ -20,6 +20,8 @@ _EXCESS = 5e-4  # of the sum of variances over that of sets of the best size, at
 _MOST_COMPOSITE = 2**14
 _FEWEST_BLOCKS = 8
 _STEPS = 100_000  # of one search
+_MOST_COUNTED = 2**24  # sets that are looked into for a third value
+_MOST_LOOKED_AT = 2**24  # sets of two values in which a third one is looked for
 _WITNESSES = (2, 3, 5, 7)  # they decide up to 3,215,031,751 (Jaeschke 1993)
 
 
@@ -161,6 +163,53 @@ def base_blocks(design: Design) -> np.ndarray:
         f"no family of sets of {size} residues modulo {modulus} was found; give another modulus, "
         f"such as {next_prime(modulus)}."
     )
+
+
+@functools.lru_cache(maxsize=64)
+def most_triples(design: Design, values: int) -> int | None:
+    """The number of sets that hold three values, for those of 0, .., k - 1 that share the most.
+
+    For one block of at most half of the residues they are 0, 1 and 2, since a block of neighbours
+    holds the middle of two of its residues: always, or never where it is half a turn away. For
+    others, triples are counted. One of the values may be 0, since all shifts are taken. So are all
+    units, so another one may be a divisor where k is M.
+
+    Args:
+      design: the modulus M and the size t of a set.
+      values: k, 3 to M.
+
+    Returns:
+      The largest number of the triples that are tried, so one that is reached; None where even two
+      values are in too many sets to try.
+    """
+    modulus, size = design
+    one_block = needs_one_block(design)
+    if size in (1, modulus - 1):
+        return max(size - 2, 0)  # all M sets of that size
+    if one_block and 2 * size < modulus:
+        # Pairs of different residues whose sum is even, in both orders.
+        return (size // 2) ** 2 + (size - size // 2) ** 2 - size
+    units = multipliers(design)
+    units = np.arange(1, modulus) if units is None else units.astype(np.int64)
+    blocks = np.arange(size)[None] if one_block else base_blocks(design)
+    shared = len(blocks) * len(units) * size * (size - 1) // (modulus - 1)
+    tried = min(values, _MOST_COUNTED // shared)
+    if tried < 3:
+        return None
+    held = np.zeros((len(blocks), modulus), bool)
+    np.put_along_axis(held, blocks.astype(np.int64), True, axis=1)
+    thirds = np.arange(tried)
+    seconds = range(1, values)
+    if one_block or values == modulus:
+        seconds = [g for g in divisors(modulus) if g < values]
+    most = 0
+    for second in seconds[: max(_MOST_COUNTED // (shared * tried + 2**10 * len(units)), 1)]:
+        counts = np.zeros(tried, np.int64)
+        for unit in units.tolist():
+            block, place = np.nonzero(held & np.roll(held, -unit * second % modulus, axis=1))
+            counts += held[block[:, None], (place[:, None] + unit * thirds) % modulus].sum(axis=0)
+        most = max(most, *counts[(thirds > 0) & (thirds != second)].tolist())
+    return most
 
 
 def _units(modulus: int) -> int:

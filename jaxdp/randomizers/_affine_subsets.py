@@ -14,6 +14,7 @@ from .._checks import Epsilon, Integer, Optional
 from .._contract import Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64, dot
+from ..accounting import PairLaw
 from ..random import Count, everyone
 from ._affine_designs import (
     Design,
@@ -21,6 +22,7 @@ from ._affine_designs import (
     best_design,
     best_size,
     is_prime,
+    most_triples,
     multipliers,
     needs_one_block,
 )
@@ -28,6 +30,7 @@ from ._affine_maps import NUM_WORDS, AffineMaps, SumsOfSets
 from ._count_noise import TableNoise
 from ._exact import exp_lower, log_upper
 from ._mixture import MixtureRound
+from ._pair_laws import symmetric_pair_law
 from ._randomizer import check_bins, listed_rows
 from ._support import SupportOracle, SupportRound, table_noise
 
@@ -261,6 +264,21 @@ class AffineSubsets(SupportOracle):
             holds = np.asarray(maps.holds(function, shift, jnp.uint32(value))).tolist()
             listed.append([inside if hit else outside for hit in holds] + [blank])
         return listed
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """One kind: any two values are in equally many sets, and a third one in as many as it can.
+
+        What others hold matters to the lower end alone; see `most_triples`.
+        """
+        if self.num_values == 2:
+            return None
+        (modulus, size), inside, outside = self.design, *self._weights(32)
+        reports, one = self._num_functions * modulus, Fraction(size, modulus)
+        two, three = one * (size - 1) / (modulus - 1), most_triples(self.design, self.num_values)
+        held = float(one), float(two), None if three is None else three / reports
+        blank = 1 - reports * (one * inside + (1 - one) * outside)
+        likelihoods = float(reports * inside), float(reports * outside)
+        return (symmetric_pair_law(held, 1.0, *likelihoods, float(blank)),)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter, of the two probabilities of a report, rounded up."""

@@ -73,6 +73,28 @@ def test_residues_of_a_prime_hold_each_pair_equally_often():
         check_pairs(sets_of(AffineSubsets(values, 1.0, modulus, size)), modulus, size)
 
 
+@pytest.mark.parametrize(
+    ("modulus", "size", "values"),
+    [(7, 3, 7), (11, 4, 11), (13, 8, 13), (13, 5, 6), (12, 5, 12), (16, 7, 16), (9, 4, 7)],
+)
+def test_triples_that_share_the_most_sets(modulus, size, values):
+    """Enumerated. Control: in designs of pairs, triples are not held equally often."""
+    sets = sets_of(AffineSubsets(values, 1.0, modulus, size)).astype(int)
+    held = np.einsum("sx,sy,sz->xyz", sets, sets, sets, optimize=True)
+    counts = [held[triple] for triple in itertools.combinations(range(values), 3)]
+    assert designs.most_triples(designs.Design(modulus, size), values) == max(counts)
+    assert min(counts) < max(counts)
+
+
+def test_too_many_sets_to_look_for_a_third_value():
+    assert designs.most_triples(designs.Design(10_007, 6000), 5) is None
+    spec = AffineSubsets(5, 0.1, 10_007, 6000)
+    (law,) = spec.pair_laws()
+    np.testing.assert_array_equal(law.others, [law.first, law.second])
+    found = spec.shuffle_bracket(1000, 1e-6)
+    assert 0 < found.lower < found.upper
+
+
 @pytest.mark.parametrize("case", SMALL)
 def test_words_make_the_channel(case):
     """Of four bits each, all of them. Controls: another value's row, a larger epsilon."""

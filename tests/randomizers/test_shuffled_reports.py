@@ -20,6 +20,7 @@ from jaxdp.accounting import (
 from jaxdp.randomizers import (
     KRR,
     AffineHashing,
+    AffineSubsets,
     BinaryResponse,
     CandidateResponse,
     DiscreteLaplace,
@@ -63,6 +64,9 @@ MAKERS = {
     "affine": AffineHashing,
     "affine bits": lambda k, e: AffineHashing(k, e, hash_range=2),
     "affine thirds": lambda k, e: AffineHashing(k, e, hash_range=3),
+    "affine subsets": AffineSubsets,
+    "affine subsets of half": lambda k, e: AffineSubsets(k, e, modulus=k, set_size=k // 2),
+    "affine subsets of most": lambda k, e: AffineSubsets(k, e, modulus=k, set_size=max(k - 2, 1)),
     "symmetric unary": lambda k, e: UnaryEncoding(k, e, kind="symmetric"),
 }
 
@@ -83,6 +87,16 @@ def test_kinds_of_pairs_are_those_of_the_channel(name, values):
             channel_shuffle_delta(spec.channel(), N, known.upper), rel=0.02
         )
         assert delta <= DELTA
+
+
+@pytest.mark.parametrize("design", [(4, 9, 3), (5, 11, 6), (4, 9, 4), (6, 13, 5)])
+def test_sets_of_more_residues_than_values(design):
+    """The blanket is taken as if no set held all values."""
+    values, modulus, size = design
+    spec = AffineSubsets(values, 2.0, modulus, size)
+    known, listed = spec.shuffle_bracket(N, DELTA), shuffle_bracket(spec.channel(), N, DELTA)
+    assert known.lower == pytest.approx(listed.lower, rel=2e-3)
+    assert listed.upper * (1 - 1e-4) <= known.upper <= 1.02 * listed.upper
 
 
 @pytest.mark.parametrize(
@@ -372,6 +386,7 @@ def test_large_domains_are_quick():
         LocalHashing(2**20, 2.0),
         ProjectiveGeometryResponse(2**20, 2.0),
         AffineHashing(2**20, 2.0),
+        AffineSubsets(2**20, 2.0),
     ):
         found = spec.shuffle_bracket(10**5, 1e-6)
         assert found.upper < shuffle_epsilon(spec.exact_epsilon(), 10**5, 1e-6)
