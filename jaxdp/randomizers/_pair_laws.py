@@ -9,6 +9,7 @@ from ..accounting import PairLaw
 MOST_SHUFFLED_EPSILON = 12.0
 """Of a report, up to which a bracket of shuffled reports takes seconds."""
 
+_MOST_COHORTS = 64  # of all pairs of filters that a lower end tries
 _FLOATS = 1e-14  # relative: more than what floats are off in an exponential of at most 30
 
 
@@ -159,3 +160,75 @@ def laplace_pair_laws(
     made = row(size, inside, beyond)
     others = np.stack([made, made[::-1], row(0, inside, beyond)])
     return proven, PairLaw(made, made[::-1], least[:-2], others)
+
+
+def filter_pair_laws(positions: np.ndarray, flip: float) -> tuple[PairLaw, PairLaw]:
+    """The laws of two values without a common bit, and of two that are there, in noisy filters.
+
+    A report shows the cohort, and each bit of the value's filter there, flipped with probability
+    phi. Let `s = (1 - phi) / phi`. Relative to the law P_0 of the reports of a filter of zeros, a
+    report with Y ones among the h bits of a value has the likelihood `s**(2 Y - h)`. So
+    `P_0 / s**h` is a blanket, to which it has the ratio `s**(2 Y)`: a product over the bits. For
+    two values `E[u(first - e**eps second)]`, u convex, falls where a factor of the one rises with a
+    factor of the other: it is larger for two bits, which are independent, than for one that they
+    share. So the first pair, which shares none in any cohort, is the worst; it has no `others`.
+
+    Args:
+      positions: int[C, k, h], the bits of some values in the cohorts.
+      flip: phi, at most 1/2.
+
+    Returns:
+      Two pairs; the second one is attained.
+    """
+    num_cohorts, num_values, h = positions.shape
+    odds = (1 - flip) / flip
+    ones = np.arange(h + 1)
+    chosen = np.array([math.comb(h, y) for y in range(h + 1)])
+    own = chosen * (1 - flip) ** ones * flip ** (h - ones)
+    other = chosen * flip**ones * (1 - flip) ** (h - ones)
+    first, least = np.outer(own, other), odds**-h * np.outer(other, other)
+    apart = PairLaw(first.ravel(), first.T.ravel(), least.ravel(), np.zeros((0, first.size)))
+
+    def attained(values: list[int]) -> PairLaw:
+        weights = _ones_of_three(positions[:, values], flip).ravel()
+        counts = np.stack(np.unravel_index(np.arange(weights.size), (h + 1,) * 3))
+        laws = weights * odds ** (2.0 * counts - h)
+        return PairLaw(laws[0], laws[1], weights * odds**-h, laws[[2, 0, 1]])
+
+    # The pairs that share the fewest bits, with any third value; of two values, with one of them.
+    x, y = np.triu_indices(num_values, 1)
+    common = (positions[:, x, :, None] == positions[:, y, None]).sum(axis=(0, 2, 3))
+    few = np.argsort(common, kind="stable")[: max(_MOST_COHORTS // num_cohorts, 1)]
+    pairs = np.stack([x, y], axis=1)[few].tolist()
+    thirds = [[z for z in range(num_values) if z not in pair] or pair[:1] for pair in pairs]
+    tried = [[*pair, z] for pair, others in zip(pairs, thirds, strict=True) for z in others]
+    return apart, max(map(attained, tried), key=_divergence)
+
+
+def _divergence(pair: PairLaw) -> float:
+    """`sum (p - q)**2 / m` for the first law of others: what many users' reports tell."""
+    seen = pair.others[0] > 0
+    return float(np.sum((pair.first - pair.second)[seen] ** 2 / pair.others[0][seen]))
+
+
+def _ones_of_three(positions: np.ndarray, flip: float) -> np.ndarray:
+    """The law of the numbers of ones at the bits of three values, in the reports of zeros.
+
+    Args:
+      positions: int[C, 3, h].
+      flip: the probability of a one.
+
+    Returns:
+      float64[h + 1, h + 1, h + 1], of a random cohort.
+    """
+    size = positions.shape[-1] + 1
+    total = np.zeros((size,) * 3)
+    for cohort in positions:
+        law = np.zeros_like(total)
+        law[0, 0, 0] = 1.0
+        for bit in np.unique(cohort):
+            counted = np.any(cohort == bit, axis=-1)
+            # No number exceeds h: what comes around is 0.
+            law = (1 - flip) * law + flip * np.roll(law, counted, axis=(0, 1, 2))
+        total += law / len(positions)
+    return total

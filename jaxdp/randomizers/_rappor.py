@@ -21,9 +21,11 @@ from .._checks import By, Epsilon, Integer, Real
 from .._contract import Kernels, Round, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._spec import check_int
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, binomials, count_bits, everyone, multinomial
 from ._bit_planes import NoisyBits, num_lanes, num_packed
 from ._exact import exp_lower, log_upper
+from ._pair_laws import MOST_SHUFFLED_EPSILON, filter_pair_laws
 from ._randomizer import check_word_bits, values_of
 from ._support import LinearOracle, packed, packed_limits
 
@@ -34,6 +36,7 @@ MAX_COHORTS = 2**8
 MAX_WORDS = 2**16
 _MAX_REPORTS = 2**16  # columns of a channel that is listed
 _MAX_CONDITION = 1e6
+_SOME_VALUES = 8  # that a lower end of shuffled reports looks at
 _FEW_COHORTS = 16  # whose bits are counted a cohort after the other
 
 
@@ -78,6 +81,7 @@ class Rappor(LinearOracle):
         the permanent bits. Two values differ in at most 2 h bits; where some do, `exact_epsilon()`
         is the limit of many rounds. `report_epsilon(R)` is what R rounds reveal. It holds for every
         int32 input, since values outside the domain are clamped into it.
+      * Shuffled reports: `shuffle_bracket` is of any number of rounds too; many attain its `lower`.
       * Estimate: the counts of all values, without bias.
       * Variance, exact for a fixed data set, over cohorts and noise: `variance`, by linear algebra.
 
@@ -210,6 +214,17 @@ class Rappor(LinearOracle):
     def _listed_channel(self) -> None:
         """None: `channel` is of some rounds, and what is claimed holds of any number of them."""
         return None
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """Values without a common bit hide least; and some that are there, for the lower end.
+
+        All reports are made of the cohort and the permanent bits, so what is proven holds for any
+        number of rounds; many rounds attain the lower end, as they do `exact_epsilon()`.
+        """
+        if self.epsilon > MOST_SHUFFLED_EPSILON:
+            return None
+        positions = bloom_positions(self.design)[:, :_SOME_VALUES]
+        return filter_pair_laws(positions, self._thresholds(32).flip / 2**32)
 
     def exact_epsilon(self, word_bits: int = 32) -> float:
         """The realised privacy parameter of all reports: 2 h ln((1 - f/2) / (f/2)), rounded up.
