@@ -17,6 +17,7 @@ from .._contract import Population, TallyLaw, Tree, Words, Work, field, params, 
 from .._prediction import Prediction
 from .._spec import check_int, check_real
 from .._x64 import compiled_in_float64
+from ..accounting import PairLaw
 from ..random import Count, binomial, everyone, multinomial, normal, standard_normal
 from ..random._rejection import uniforms
 from ._exact import exp_lower, log_upper
@@ -24,6 +25,7 @@ from ._gaussian_rejection_law import (
     Pieces,
     absolute_moment,
     best_level,
+    clipped_pair_laws,
     clipped_pieces,
     marginal_acceptance,
     ratio_error,
@@ -37,6 +39,7 @@ from ._mean import (
     into_unit_ball,
     over_rows,
 )
+from ._pair_laws import MOST_SHUFFLED_EPSILON
 from ._sphere import WORDS
 from ._vector import DIM, GRID, RADIUS
 
@@ -255,6 +258,15 @@ class GaussianRejection(MeanRandomizer["GaussianRejectionParams"]):
             return math.inf
         least, most = self._bounds()
         return log_upper(Fraction(most, least))
+
+    def pair_laws(self) -> tuple[PairLaw, ...] | None:
+        """Repaired: opposite vectors; no pair hides less, in real arithmetic.
+
+        It is proven for observers who see the padding too.
+        """
+        if not self._pure or self.epsilon > MOST_SHUFFLED_EPSILON:
+            return None
+        return clipped_pair_laws(*self._clip(), 1 / GRID, self.dim == 1)
 
     def log_density(self, reports: ArrayLike, value: ArrayLike) -> np.ndarray:
         """The log-density of reports of a value, up to the grid.

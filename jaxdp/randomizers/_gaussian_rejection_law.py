@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..accounting import PairLaw, opposite_pairs
+
 FAR = 40.0  # where a normal ends: its tails underflow
+_CELLS = 256  # of the coordinates between which a pair that is proven tells apart
+_SEEN = 9.0  # standard deviations that these cells reach, and one more cell on each side
+_CLASSES = 24  # of the coordinates that a pair that is attained tells apart
+_WITHIN = 5.0  # standard deviations that these reach
 _cdf = np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, otypes=[float])
 
 
@@ -62,6 +68,76 @@ def clipped_pieces(xp, level, slope, least, most) -> Pieces:
         xp.stack([zero - FAR, low, high]),
         xp.stack([low, high, zero + FAR]),
     )
+
+
+def clipped_pair_laws(
+    level: float, slope: float, least: float, most: float, step: float, alone: bool
+) -> tuple[PairLaw, PairLaw]:
+    """The laws of opposite unit vectors, for normal vectors that `clipped_pieces` keep.
+
+    A report is dropped with one probability for all vectors. A vector z that is kept has the
+    likelihood ratio `a(<z, u>) / least` to the blanket, the normal law times `least`, with a
+    increasing and <z, u> standard normal for all u. For u convex `E[u(a(s) - e**eps a(t))]` is the
+    larger the more s and t oppose each other, so no two unit vectors hide less than u and -u. In
+    the first pair the ratios are spread, with their mean, to the ends of cells, which hides less;
+    it has no `others`.
+
+    The second pair tells cells of z_1 and z_2 apart, for e_1 and -e_1 among others with e_2, or
+    with a vector that is orthogonal to all that is seen. It is attained.
+
+    Args:
+      level: as of `clipped_pieces`.
+      slope: as of `clipped_pieces`.
+      least: as of `clipped_pieces`.
+      most: as of `clipped_pieces`.
+      step: of the grid that z is rounded to.
+      alone: whether z_1 is all that is seen.
+    """
+    pieces = clipped_pieces(np, *(np.float64(x) for x in (level, slope, least, most)))
+
+    def masses(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of z, and of z that is kept, in each cell."""
+        low, high = edges[:-1, None], edges[1:, None]
+        start, end = np.maximum(low, pieces.low), np.minimum(high, pieces.high)
+        parts = interval_mass(np, _cdf, start - pieces.mean, end - pieces.mean)
+        kept = pieces.weight * np.where(start < end, parts, 0.0)
+        return interval_mass(np, _cdf, low, high)[:, 0], kept.sum(axis=1)
+
+    def between(reach: float, cells: int) -> np.ndarray:
+        """Ends of cells where a is neither least nor most."""
+        low, high = np.clip(pieces.low[1], -reach, reach), np.clip(pieces.high[1], -reach, reach)
+        return np.linspace(low, high, cells + 1)
+
+    def spread(edges: np.ndarray) -> PairLaw:
+        """The pair of the ratios at the edges, for reports that are kept."""
+        ratios = np.clip(np.exp(level + slope * edges) / least, 1.0, most / least)
+        weights, kept = masses(edges)
+        excess, room = kept / least - weights * ratios[:-1], np.diff(ratios)
+        upper = np.clip(excess / np.where(room > 0, room, math.inf), 0.0, weights)
+        total = np.append(weights - upper, 0.0) + np.append(0.0, upper)
+        total[[0, -1]] += _cdf(np.array([edges[0], -edges[-1]]))
+        total, ratios = total[total > 0], ratios[total > 0]
+        law = least * total * ratios
+        return opposite_pairs(np.stack([law, law]) / law.sum(), least * total / law.sum())[0]
+
+    edges = np.unique(np.concatenate([pieces.low[1:2], between(_SEEN, _CELLS), pieces.high[1:2]]))
+    kept = float(masses(np.array([-FAR, FAR]))[1][0])
+    pair = spread(edges)
+    first, second, blanket = (
+        np.append(kept * law, 1 - kept) for law in (pair.first, pair.second, pair.least)
+    )
+    proven = PairLaw(first, second, blanket, np.zeros((0, first.size)))
+
+    # Classes of reports end between two multiples of the step.
+    points = between(_WITHIN, _CLASSES)
+    ends = (np.unique(np.round(np.abs(points) / step - 0.5)) + 0.5) * step
+    across = (np.unique(np.round(points / step - 0.5)) + 0.5) * step
+    free, along = masses(np.concatenate([[-FAR], -ends[::-1], ends, [FAR]]))
+    other, third = masses(np.array([-FAR, FAR] if alone else [-FAR, *across, FAR]))
+    laws = [(along, other), (along[::-1], other), (free, third), (least * free, other)]
+    first, second, orthogonal, blanket = (np.append(np.outer(*law), 1 - kept) for law in laws)
+    attained = PairLaw(first, second, blanket, np.stack([orthogonal, first, second]))
+    return proven, attained
 
 
 def truncated_pieces(xp, slope, epsilon) -> Pieces:

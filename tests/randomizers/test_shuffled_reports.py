@@ -10,6 +10,7 @@ import pytest
 
 from jaxdp._bits import FRACTION
 from jaxdp.accounting import (
+    PairLaw,
     ShuffleBracket,
     channel_shuffle_delta,
     pair_shuffle_bracket,
@@ -25,6 +26,7 @@ from jaxdp.randomizers import (
     CandidateResponse,
     DiscreteLaplace,
     Gaussian,
+    GaussianRejection,
     HadamardBit,
     HadamardResponse,
     L2Ball,
@@ -349,6 +351,79 @@ def test_finer_grids_of_gaussian_noise_prove_more():
     assert alone.shuffle_delta(10**10, 1.0) == alone.composed_delta(1, 1.0)
     wide = Gaussian(2**14, 4.0, DELTA, steps=2**15)
     assert wide.shuffle_bracket(1000, DELTA) == ShuffleBracket(0.0, 4.0, math.inf)
+
+
+def seen_reports(spec, values):
+    """The channel of some vectors, of reports on a coarse grid and of those that are dropped."""
+    step = 2**6 if spec.dim > 1 else 2**4
+    axis = np.arange(-5 * 2**10, 5 * 2**10 + 1, step)
+    points = np.stack(np.meshgrid(*[axis] * spec.dim), axis=-1).reshape(-1, spec.dim)
+    normal = np.exp(-np.sum((points / 2**10) ** 2, axis=1) / 2)
+    kept = np.append(points, np.ones((len(points), 1), np.int64), axis=1)
+    rows = [normal / normal.sum() * np.exp(spec.log_density(kept, x)) for x in values]
+    return np.array([np.append(row, 1 - row.sum()) for row in rows])
+
+
+@pytest.mark.parametrize(("dim", "noise"), [(1, 1 / 8), (2, 1 / 2)])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_vectors_that_are_kept_or_dropped(dim, noise, epsilon):
+    """The channel of some vectors. The control: vectors of half of the epsilon."""
+    spec = GaussianRejection(dim, epsilon, noise=noise)
+    unit = np.eye(dim)
+    values = [unit[0], -unit[0], unit[-1], 0 * unit[0], 0.6 * unit[0] - 0.3 * unit[-1]]
+    found = spec.shuffle_bracket(N, DELTA)
+    listed = shuffle_bracket(seen_reports(spec, values), N, DELTA)
+    assert found.lower == pytest.approx(listed.lower, rel=0.01)
+    assert listed.upper <= found.upper * (1 + 1e-3)
+    assert found.upper < 1.6 * listed.lower
+    quieter = GaussianRejection(dim, epsilon / 2, noise=noise)
+    assert quieter.shuffle_bracket(N, DELTA).upper < listed.lower
+    assert 0.99 * DELTA < spec.shuffle_delta(N, found.upper) <= DELTA
+
+
+@pytest.mark.parametrize("noise", [1 / 16, 1 / 8, 1.0, 30.0])
+def test_vectors_that_are_not_opposite_hide_more(noise):
+    """Of some correlations of what is seen along both; more than opposite ones do not tell."""
+    spec = GaussianRejection(4, 2.0, noise=noise)
+    proven, attained = spec.pair_laws()
+    level, slope, least, most = spec._clip()
+    axis = np.linspace(-6, 6, 241)
+    weights = np.exp(-(axis**2) / 2)
+    joint = np.multiply.outer(weights, weights) / weights.sum() ** 2
+    keep = np.clip(np.exp(level + slope * axis), least, most)
+    kept = float(keep @ weights / weights.sum())
+    for epsilon in (0.0, 0.01):
+        most_told = pair_shuffle_delta([proven], 100, epsilon)
+        assert pair_shuffle_delta([attained], 100, epsilon) <= most_told
+        told = []
+        for correlation in (-1.0, -0.7, 0.0, 0.9):
+            across = math.sqrt(1 - correlation**2)
+            along = correlation * axis[:, None] + across * axis
+            laws = [
+                np.append((joint * law).ravel(), 1 - kept)
+                for law in (
+                    np.broadcast_to(keep[:, None], joint.shape),
+                    np.clip(np.exp(level + slope * along), least, most),
+                    np.full(joint.shape, least),
+                )
+            ]
+            laws[1][-1] += 1 - laws[1].sum()
+            common = np.minimum(laws[2], laws[1])
+            pair = PairLaw(laws[0], laws[1], common, np.stack(laws[:2]))
+            told.append(pair_shuffle_delta([pair], 100, epsilon))
+        assert told[0] == pytest.approx(most_told, rel=0.02)
+        assert all(np.diff(told) < 0)
+        assert told[-1] < 0.7 * most_told
+
+
+def test_what_is_kept_of_vectors_is_quick():
+    for epsilon in (0.01, 1.0, 12.0):
+        spec = GaussianRejection(64, epsilon)
+        found = spec.shuffle_bracket(20_000, DELTA)
+        assert 0 < found.lower <= found.upper
+        assert found.upper < shuffle_epsilon(spec.exact_epsilon(), 20_000, DELTA)
+    assert GaussianRejection(3, 15.0).pair_laws() is None
+    assert GaussianRejection(3, 1.0, variant="as_printed", num_users=100).pair_laws() is None
 
 
 def test_projected_vectors_hide_as_their_projections():
