@@ -309,20 +309,31 @@ class CandidateResponse(VectorRandomizer["CandidateResponseParams"]):
 
         Given a seed, each vector has the same probabilities, in another order. Seeds have to be
         random: where they are the users' numbers, no shuffler hides who sent a report.
+
+        The second pair is attained, over the seeds: opposite vectors, among others with one that is
+        orthogonal to them, whose near candidates are then independent of theirs.
         """
         if self.epsilon > MOST_SHUFFLED_EPSILON:
             return None
         ranks = self.ranks()
-        sizes = ranks.num_high, ranks.num_candidates - ranks.num_high
-        chosen = ranks.threshold / WORDS, 1 - ranks.threshold / WORDS
-        row = np.concatenate(
-            [
-                share * ranks.words_of(np.arange(size), size) / WORDS
-                for share, size in zip(chosen, sizes, strict=True)
-            ]
+        k, number = ranks.num_high, ranks.num_candidates
+        chosen = ranks.threshold / WORDS
+        high, low = (ranks.words_of(np.arange(size), size) / WORDS for size in (k, number - k))
+        row = np.append(chosen * high, (1 - chosen) * low)
+        proven = opposite_pairs(np.stack([row, row[::-1]]), np.full(number, row.min()))[0]
+        # The candidates that are near to the opposite vector come first among the others.
+        far, rest = (1 - chosen) * low[:k].sum(), (1 - chosen) * low[k:].sum()
+        near = k / number
+        by_chance = np.array([near, near, 1 - 2 * near])
+        third = np.array([near, 1 - near])
+        laws = (
+            (np.array([chosen, far, rest]), third),
+            (np.array([far, chosen, rest]), third),
+            (by_chance * row.min() * number, third),
+            (by_chance, np.array([chosen, 1 - chosen])),
         )
-        # What other users would have to hold for a lower end is not known.
-        return (opposite_pairs(np.stack([row, row[::-1]]), np.full(len(row), row.min()))[0],)
+        first, second, least, other = (np.outer(*law).ravel() for law in laws)
+        return proven, PairLaw(first, second, least, np.stack([other, first, second]))
 
     def second_moments(self) -> tuple[float, float]:
         """`E[X**2] / m**2` and `1 / m**2`."""

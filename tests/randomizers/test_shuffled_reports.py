@@ -209,15 +209,39 @@ def test_candidates_hide_as_the_caps_that_they_stand_for():
     """Reports of one seed are as likely as whether they are near."""
     spec = CandidateResponse(8, 4.0)
     found = spec.shuffle_bracket(20_000, DELTA)
-    assert (found.lower, found.index_ratio) == (0.0, math.inf)
+    assert 0.95 * found.upper < found.lower < found.upper
     # Caps of the same likelihood ratio, whose mass is that of the near ones.
     ranks = spec.ranks()
     near, all_near = ranks.num_high / ranks.num_candidates, ranks.threshold / 2**32
-    law = cap_pair_law(all_near / near, (1 - all_near) / (1 - near), near)
+    law = cap_pair_law(all_near / near, (1 - all_near) / (1 - near), near, third=True)
     caps = pair_shuffle_bracket([law], 20_000, DELTA)
     assert found.upper == pytest.approx(caps.upper, rel=1e-4)
+    assert found.lower == pytest.approx(caps.lower, rel=1e-4)
     assert found.upper < 0.64 * shuffle_epsilon(spec.exact_epsilon(), 20_000, DELTA)
     assert CandidateResponse(8, 20.0).pair_laws() is None
+
+
+@pytest.mark.parametrize("case", [(1, 1.0, 8, 2), slow((1, 2.0, 4, 2)), slow((2, 3.0, 16, 2))])
+def test_candidates_of_many_seeds(case):
+    """The channel of 4096 seeds, for opposite vectors and zero. Control: of half the epsilon."""
+
+    dim, epsilon, size, near = case
+
+    def seen(spec):
+        seed, number = np.divmod(np.arange(4096 * size), size)
+        reports = np.stack([seed, number], axis=1).astype(np.uint32)
+        values = [np.eye(dim)[0], -np.eye(dim)[0], np.zeros(dim)]
+        rows = np.array([np.exp(spec.log_density(reports, x)) for x in values]) / 4096
+        return shuffle_bracket(rows, N, DELTA)
+
+    spec, quieter = (
+        CandidateResponse(dim, e, num_candidates=size, num_high=near)
+        for e in (epsilon, epsilon / 2)
+    )
+    found, listed = spec.shuffle_bracket(N, DELTA), seen(spec)
+    assert found.lower == pytest.approx(listed.lower, rel=5e-3)
+    assert found.upper == pytest.approx(listed.upper, rel=1e-4)
+    assert seen(quieter).upper < found.lower
 
 
 def test_many_values_have_opposite_pairs():
