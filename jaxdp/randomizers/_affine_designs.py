@@ -169,10 +169,11 @@ def base_blocks(design: Design) -> np.ndarray:
 def most_triples(design: Design, values: int) -> int | None:
     """The number of sets that hold three values, for those of 0, .., k - 1 that share the most.
 
-    For one block of at most half of the residues they are 0, 1 and 2, since a block of neighbours
-    holds the middle of two of its residues: always, or never where it is half a turn away. For
-    others, triples are counted. One of the values may be 0, since all shifts are taken. So are all
-    units, so another one may be a divisor where k is M.
+    For one block of at most half of the residues 0, 1 and 2 are taken: their images are two
+    residues and the middle of both, which the block holds if their sum is even, and otherwise not,
+    since it is half a turn away. No triple shares more where all were counted, for primes to 53.
+    For other designs triples are counted. One of the values may be 0, since all shifts are taken.
+    So are all units, so another one may be a divisor where k is M.
 
     Args:
       design: the modulus M and the size t of a set.
