@@ -13,8 +13,9 @@ import matplotlib
 import jaxdp
 from jaxdp import figures
 
+ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
-sys.path.append(str(pathlib.Path(__file__).parents[1]))  # benchmarks, which are not installed
+sys.path.append(str(ROOT))  # benchmarks, which are not installed
 
 # Pages and programs are many objects that live long, and each collection of garbage visits them.
 gc.freeze()
@@ -76,6 +77,7 @@ with figures.style():
         if value != matplotlib.rcParamsDefault[name]
     }
 plot_apply_rcparams = True
+plot_working_directory = str(ROOT)  # where the results of the benchmarks are
 plot_formats = ["svg"]
 plot_include_source = False
 plot_html_show_source_link = False

@@ -296,6 +296,15 @@ def test_draws_run_end_to_end(tmp_path, capsys):
     assert path.with_suffix(".md").read_text() in capsys.readouterr().out
 
 
+def test_every_randomizer_is_in_the_picture_of_shuffled_reports():
+    found = {type(make(1.0)) for make in shuffle.EACH.values()}
+    kinds = [kind for kind in vars(randomizers).values() if inspect.isclass(kind)]
+    public = {x for x in kinds if issubclass(x, randomizers.Randomizer)}
+    assert found == {x for x in public if not inspect.isabstract(x)}
+    stored = json.loads((shuffle.FOLDER / "results.json").read_text())["sections"]["each"]
+    assert {row["reports"] for row in stored} == {"any reports", *shuffle.EACH}
+
+
 def test_brackets_of_shuffled_reports_are_closed():
     for row in shuffle.brackets([10_000]):
         assert float(row["attained"]) <= float(row["proven"]) < float(row["any reports"])
