@@ -1,6 +1,6 @@
 """How γ2 grows with the size of the domain: a figure for the guide, every point certified.
 
-python benchmarks/gamma2_growth.py docs/_static/gamma2_growth.png
+python benchmarks/gamma2_growth.py docs/_static/gamma2_growth.svg
 """
 
 import argparse
@@ -50,7 +50,7 @@ def draw(values: dict[str, list[float]], kind: str) -> bytes:
         axes.set(xlabel="domain size k", ylabel="γ2 (certified to 1e-6)")
         figures.tidy(axes, x=[4, 16, 64, 256])
         figures.legend(figure)
-        return figures.encode(figure, [kind])[kind]
+        return figures.encode(figure, [kind], name="gamma2_growth")[kind]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from jaxdp import figures
 from jaxdp.randomizers import (
     KRR,
     HadamardBit,
@@ -22,7 +23,7 @@ from jaxdp.randomizers import (
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 TABLE = DOCS / "randomizers" / "oracle_variances.inc"
-REGIONS = DOCS / "_static" / "oracle_regions.png"
+REGIONS = DOCS / "_static" / "oracle_regions.svg"
 
 ORACLES: dict[str, Callable] = {
     "k-RR": KRR,
@@ -152,7 +153,7 @@ def draw(path: pathlib.Path) -> None:
     handles = [Patch(color=colours[i], label=names[i]) for i in sorted(found)]
     handles.append(Patch(facecolor="none", hatch="////", label="> 5 % above\nthe least"))
     figure.legend(handles=handles, frameon=False, loc="outside right center")
-    figure.savefig(path, dpi=160)
+    path.write_bytes(figures.encode(figure, ["svg"], name="oracle_regions")["svg"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,7 +3,7 @@
     python -m benchmarks.prefix_norms                   # a quarter of an hour
     python -m benchmarks.prefix_norms --largest 1024    # does it run? prints only
 
-Writes results/prefix_norms/ and docs/_static/prefix_norms.png.
+Writes results/prefix_norms/ and docs/_static/prefix_norms.svg.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from ._report import Rows, rows_table, run_sections
 from ._timing import timed
 
 FOLDER = pathlib.Path(__file__).parent / "results" / "prefix_norms"
-FIGURE = pathlib.Path(__file__).parents[1] / "docs" / "_static" / "prefix_norms.png"
+FIGURE = pathlib.Path(__file__).parents[1] / "docs" / "_static" / "prefix_norms.svg"
 SIZES = [2**power for power in range(6, 21, 2)]
 KINDS = {
     "γ2": ("gamma2", False),
@@ -90,7 +90,7 @@ def draw(rows: Rows, output: pathlib.Path) -> None:
             figures.tidy(axes, x={2.0**i: f"$2^{{{i}}}$" for i in range(6, 21, 2)})
         grid[0, 0].set_ylabel("norm − ln(k)/π (certified to 1e-6)")
         figures.legend(figure)
-        output.write_bytes(figures.encode(figure, ["png"])["png"])
+        output.write_bytes(figures.encode(figure, ["svg"], name="prefix_norms")["svg"])
 
 
 def main() -> None:
