@@ -66,6 +66,7 @@ def in_words(
     asked = "once" if best.rounds == 1 else f"{best.rounds} times"
     asked = asked if num_reports == 1 else f"{num_reports:,} times over the collections"
     size = "" if best.report_bytes is None else f", {best.report_bytes} bytes,"
+    sent = "their value" if best.trust == "central" else "a random report"
     none, it = ("no report is", "the report")
     if num_reports > 1:
         none, it = f"no {num_reports:,} reports of a person are", "all of them"
@@ -78,7 +79,7 @@ def in_words(
         f"epsilon of {best.epsilon:.3g}, has {answer} ({error}), with "
         f"{best.name}.",
         " ".join(filter(None, [_kind(best), _spread(best), _limit(best, least_error)])),
-        f"What it asks: every person sends a random report{size} {asked}. {_TRUST[best.trust]}",
+        f"What it asks: every person sends {sent}{size} {asked}. {_TRUST[best.trust]}",
         f"What it reveals: {none} more than {how_far:.3g} times as likely for one answer as for "
         f"another{but_for}. Whoever thinks that something about a person is as likely as not is at "
         f"most {sure:.1%} sure of it after seeing {it}. More answers of one person reveal more: "
@@ -100,7 +101,7 @@ def in_words(
             "would say, the answers are off, however many are asked."
         )
         paragraphs.insert(1, who + (missing if panel.response < 1 else ""))
-    if best.report_bytes is None and best.rounds == 1:
+    if best.report_bytes is None and best.rounds == 1 and best.trust != "central":
         paragraphs.append(
             "These reports serve simulation only. To collect real ones, take an option below with "
             "a number of bytes."

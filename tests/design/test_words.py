@@ -19,6 +19,13 @@ def test_words_name_the_numbers():
     assert "AffineSubsets(num_values=1000, epsilon=0.866" in words
 
 
+def test_a_curator_is_sent_values():
+    found = plan(Histogram(5), users=1000, epsilon=1.0, delta=1e-6, trust="central")
+    words = " ".join(found.in_words().split())
+    assert "every person sends their value once. People trust a curator" in words
+    assert "simulation only" not in words
+
+
 def test_units_are_said():
     found = plan(Mean(0, 1), users=1000, epsilon=1.0, confidence=0.95, relative=True)
     words = " ".join(found.in_words().split())
