@@ -12,7 +12,6 @@ import numpy as np
 from .._contract import Work
 from .._prediction import Prediction
 from .._ranking import build_all, is_noisy
-from ..trusted import Shuffled
 from ._measure import Measure
 from ._option import Goal, Option, Trust
 from ._question import Maker, Question
@@ -155,11 +154,11 @@ class Search:
         """An option with the number that is asked for, from one whose numbers are guesses."""
         epsilon, users = like.epsilon, like.num_users
 
-        make = like.make
+        make, name = like.make, "epsilon"
         # The error is that of the reports before they are shuffled: where epsilon is asked for,
         # it is solved for theirs, and that of the shuffled ones follows.
         if isinstance(make, BehindShuffler) and self.epsilon is None:
-            make = make.around
+            make, name = make.around, "a local epsilon"
 
         def at(e: float, n: int) -> Prediction:
             return measure(make(e, n), n)
@@ -169,9 +168,9 @@ class Search:
         elif self.users is None:
             users, found = least_users(functools.partial(at, epsilon), self.error, users, tol)
         else:
-            epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol)
+            epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol, name)
         protocol = make(epsilon, users)
-        if isinstance(protocol, Shuffled) and self.epsilon is None:
+        if name != "epsilon":
             epsilon = protocol.exact_epsilon()
             if math.isinf(epsilon):
                 raise ValueError("nothing is proven of its shuffled reports.")

@@ -12,7 +12,11 @@ _NEAR = 0.01  # to the largest epsilon that a mechanism takes, relative
 
 
 def least_epsilon(
-    error: Callable[[float], Prediction], target: float, start: float = 1.0, tol: float = 1e-4
+    error: Callable[[float], Prediction],
+    target: float,
+    start: float = 1.0,
+    tol: float = 1e-4,
+    name: str = "epsilon",
 ) -> tuple[float, Prediction]:
     """The least epsilon in [2**-10, 2**5] with at most this error, and the error.
 
@@ -21,11 +25,12 @@ def least_epsilon(
       target: > 0.
       start: a guess.
       tol: the epsilon is larger than the least one by at most this share.
+      name: of what is too small, for an error message.
 
     Raises:
       ValueError: no epsilon is large enough.
     """
-    return _least("epsilon", error, target, start, *_EPSILONS, tol)
+    return _least(name, error, target, start, *_EPSILONS, tol)
 
 
 def least_users(
