@@ -129,7 +129,8 @@ def each(sizes: list[int] = EACH_SIZES) -> Rows:
         generic = (f"{shuffle_epsilon(epsilon, n, EACH_DELTA):.4g}" for n in sizes)
         rows.append(_row("any reports", epsilon, dict(zip(sizes, generic, strict=True))))
         for name, make in EACH.items():
-            cells = {n: _attained_to_proven(make(epsilon), n) for n in sizes}
+            reports = make(epsilon)
+            cells = {n: _attained_to_proven(reports, n) for n in sizes}
             rows.append(_row(name, epsilon, cells))
             print(rows_table(rows[-1:]).splitlines()[-1], flush=True)
     return rows

@@ -154,11 +154,11 @@ class Search:
         """An option with the number that is asked for, from one whose numbers are guesses."""
         epsilon, users = like.epsilon, like.num_users
 
-        make, name = like.make, "epsilon"
+        make, around = like.make, None
         # The error is that of the reports before they are shuffled: where epsilon is asked for,
         # it is solved for theirs, and that of the shuffled ones follows.
         if isinstance(make, BehindShuffler) and self.epsilon is None:
-            make, name = make.around, "a local epsilon"
+            make = around = make.around
 
         def at(e: float, n: int) -> Prediction:
             return measure(make(e, n), n)
@@ -168,9 +168,10 @@ class Search:
         elif self.users is None:
             users, found = least_users(functools.partial(at, epsilon), self.error, users, tol)
         else:
+            name = "a local epsilon" if around else "epsilon"
             epsilon, found = least_epsilon(lambda e: at(e, users), self.error, epsilon, tol, name)
         protocol = make(epsilon, users)
-        if name != "epsilon":
+        if around:
             epsilon = protocol.exact_epsilon()
             if math.isinf(epsilon):
                 raise ValueError("nothing is proven of its shuffled reports.")

@@ -74,7 +74,7 @@ def _least(
     tol: float,
 ) -> tuple[float, Prediction]:
     """Doubles or halves until the target is between two numbers, then draws a line between them."""
-    above, found, over = start, error(start), math.inf
+    above, below, found, over = start, start / 2, error(start), math.inf
     ceiling, why = high, ""
     while found > target:
         below, over = above, found
@@ -85,18 +85,19 @@ def _least(
             found = error(above)
         except ValueError as reason:  # too large a number for this mechanism
             ceiling, above, why = above, below, f", and it is refused above: {reason}"
-    below, best = above / 2, found
-    while below >= low:
-        try:
-            found = error(below)
-        except ValueError:  # too small a number to build or predict anything
-            break
-        if found > target:
-            over = found
-            break
-        above, below, best = below, below / 2, found
-    else:
-        return above, best
+    best = found
+    if math.isinf(over):  # the guess was enough
+        while below >= low:
+            try:
+                found = error(below)
+            except ValueError:  # too small a number to build or predict anything
+                break
+            if found > target:
+                over = found
+                break
+            above, below, best = below, below / 2, found
+        else:
+            return above, best
     line = True
     while (width := above / below) > 1 + tol:
         middle = math.sqrt(above * below)

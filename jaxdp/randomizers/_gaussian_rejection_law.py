@@ -96,7 +96,7 @@ def clipped_pair_laws(
     pieces = clipped_pieces(np, *(np.float64(x) for x in (level, slope, least, most)))
 
     def masses(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of z, and of z that is kept, in each cell."""
+        """The masses of z, and of z that is kept, in each cell."""
         low, high = edges[:-1, None], edges[1:, None]
         start, end = np.maximum(low, pieces.low), np.minimum(high, pieces.high)
         parts = interval_mass(np, _cdf, start - pieces.mean, end - pieces.mean)
