@@ -12,6 +12,9 @@ import numpy as np
 from .._spec import as_float64, check_int, check_items, check_real, within_float64
 from ._binary_shuffle import attained_binary_delta, proven_binary_delta
 from ._hidden_sums import positive_part, tail_bound
+from ._response_shuffle import MOST_USERS as _FEW_USERS
+from ._response_shuffle import MOST_VALUES as _FEW_VALUES
+from ._response_shuffle import response_delta
 from ._shuffle import MAX_USERS
 
 Channel = Sequence[Sequence[Fraction | float]] | np.ndarray
@@ -73,8 +76,8 @@ def shuffle_bracket(channel: Channel, num_users: int, delta: float) -> ShuffleBr
       * `upper` is proven for every data set of `num_users`, or more, rounded up.
       * `lower` is attained by a data set of exactly `num_users`, rounded down.
       * Where reports are of two kinds, upper / lower is at most 1.001.
-      * For k-ary response with k >= 3 and n e**-epsilon0 >= 100 it is at most 1.01 if delta >=
-        1e-8, 1.025 if delta >= 1e-15.
+      * For k-ary response with k >= 3, n e**-epsilon0 >= 100 and delta >= 1e-15 it is at most 1.01.
+        Among up to 500 users with up to 6 values, `upper` is below what the blanket proves.
 
     Edge cases:
       =====================================  =====================================================
@@ -110,13 +113,16 @@ def shuffle_bracket(channel: Channel, num_users: int, delta: float) -> ShuffleBr
       shuffling, who show that no other decomposition improves on the blanket; Takagi, Liew (2026),
       Analysis of shuffling beyond pure local differential privacy, for shuffle indices.
     """
-    kinds = _kinds(_check_channel(channel))
+    table = _check_channel(channel)
+    kinds = _kinds(table)
     n, delta = _check_users(num_users, delta)
-    return (
-        _binary_bracket(kinds, n, delta)
-        if isinstance(kinds, _Binary)
-        else _bracket(kinds, n, delta)
-    )
+    if isinstance(kinds, _Binary):
+        return _binary_bracket(kinds, n, delta)
+    found = _bracket(kinds, n, delta)
+    if not found.upper or (response := _response_of_few(table, n)) is None:
+        return found
+    below = crossing(response_delta(*response, n, found.upper), delta, found.upper)[1]
+    return dataclasses.replace(found, upper=max(min(found.upper, below), found.lower))
 
 
 @within_float64
@@ -202,13 +208,17 @@ def channel_shuffle_delta(channel: Channel, num_users: int, epsilon: float) -> f
     References:
       See `shuffle_bracket`.
     """
-    kinds = _kinds(_check_channel(channel))
+    table = _check_channel(channel)
+    kinds = _kinds(table)
     n, epsilon = _check_epsilon(num_users, epsilon)
     if isinstance(kinds, _Binary):
         if epsilon >= kinds.local_epsilon():
             return 0.0
         return min(proven_binary_delta(epsilon, kinds.low, kinds.high, n), 1.0)
-    return _largest_delta(kinds, n, epsilon)
+    found = _largest_delta(kinds, n, epsilon)
+    if not found or (response := _response_of_few(table, n)) is None:
+        return found
+    return min(found, response_delta(*response, n, epsilon)(epsilon))
 
 
 @within_float64
@@ -356,6 +366,19 @@ def told_apart(channel: np.ndarray, least: np.ndarray) -> list[PairLaw]:
     _, where = np.unique(-np.round(table, 9), return_index=True)
     triples = [np.unravel_index(at, table.shape) for at in where[:_MOST_TRIED].tolist()]
     return [PairLaw(channel[x], channel[y], least, channel[[z]]) for x, y, z in triples if x != y]
+
+
+def _response_of_few(channel: np.ndarray, n: int) -> tuple[int, float] | None:
+    """Values k and truth p of k-ary response that is asked few users with few values; else None."""
+    k = len(channel)
+    if channel.shape != (k, k) or not 3 <= k <= _FEW_VALUES or not 2 <= n <= _FEW_USERS:
+        return None
+    ordered = np.sort(channel, axis=1)
+    truth, other = float(ordered[:, -1].max()), float(ordered[:, 0].min())
+    response = np.where(np.arange(k) == k - 1, truth, other)
+    own = np.unique(np.argmax(channel, axis=1))
+    known = len(own) == k and np.allclose(ordered, response, rtol=1e-12, atol=0)
+    return (k, truth) if known and 0 < other < truth else None
 
 
 class _Hidden(NamedTuple):
