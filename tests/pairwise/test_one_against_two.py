@@ -98,3 +98,74 @@ def test_no_two_halves_tell_more(epsilon):
     np.testing.assert_allclose(information(in_turn(half, [half] * 2)), two, rtol=1e-12)
     with pytest.raises(AssertionError):
         check(halves(1.01 * epsilon))
+
+
+def bits_at_random(rng, epsilon, num_values, num_bits=5):
+    """A channel float64[m, k]: randomized response about some bits of the value, blurred."""
+    bits = rng.random((num_bits, num_values)) < 0.5
+    weights = rng.dirichlet(np.ones(num_bits))[:, None] / (1 + np.exp(epsilon))
+    outputs = np.concatenate([weights * np.exp(epsilon * bits), weights * np.exp(epsilon * ~bits)])
+    return rng.dirichlet(np.full(len(outputs), 0.1), size=len(outputs)).T @ outputs
+
+
+def matrix_information(outputs, p):
+    """Fisher information about the distribution of the values, float64[k, k], at p."""
+    return np.einsum("yx,yz,y->xz", outputs, outputs, 1 / (outputs @ p))
+
+
+def least_and_levels(outputs, epsilon):
+    """m and d of outputs `m (1 + a d)`, `a = e**epsilon - 1`."""
+    least = outputs.min(axis=1)
+    return least, (outputs / least[:, None] - 1) / np.expm1(epsilon)
+
+
+def of_levels(weights, levels):
+    """A member of the hull of the d d^T: levels are means of bits, whose products are minima."""
+    return np.einsum("y,yxz->xz", weights, np.minimum(levels[:, :, None], levels[:, None]))
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.1, 1.0])
+@pytest.mark.parametrize("num_values", [3, 6])
+def test_no_two_halves_tell_more_of_any_number_of_values(epsilon, num_values):
+    """Theorem 4 of the proof of one signed report; with less than its constant it fails."""
+    rng = np.random.default_rng(num_values)
+    tangent = np.linalg.svd(np.ones((1, num_values)))[2][1:]
+    a = np.expm1(epsilon / 2)
+    factor = a**2 * (1 + a) * (2 + a)
+
+    def check(factor):
+        for _ in range(100):
+            p = rng.dirichlet(np.ones(num_values))
+            first = bits_at_random(rng, epsilon / 2, num_values)
+            seconds = [bits_at_random(rng, epsilon / 2, num_values) for _ in first]
+            both = np.concatenate([y * second for y, second in zip(first, seconds, strict=True)])
+            m, d = least_and_levels(first, epsilon / 2)
+            hull = of_levels(m, d)
+            for weight, level, second in zip(m, d, seconds, strict=True):
+                then, after = least_and_levels(second, epsilon / 2)
+                hull += weight * of_levels(then, after) + a * weight * of_levels(
+                    then, level * after
+                )
+            spare = factor / (2 + a) * hull - matrix_information(both, p)
+            assert np.linalg.eigvalsh(tangent @ spare @ tangent.T).min() >= -1e-9 * factor
+
+    check(factor)
+    if epsilon < 0.05:
+        with pytest.raises(AssertionError):
+            check(0.8 * factor)
+
+
+@pytest.mark.parametrize("num_values", [3, 6])
+def test_one_report_tells_as_much_as_its_matrix(num_values):
+    """The second half of Theorem 4: a bit at random, by randomized response."""
+    rng = np.random.default_rng(num_values)
+    tangent = np.linalg.svd(np.ones((1, num_values)))[2][1:]
+    for epsilon in (0.1, 1.0, 4.0):
+        bits, weights = rng.random((5, num_values)) < 0.5, rng.dirichlet(np.ones(5))
+        scale = weights[:, None] / (1 + np.exp(epsilon))
+        outputs = np.concatenate([scale * np.exp(epsilon * b) for b in (bits, ~bits)])
+        hull = np.einsum("y,yx,yz->xz", weights, bits.astype(float), bits.astype(float))
+        for _ in range(50):
+            p = rng.dirichlet(np.ones(num_values))
+            spare = matrix_information(outputs, p) - 4 * np.tanh(epsilon / 2) ** 2 * hull
+            assert np.linalg.eigvalsh(tangent @ spare @ tangent.T).min() >= -1e-9
