@@ -344,6 +344,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
         "grid": pairwise.Grid.uniform(len(_SYMMETRIC)),
     },
     "pairwise.TripleStatistic": {"kernel": np.ones((3, 3, 3)), "oracle": KRR(3, 1.0)},
+    "pairwise.TripleForm": {"kernel": np.arange(27.0).reshape(3, 3, 3)},
     "pairwise.TripleRatio": {
         "kernel": np.ones((3, 3, 3)),
         "condition": np.ones((3, 3, 3)),

@@ -35,6 +35,7 @@ from .triples._tensors import one_of_each_class as one_of_each_class
 from .triples._tensors import third_l_moment as third_l_moment
 from .triples._tensors import triangles as triangles
 from .triples._tensors import volume_under_roc as volume_under_roc
+from .triples._triple_form import TripleForm as TripleForm
 from .triples._triple_ratio import TripleRatio as TripleRatio
 from .triples._triple_statistic import TripleStatistic as TripleStatistic
 from .vectors._one_report import OneReport as OneReport

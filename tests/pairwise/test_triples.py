@@ -18,7 +18,7 @@ from jaxdp.pairwise import (
     triangles,
     volume_under_roc,
 )
-from jaxdp.pairwise.triples import _triple_statistic as statistic
+from jaxdp.pairwise.triples import _triple_protocol as shared
 from jaxdp.random import Count
 from jaxdp.randomizers import (
     KRR,
@@ -66,7 +66,7 @@ def exact_moments(tensor, oracle, users):
     for reports in itertools.product(range(k), repeat=n):
         weight = math.prod(channel[v][r] for v, r in zip(users, reports, strict=True))
         triples = itertools.permutations(reports, 3)
-        value = sum(table[x] for x in triples) / statistic.num_triples(n)
+        value = sum(table[x] for x in triples) / shared.num_triples(n)
         first, second = first + weight * value, second + weight * value**2
         found[reports] = value
     return first, second - first**2, found
@@ -85,10 +85,10 @@ def test_moments_by_enumeration_in_rationals(users):
     assert spec.truth(counts) == pytest.approx(truth, rel=1e-12, abs=1e-12)
     assert spec.variance(counts) == pytest.approx(float(variance), rel=1e-9)
     assert spec.variance(counts) <= spec.worst_case_variance(len(users))
-    parts = statistic._parts(tensor, statistic._covariances(oracle), counts.astype(float))
+    parts = shared.mean_parts(tensor, spec._spreads(), counts.astype(float))
     for missing in range(3):
         fewer = [part * (i != missing) for i, part in enumerate(parts)]
-        assert statistic._total(len(users), *fewer) < 0.999 * float(variance)
+        assert shared.total_variance(len(users), *fewer) < 0.999 * float(variance)
     reports = np.array(list(found))
     tallies = np.stack([np.sum(reports == r, axis=1) for r in range(3)], axis=1)
     with jax.enable_x64(True):

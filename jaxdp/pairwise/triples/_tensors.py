@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ..._checks import By
 from ..._spec import FrozenArray, as_float64, check_int
 
 MAX_VALUES = 64
@@ -28,6 +29,10 @@ def check_tensor(name: str, value: object) -> FrozenArray:
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite, got NaN or inf.")
     return FrozenArray(symmetrized(array))
+
+
+KERNEL = By(check_tensor, ("a", [[1.0]], np.zeros((1, 1, 1))))
+"""The check of a field that holds a kernel of triples."""
 
 
 def symmetrized(tensor: np.ndarray) -> Float[np.ndarray, "k k k"]:

@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from ..._checks import By
 from ..._contract import Spec, Through, Tree, field, params, spec
 from ..._plausible import plausible_counts
 from ..._prediction import Kind, Prediction
@@ -17,11 +16,11 @@ from ..._x64 import as_float64, compiled_in_float64
 from ...population import Population
 from ...random import Count
 from ...randomizers import FrequencyOracle
-from ._tensors import check_tensor
-from ._triple_statistic import TripleStatistic, TripleStatisticParams, num_triples
+from ._tensors import KERNEL
+from ._triple_protocol import num_triples
+from ._triple_statistic import TripleStatistic, TripleStatisticParams
 
 _ROUNDING = 1e-14  # of a sum over triples, which may be left where it is 0
-_CHECK = By(check_tensor, ("a", [[1.0]], np.zeros((1, 1, 1))))
 
 
 @spec
@@ -79,8 +78,8 @@ class TripleRatio(Spec["TripleRatioParams"]):
       As `TripleStatistic`.
     """
 
-    kernel: Any = field(_CHECK)
-    condition: Any = field(_CHECK)
+    kernel: Any = field(KERNEL)
+    condition: Any = field(KERNEL)
     oracle: FrequencyOracle[Any] = field(ORACLE)
 
     def validate(self) -> None:

@@ -87,7 +87,7 @@ class QuadraticFactor:
         apart = np.diff(self.scales[order]) > _EQUAL * np.abs(self.scales).max()
         columns, scales, linear = [], [], []
         for group in np.split(order, np.flatnonzero(apart) + 1):
-            axes = _axes(self.columns[:, group])
+            axes = axes_of(self.columns[:, group])
             columns.append(self.columns[:, group] @ axes)
             linear.append(self.linear[group] @ axes)
             scales.append(np.full(axes.shape[1], self.scales[group].mean()))
@@ -109,7 +109,7 @@ class QuadraticFactor:
         return dataclasses.replace(self, columns=self.columns.astype(np.float32))
 
 
-def _axes(vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "l r"]:
+def axes_of(vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "l r"]:
     """An orthonormal basis of the span of some vectors that follows from their products alone.
 
     Each of its axes is where the vector that is farthest from all axes before it leaves their span;

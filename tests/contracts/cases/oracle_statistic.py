@@ -1,4 +1,4 @@
-"""Statistics of pairs and triples from frequency oracles, and linear queries from them."""
+"""Statistics of pairs and triples from frequency oracles, of triples from vectors, and queries."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from jaxdp.pairwise import (
     GiniMeanDifference,
     OracleStatistic,
     QueriesFromPairs,
+    TripleForm,
     TripleRatio,
     TripleStatistic,
     mean_range,
@@ -62,6 +63,16 @@ CASES = (
         bad=(
             (lambda: TripleStatistic(mean_range(range(4)), KRR(5, 1.0)), "kernel.*domain"),
             (lambda: TripleStatistic(mean_range(range(4)), SubsetSelection(4, 1.0)), "oracle"),
+        ),
+    ),
+    Case(
+        "triple-form",
+        lambda e: TripleForm(mean_range(range(4)), e),
+        counts=(400, 0, 100, 300),
+        floats=True,
+        bad=(
+            (lambda: TripleForm(np.ones((2, 3, 2)), 1.0), "kernel"),
+            (lambda: TripleForm(mean_range(range(4)), 1.0, KRR), "randomizer"),
         ),
     ),
     Case(
