@@ -111,22 +111,7 @@ class ResponseShuffle:
 
     def _others(self, value: int, held: int) -> _Others:
         k, p, q = self.num_values, self.truth, self.other
-        uniform = k * q
-        told, told_law = _binomial(self.num_users - 1 - held, uniform)
-        hidden, hidden_law = _binomial(held, uniform)
-        # T, and for each T the law of S over T.
-        draws = np.arange(told[0] + hidden[0] + 1, told[-1] + hidden[-1] + 2)
-        seen = np.arange(_ends(draws[0], (k - 1) / k)[0], _ends(draws[-1], (k - 1) / k)[1] + 1)
-        laws = _binomial_laws(draws, seen, (k - 1) / k) * (k / draws)[:, None]
-        weights = np.empty((len(told), len(seen)))
-        unseen = np.empty_like(weights)  # E[T - S | M, S]
-        for row, known in enumerate(told - told[0]):
-            joint = hidden_law[:, None] * laws[known : known + len(hidden)]
-            weights[row] = joint.sum(axis=0)
-            counts = (draws[known : known + len(hidden), None] - seen).clip(0)
-            unseen[row] = (joint * counts).sum(axis=0)
-        unseen = np.divide(unseen, weights, out=np.zeros_like(unseen), where=weights > 0)
-        weights *= told_law[:, None]
+        seen, weights, unseen = self._seen(held)
         # Gains p - e**eps q, as (p, q): of the user's value, the other one, and a third.
         gains = np.array([[p, q], [q, p], [q, q]])
         if value == 2:  # S reports are of three kinds: those of the other value first
@@ -153,6 +138,21 @@ class ResponseShuffle:
         slopes = (float(many[0] - few[0]), float(many[1] - few[1]))
         table = _excess(first, last, share)
         return _Others(weights[kept], trials, slopes, np.stack(offsets), table, first, dropped)
+
+    def _seen(self, held: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The numbers S; `E[k / T; M, S]` and `E'[T - S | M, S]`, a row for each M."""
+        k = self.num_values
+        told, told_law = _binomial(self.num_users - 1 - held, k * self.other)
+        hidden, hidden_law = _binomial(held, k * self.other)
+        draws = np.arange(told[0] + hidden[0] + 1, told[-1] + hidden[-1] + 2)  # T
+        seen = np.arange(_ends(draws[0], (k - 1) / k)[0], _ends(draws[-1], (k - 1) / k)[1] + 1)
+        laws = _binomial_laws(draws, seen, (k - 1) / k) * (k / draws)[:, None]
+        unseen = np.maximum(draws[:, None] - seen, 0)
+        parts = [slice(m, m + len(hidden)) for m in told - told[0]]
+        weights = np.stack([hidden_law @ laws[part] for part in parts])
+        means = np.stack([hidden_law @ (laws[part] * unseen[part]) for part in parts])
+        means = np.divide(means, weights, out=np.zeros_like(means), where=weights > 0)
+        return seen, weights * told_law[:, None], means
 
 
 def response_delta(
