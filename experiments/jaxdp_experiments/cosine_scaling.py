@@ -164,7 +164,7 @@ def cells(settings: Settings) -> list[CosineScalingCell]:
         ] + [("hardest", ("exact",), 32, 0.3, e, settings.num_trials) for e in settings.epsilons]
     else:
         trials = settings.num_trials
-        sizes = {0.03: (64, 128, 256, 512), 0.3: (64, 256, 1024)}
+        sizes = {0.03: (64, 128, 256, 512), 0.3: (64, 256, 1024, 2048, 4096)}
         places = [
             ("glove", _ALL if n <= 128 else _SHORT, n, size, EPSILON, _most(n, trials))
             for size, numbers in sizes.items()
@@ -175,7 +175,6 @@ def cells(settings: Settings) -> list[CosineScalingCell]:
         ]
         # Beyond 8 the tables of the noise, of 63 bits, are too coarse for more entries.
         places += [("glove", ("exact",), 48, 0.3, e, trials) for e in settings.epsilons]
-        places += [("glove", ("exact",), 2048, 0.3, EPSILON, 1)]
     return [
         CosineScalingCell(
             kind, methods, n, size, epsilon, min(most, settings.num_trials), settings.seed
@@ -186,7 +185,7 @@ def cells(settings: Settings) -> list[CosineScalingCell]:
 
 def _most(num_vectors: int, num_trials: int) -> int:
     """Fewer trials of many vectors, whose errors hardly vary."""
-    return num_trials if num_vectors <= 256 else 4 if num_vectors <= 512 else 2
+    return num_trials if num_vectors <= 256 else 4 if num_vectors <= 512 else 3
 
 
 def growth(
