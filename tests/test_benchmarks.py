@@ -19,6 +19,7 @@ from benchmarks import (
     _rivals,
     _timing,
     draws,
+    heavy_hitters,
     predictions,
     shuffle,
     startup,
@@ -294,6 +295,14 @@ def test_draws_run_end_to_end(tmp_path, capsys):
     assert len(rows) == 5
     assert all(row["same"] for row in rows)
     assert path.with_suffix(".md").read_text() in capsys.readouterr().out
+
+
+def test_recall_of_frequent_items_without_rivals(monkeypatch):
+    monkeypatch.setattr(heavy_hitters, "OUR_TRIALS", 20)
+    row = heavy_hitters._ours(256)
+    recalls = [float(row[f"ε = {epsilon:g}"].split(" ± ")[0]) for epsilon in heavy_hitters.EPSILONS]
+    assert recalls == sorted(recalls)
+    assert 0.15 < recalls[0] < 0.5 < 0.8 < recalls[-1] <= 1
 
 
 def test_every_randomizer_is_in_the_picture_of_shuffled_reports():
