@@ -193,7 +193,7 @@ class _Embedding:
     randomizer: MeanRandomizer
 
     @property
-    def homogeneous(self) -> Float[np.ndarray, "k l+1"]:
+    def homogeneous(self) -> Float[np.ndarray, "k m"]:
         """The vectors, with a 1 below."""
         return _with_ones(self.vectors)
 
@@ -210,7 +210,7 @@ class _Embedding:
         return np.stack([self.reports.total(row) for row in np.eye(len(self.vectors))])
 
 
-def _with_ones(vectors: np.ndarray) -> Float[np.ndarray, "k l+1"]:
+def _with_ones(vectors: np.ndarray) -> Float[np.ndarray, "k m"]:
     return np.column_stack([vectors.astype(np.float64), np.ones(len(vectors))])
 
 
@@ -246,7 +246,7 @@ class TripleFormParams(EmbeddedRound):
 
     inner: MeanRound
     embedding: Float32[Array | np.ndarray, "k l"]
-    form: Float[Array | np.ndarray, "l+1 l+1 l+1"]
+    form: Float[Array | np.ndarray, "m m m"]
     cubic: Float32[Array | np.ndarray, "l l l"]
     step: Float[Array | np.ndarray, ""]
 
