@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from numpy.typing import ArrayLike
 
 from .._contract import Params, Spec, Tree
@@ -175,7 +175,7 @@ def check_labels(
     protocol: PredictsErrors,
     areas: Sequence[bool],
     population: Population,
-    histogram: Float[np.ndarray, "2 d"],
+    histogram: Num[np.ndarray, "2 d"],
     inputs: Tree = None,
 ) -> None:
     """What a protocol for an AUC with private labels asks of the users: both labels, not too few.

@@ -180,7 +180,7 @@ class TwoRound(RoundsProtocol["TwoRoundParams"]):
         return self.tau is None and _answers(self.protocol) is not None
 
     @property
-    def _queries_of(self) -> tuple[Float[np.ndarray, "k k"], float]:
+    def _queries_of(self) -> tuple[Float[np.ndarray, "m k"], float]:
         share = self.share if self.sharing == "budget" else 1.0
         return np.concatenate(self.matrices()), self.epsilon * share
 

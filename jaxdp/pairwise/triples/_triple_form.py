@@ -137,7 +137,7 @@ class TripleForm(TripleProtocol["TripleFormParams"]):
 
     def check_population(self, population: Population) -> None:
         """Raises unless the users' values are bins, enough for a triple, and few enough to add."""
-        super().check_population(population)
+        TripleProtocol.check_population(self, population)
         self.reporter.check_total(population, squares=4)
 
     def reported_variance(self, outcome: Tree, num_users: int) -> Float[np.ndarray, ""] | None:
