@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._hidden_sums import chernoff_window
+from ._shuffle import log_binomial
 
 MOST_VALUES, MOST_USERS = 6, 500
 """Beyond, the blanket is within 1 % where n e**-epsilon0 >= 100 and delta >= 1e-15."""
@@ -204,14 +205,11 @@ def _binomial(trials: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _binomial_laws(trials: np.ndarray, numbers: np.ndarray, chance: float) -> np.ndarray:
     """float64[trials, numbers], the probabilities of binomial numbers."""
-    logs = np.array([math.lgamma(x + 1) for x in range(int(trials.max()) + 1)])
-    left = trials[:, None] - numbers
-    fits = left >= 0
-    left = np.maximum(left, 0)
-    ways = logs[trials][:, None] - logs[np.minimum(numbers, len(logs) - 1)] - logs[left]
-    # 0 log 0 = 0: of one value no trial is left over.
-    failed = left * math.log1p(-chance) if chance < 1 else np.where(left > 0, -np.inf, 0.0)
-    return np.where(fits, np.exp(ways + numbers * math.log(chance) + failed), 0.0)
+    if chance == 1:  # of one value no trial is left over
+        return np.equal(trials[:, None], numbers).astype(np.float64)
+    most = trials[:, None]
+    logs = log_binomial(np.minimum(numbers, most), most, chance)
+    return np.where(numbers <= most, np.exp(logs), 0.0)
 
 
 def _excess(least: int, most: int, chance: float) -> np.ndarray:

@@ -183,7 +183,7 @@ def _clones(epsilon0: float, n: int) -> tuple[np.ndarray, np.ndarray, float]:
     mean, reach = size * p, math.sqrt(2 * 700 * size * p * (1 - p)) + 700
     low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), size)
     count = np.arange(low, high + 1, dtype=np.float64)
-    law = np.exp(_log_binomial(count, float(size), p))
+    law = np.exp(log_binomial(count, float(size), p))
     starts = np.unique(np.linspace(0, len(count), _BLOCKS, endpoint=False).astype(np.int64))
     missed = 0.0 if low == 0 else 1e-300  # Chernoff: e**-700
     return count[starts], np.add.reduceat(law, starts), missed
@@ -204,8 +204,8 @@ def _delta_of_clones(epsilon: float, epsilon0: float, clones: np.ndarray) -> np.
     least = np.floor(odds / (1 + odds) * (clones + 1)) + 1
     least = np.minimum(least, clones + 1)
     with np.errstate(divide="ignore"):
-        below = np.exp(_log_binomial(least - 1, clones, 0.5))
-        here = np.exp(_log_binomial(np.minimum(least, clones), clones, 0.5))
+        below = np.exp(log_binomial(least - 1, clones, 0.5))
+        here = np.exp(log_binomial(np.minimum(least, clones), clones, 0.5))
     here = np.where(least > clones, 0.0, here)
     return np.maximum(u * below - gap * here * _tail_ratio(least, clones), 0.0)
 
@@ -225,7 +225,7 @@ def _tail_ratio(a: np.ndarray, c: np.ndarray) -> np.ndarray:
     return a[:, 0] * (integrand @ _WEIGHTS) * end[:, 0] / 2
 
 
-def _log_binomial(k: np.ndarray, n, p: float) -> np.ndarray:
+def log_binomial(k: np.ndarray, n, p: float) -> np.ndarray:
     """The logarithm of the binomial probability, by Stirling's series: no large terms cancel."""
     k, n = np.broadcast_arrays(np.asarray(k, np.float64), np.asarray(n, np.float64))
     inside = (k > 0) & (k < n)

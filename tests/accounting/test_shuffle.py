@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from jaxdp.accounting import _shuffle, shuffle_amplification, shuffle_delta, shuffle_epsilon
-from jaxdp.accounting._shuffle import _log_binomial, _tail_ratio
+from jaxdp.accounting._shuffle import _tail_ratio, log_binomial
 
 
 def clone_delta(epsilon: float, epsilon0: float, n: int) -> float:
@@ -98,7 +98,7 @@ def test_binomial_probabilities():
     for n in (1, 2, 30, 1000):
         k = np.arange(n + 1)
         for p in (0.5, 0.03):
-            np.testing.assert_allclose(_log_binomial(k, n, p), binom.logpmf(k, n, p), atol=1e-10)
+            np.testing.assert_allclose(log_binomial(k, n, p), binom.logpmf(k, n, p), atol=1e-10)
     for c in (3, 10, 1001, 10**6):
         a = np.arange(c // 2 + 1, c // 2 + math.isqrt(c) + 1, dtype=np.float64)
         exact = binom.sf(a - 1, c, 0.5) / binom.pmf(a, c, 0.5)
