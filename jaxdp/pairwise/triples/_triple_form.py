@@ -19,7 +19,7 @@ from ...linear import EmbeddedRound
 from ...population import Population
 from ...random import Count, sum_integers, sum_squares
 from ...randomizers import MeanRandomizer, MeanRound, PrivUnitG
-from ..vectors._quadratic_factor import axes_of
+from ..vectors._quadratic_factor import axes_of, independent
 from ..vectors._quadratic_form import (
     RANDOMIZER,
     Reports,
@@ -30,7 +30,6 @@ from ..vectors._quadratic_form import (
 from ._tensors import KERNEL
 from ._triple_protocol import TripleProtocol, total_variance
 
-_NULL = 1e-7  # directions of relative size below this are not used
 _STEPS = 2**20  # between 0 and the most that the cubic form of a report may be
 
 
@@ -220,10 +219,7 @@ def _embedding(protocol: TripleForm) -> _Embedding:
     tensor = protocol.kernel.values
     # A row for each pair of values, in either order.
     columns = np.asarray(gamma2(tensor[np.triu_indices(len(tensor))], shift=True).right).T
-    # What all vectors share is left out, so that the vectors and a constant are independent.
-    _, sizes, axes = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
-    used = sizes > _NULL * max(sizes[0], float(np.abs(columns).max()), 1e-300)
-    columns = columns @ axes[used].T if np.any(used) else np.zeros((len(tensor), 1))
+    columns = independent(columns)
     columns = columns @ axes_of(columns)
     longest = float(np.linalg.norm(columns, axis=1).max()) or 1.0
     vectors = (columns / longest).astype(np.float32)

@@ -135,16 +135,20 @@ def axes_of(vectors: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "l r"]:
     return axes * np.sign(np.diagonal(triangle))
 
 
+def independent(columns: Float[np.ndarray, "k l"]) -> Float[np.ndarray, "k r"]:
+    """The vectors without what all of them share: coordinates independent of a constant."""
+    _, sizes, axes = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
+    used = sizes > _NULL * max(sizes[0], float(np.abs(columns).max()), 1e-300)
+    return columns @ axes[used].T if np.any(used) else np.zeros((len(columns), 1))
+
+
 def fitted(columns: Float[np.ndarray, "k l"], matrix: Float[np.ndarray, "k k"]) -> QuadraticFactor:
     """The form of these vectors that is nearest to a symmetric matrix W in the least squares.
 
     Exact where rows of the matrix are combinations of the coordinates and of a constant, as those
     of the right factor of W - u 1^T are. The vectors are turned so that the form is diagonal.
     """
-    # What all vectors share is left out, so that the vectors and a constant are independent.
-    _, sizes, axes = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
-    used = sizes > _NULL * max(sizes[0], float(np.abs(columns).max()), 1e-300)
-    columns = columns @ axes[used].T if np.any(used) else np.zeros((len(matrix), 1))
+    columns = independent(columns)
     # W = [L 1] F [L 1]^T in the least squares; its blocks are D, g and c.
     inverse = np.linalg.pinv(np.column_stack([columns, np.ones(len(matrix))]), rcond=_NULL**2)
     form = inverse @ matrix @ inverse.T
