@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import inspect
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
@@ -67,7 +68,7 @@ def run_sections(
     folder.mkdir(parents=True, exist_ok=True)
 
     def section(name: str) -> str:
-        return f"{sections[name].__doc__}\n\n{rows_table(report['sections'][name])}"
+        return f"{inspect.getdoc(sections[name])}\n\n{rows_table(report['sections'][name])}"
 
     for name in chosen:
         report["sections"][name] = sections[name]()

@@ -69,7 +69,7 @@ def beside() -> Rows:
     """Recall of the 8 most frequent of 200 items in a domain of 12 bits, 10,000 users.
 
     ± is one standard error of the trials. PEM and TreeHist are those of pure-ldp, which asks user
-    by user; jaxdp runs both paths, and the tally is timed.
+    by user; jaxdp draws the tallies of the rounds.
     """
     rows: Rows = []
     for name, find in (("pure-ldp, PEM", pem), ("pure-ldp, TreeHist", tree_hist)):
