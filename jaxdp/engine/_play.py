@@ -115,19 +115,20 @@ def _true_counts(users: Population, config: Config) -> Count:
     )
 
 
-# A sum, or a question of any lane, would be cut into sums of 32 numbers, each a kernel to compile:
-# a fifth of all there is. What programs add up is whole numbers, the same in any order.
-_WHOLE_SUMS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+# Vectors as wide as any CPU has: XLA takes half, with which words take half as long again.
+_WIDE = {"xla_cpu_prefer_vector_width": 512}
 
 _CPU_OPTIONS: dict[str, dict[str, int | bool | str]] = {
-    # Vectors as wide as any CPU has: XLA takes half, with which words take half as long again.
-    "per_user": {"xla_cpu_prefer_vector_width": 512, **_WHOLE_SUMS},
+    "per_user": {**_WIDE},
     # The older of two code generators, and few of LLVM's optimizations: draws take as long, and
-    # half as long to compile.
+    # half as long to compile. A sum, or a question of any lane, would be cut into sums of 32
+    # numbers, each a kernel to compile: a fifth of all there is. Draws add up whole numbers, the
+    # same in any order. (Where users' vectors are added such sums take half as long again.)
     "tally": {
+        **_WIDE,
         "xla_cpu_use_fusion_emitters": False,
         "xla_backend_optimization_level": 1,
-        **_WHOLE_SUMS,
+        "xla_disable_hlo_passes": "tree_reduction_rewriter",
     },
 }
 """Options of XLA for programs that run by a method."""
