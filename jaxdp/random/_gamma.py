@@ -96,12 +96,20 @@ def draw_gamma(key: jax.Array, index: jax.Array, shape: jax.Array) -> jax.Array:
 def log_accept(y: jax.Array) -> jax.Array:
     """3 (log(1 + y) - y + y**2/2 - y**3/3) <= 0, to a relative 1e-12 or an absolute 1e-16."""
     near = jnp.abs(y) <= _NEAR
-    small = jnp.where(near, y, 0.0)
+    return jnp.where(near, log_accept_near(jnp.where(near, y, 0.0)), log_accept_far(y))
+
+
+def log_accept_near(y: jax.Array) -> jax.Array:
+    """`log_accept` for small y, by its series; in float32 too for |y| up to 0.3."""
     series = jnp.zeros_like(y)
     for j in range(_NUM_TERMS + 3, 3, -1):  # -y**4/4 + y**5/5 - ..., over y**4
-        series = (-1) ** (j + 1) / j + small * series
-    direct = jnp.log1p(y) - y * (1 - y * (0.5 - y / 3))
-    return 3 * jnp.where(near, small**4 * series, direct)
+        series = (-1) ** (j + 1) / j + y * series
+    return 3 * (y**4 * series)
+
+
+def log_accept_far(y: jax.Array) -> jax.Array:
+    """`log_accept` as it stands: where y is small its terms cancel."""
+    return 3 * (jnp.log1p(y) - y * (1 - y * (0.5 - y / 3)))
 
 
 @one_program

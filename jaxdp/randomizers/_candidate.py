@@ -20,7 +20,7 @@ from ..accounting import PairLaw, opposite_pairs
 from ..random import Count, standard_normal, user_words
 from ..random._normal import unit
 from ._cap import embed
-from ._chi_square import chi_square, chi_square_words
+from ._chi_square import propose_chi_square
 from ._exact import exp_lower, log_upper
 from ._mean import SelfMoments, Tail
 from ._pair_laws import MOST_SHUFFLED_EPSILON
@@ -494,36 +494,33 @@ class CandidateResponseParams(TiltedNormalRound):
         return flat.reshape(*reports.shape[:-1], self.dim)
 
     @property
-    def _second_word(self) -> int:
-        return 2 + chi_square_words(2 * self.num_high + 2)
-
-    @property
     def along_words(self) -> int:
-        """One for near or far, one for a share, and those of two chi-squares."""
-        k, pairs = self.num_high, self.num_candidates // 2
-        return self._second_word + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)
+        """One for near or far, one for a share, and two for each of two chi-squares."""
+        return 6
 
     @property
     def along_cost(self) -> float:
         """Two chi-squares."""
-        return 100.0
+        return 50.0
 
     @property
     def rounding(self) -> float:
         """The variance of rounding a candidate, a normal, to the nearest step: Sheppard's 1/12."""
         return 1 / 12
 
-    def along(self, words: Words) -> Float32[Array, ""]:
+    def propose_along(self, words: Words) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
         """The coordinate X of the reported candidate along the unit vector of the input."""
         # The tail probability 2 Q(X) of a near candidate has a density proportional to
         # Pr[B > p] for B ~ Beta(k, M / 2 - k): a uniform part of B, biased by its size.
         k, pairs = self.num_high, self.num_candidates // 2
-        share = unit(words[1])
+        share, accepted = unit(words[1]), jnp.asarray(True)
         if k < pairs:
-            a = chi_square(words, 2, 2 * k + 2)
-            share = share * (a / (a + chi_square(words, self._second_word, 2 * (pairs - k))))
+            a, right = propose_chi_square(words, 2, 2 * k + 2)
+            b, also = propose_chi_square(words, 4, 2 * (pairs - k))
+            share, accepted = share * (a / (a + b)), right & also
         near = -ndtri(share * np.float32(0.5))
-        return jnp.where(words[0] < self.signal, near, standard_normal(words[1]))
+        a = jnp.where(words[0] < self.signal, near, standard_normal(words[1]))
+        return a, accepted
 
 
 @jax.jit

@@ -9,14 +9,19 @@ for large dim; at least `(2 dim - 3) / (2 dim - 2)` within any cap.
 """
 
 import math
+from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Float32
+from jaxtyping import Array, Bool, Float, Float32, UInt32
 
 from .._contract import Words
 from ..random._normal import truncated_normal, unit
+
+PROPOSAL_WORDS = 2
+"""Words of a proposal of a coordinate."""
 
 _FAILURE_BITS = 64
 _NO_REST = np.float32(2.0**-20)  # of a squared norm of 1, and so an error of 5e-7 of the vector
@@ -34,7 +39,7 @@ def rounds(dim: int) -> int:
 
 def coordinate_words(dim: int) -> int:
     """The words of `cap_coordinate`: two for each proposal."""
-    return 2 * rounds(dim) if dim > 1 else 1
+    return PROPOSAL_WORDS * rounds(dim) if dim > 1 else 1
 
 
 def cap_coordinate(
@@ -60,37 +65,72 @@ def cap_coordinate(
       which has a probability below 2**-64. On the line, dim = 1, x is a random sign.
     """
     if dim == 1:
-        return jnp.where(words[first] >> np.uint32(31) == 0, np.float32(1), np.float32(-1)), (
-            jnp.float32(0)
-        )
-    # a(t) falls: within the cap it is largest at the edge, elsewhere at t = 0.
-    high, tail = jnp.asarray(high), jnp.float32(tail)
-    level = jnp.asarray(level, jnp.float32)
-    scale = np.float32(dim - 1.5)
-    peak = jnp.where(high, _log_accept(level), np.float32(0))
+        return _sign(words[first]), jnp.float32(0)
+    propose = _proposals(dim, high, tail, level)
 
-    def propose(state):
+    def again(state):
         number, _, _ = state
-        z = truncated_normal(words[first + 2 * number], high, tail)
-        accepted = jnp.exp(_log_accept(z * z / scale) - peak)
-        return number + np.int32(1), z, unit(words[first + 1 + 2 * number]) <= accepted
+        at = first + PROPOSAL_WORDS * number
+        return number + np.int32(1), *propose(words[at], words[at + 1])
 
     def refused(state):
         number, _, kept = state
         return ~kept & (number < np.int32(rounds(dim)))
 
-    start = propose((jnp.int32(0), jnp.float32(0), jnp.asarray(False)))
-    _, z, kept = lax.while_loop(refused, propose, start)
-    t = z * z / scale
+    start = again((jnp.int32(0), jnp.float32(0), jnp.asarray(False)))
+    _, z, kept = lax.while_loop(refused, again, start)
+    x, across = _coordinate(z, dim)
+    return jnp.where(kept, x, np.float32(0)), jnp.where(kept, across, np.float32(0))
+
+
+def propose_coordinate(
+    words: Words,
+    first: int,
+    dim: int,
+    high: bool | Bool[Array, ""] = False,
+    tail: float | Float32[Array | np.ndarray, ""] = 0.0,
+    level: float | Float32[Array | np.ndarray, ""] = 0.0,
+) -> tuple[Float32[Array, ""], Float32[Array, ""], Bool[Array, ""]]:
+    """`cap_coordinate`'s first proposal, from two words, and whether it is accepted."""
+    if dim == 1:
+        return _sign(words[first]), jnp.float32(0), jnp.asarray(True)
+    z, kept = _proposals(dim, high, tail, level)(words[first], words[first + 1])
+    return *_coordinate(z, dim), kept
+
+
+def _proposals(
+    dim: int,
+    high: bool | Bool[Array, ""],
+    tail: float | Float32[Array | np.ndarray, ""],
+    level: float | Float32[Array | np.ndarray, ""],
+) -> Callable[[jax.Array, jax.Array], tuple[Float32[Array, ""], Bool[Array, ""]]]:
+    """Makes of two words a proposal z, and whether it is accepted."""
+    # a(t) falls: within the cap it is largest at the edge, elsewhere at t = 0.
+    above, below = _squared_accept(jnp.asarray(level, jnp.float32))
+    largest = jnp.where(high, above / below, np.float32(1))
+
+    def propose(first, second):
+        z = truncated_normal(first, high, jnp.float32(tail))
+        above, below = _squared_accept(z * z / np.float32(dim - 1.5))
+        return z, jnp.square(unit(second)) * largest * below <= above
+
+    return propose
+
+
+def _squared_accept(t: Float32[Array, ""]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+    """a(t)**2 = t e**(-t/2) / (1 - e**-t) as a quotient."""
+    return t * jnp.exp(-t / 2), -jnp.expm1(-t)
+
+
+def _coordinate(z: Float32[Array, ""], dim: int) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+    """The coordinate x that z stands for, and `sqrt(1 - x**2)`."""
+    t = z * z / np.float32(dim - 1.5)
     # Not 1 - e**-t, which would cancel near the equator.
-    x = jnp.sign(z) * jnp.sqrt(-jnp.expm1(-t))
-    return jnp.where(kept, x, np.float32(0)), jnp.where(kept, jnp.exp(-t / 2), np.float32(0))
+    return jnp.sign(z) * jnp.sqrt(-jnp.expm1(-t)), jnp.exp(-t / 2)
 
 
-def _log_accept(t: Float32[Array, ""]) -> Float32[Array, ""]:
-    """The logarithm of a(t)."""
-    t = jnp.maximum(t, np.float32(1e-30))
-    return np.float32(-0.5) * (t / 2 + jnp.log(-jnp.expm1(-t) / t))
+def _sign(word: UInt32[Array, ""]) -> Float32[Array, ""]:
+    return jnp.where(word >> np.uint32(31) == 0, np.float32(1), np.float32(-1))
 
 
 def embed(

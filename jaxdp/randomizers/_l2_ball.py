@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._contract import Words, Work, field, params, spec, static
 from ..accounting import PairLaw
 from ..random import Count, standard_normal
-from ._cap import axis_of, cap_coordinate, coordinate_words, direction
+from ._cap import PROPOSAL_WORDS, axis_of, direction, propose_coordinate
 from ._exact import exp_lower, log_upper
 from ._mean import Tail
 from ._pair_laws import cap_pair_law
@@ -204,9 +204,9 @@ class L2BallParams(FloatVectorRound):
         return normals * (jnp.where(turn, np.float32(1), np.float32(-1)) / length)
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
-        def draw(words: Words, threshold: jax.Array) -> tuple[jax.Array, jax.Array]:
-            x, across = cap_coordinate(words, 1, self.dim)
-            return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across
+        def attempt(words: Words, threshold: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            x, across, accepted = propose_coordinate(words, 1, self.dim)
+            return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across, accepted
 
         def along_value(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
             return axis_of(value, self.radius)
@@ -215,8 +215,8 @@ class L2BallParams(FloatVectorRound):
         along, lengths = sum_parts(
             jax.random.fold_in(key, 0),
             counts,
-            draw,
-            1 + coordinate_words(self.dim),
+            attempt,
+            1 + PROPOSAL_WORDS,
             self._threshold(norms),
             self.dim - 1 or None,
         )
@@ -224,5 +224,6 @@ class L2BallParams(FloatVectorRound):
         return sum_points(points_key, along, lengths, inputs, along_value, gaussian=False)
 
     def _sum_cost(self, work: Work) -> float:
-        # A proposal and a merge for a user; a vector for an input.
-        return work.words(120.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
+        # A proposal and a merge for a user; a tree that merges lanes; a vector for an input.
+        singly = 5e5 + 13.0 * (work.num_users + work.num_bins)
+        return work.words(singly + 4.0 * self.dim * work.num_bins)

@@ -5,13 +5,21 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, UInt32
+from jaxtyping import Array, Bool, Float, Float32, UInt32
 
 from .._checks import Choice
 from .._contract import Population, Words, Work, field, params, spec, static
 from .._spec import is_traced
 from ..random import Count, standard_normal
-from ._cap import axis_of, cap_coordinate, coordinate_words, point, report
+from ._cap import (
+    PROPOSAL_WORDS,
+    axis_of,
+    cap_coordinate,
+    coordinate_words,
+    point,
+    propose_coordinate,
+    report,
+)
 from ._mean import Tail
 from ._sphere import Solution, solve
 from ._vector import (
@@ -207,15 +215,17 @@ class PrivUnitParams(FloatVectorRound):
         """Nearly always one proposal, whose price is that of a dozen words."""
         return 13.0 + self.dim
 
-    def _parts(self, words: Words, first: int) -> tuple[jax.Array, jax.Array]:
-        """X, the coordinate along u, and `sqrt(1 - X**2)`; both 0 where the sampler fails."""
-        in_cap = words[0] < self.threshold
-        dim = self._across + 1
-        return cap_coordinate(words, first, dim, in_cap, self.cap_mass, self.level)
+    def _cap(
+        self, words: Words
+    ) -> tuple[
+        int, Bool[Array, ""], Float32[Array | np.ndarray, ""], Float32[Array | np.ndarray, ""]
+    ]:
+        """The dimension, and where a user's coordinate along u is drawn; see `cap_coordinate`."""
+        return self._across + 1, words[0] < self.threshold, self.cap_mass, self.level
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The unit vector V in R^D; a coordinate of padding is not used."""
-        along, across = self._parts(words, 1 + self._across)
+        along, across = cap_coordinate(words, 1 + self._across, *self._cap(words))
         normals = standard_normal(words[1 : 1 + self._across])
         if self.padded:
             return report(value, self.inverse_radius, along, normals, length=across)
@@ -224,13 +234,13 @@ class PrivUnitParams(FloatVectorRound):
         return jnp.append(*point(head, last, sign * along, normals))
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
-        num_words = 1 + coordinate_words(self._across + 1)
+        def attempt(words: Words) -> tuple[jax.Array, jax.Array, jax.Array]:
+            return propose_coordinate(words, 1, *self._cap(words))
 
-        def draw(words: Words) -> tuple[jax.Array, jax.Array]:
-            return self._parts(words, 1)
-
-        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words, self.padded)
+        num_words = 1 + PROPOSAL_WORDS
+        return sum_of_caps(key, counts, inputs, self.radius, attempt, num_words, self.padded)
 
     def _sum_cost(self, work: Work) -> float:
-        # A proposal, an acceptance and a merge for a user; a vector for an input.
-        return work.words(120.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
+        # A proposal and a merge for a user; a tree that merges lanes; a vector for an input.
+        singly = 5e5 + 20.0 * (work.num_users + work.num_bins)
+        return work.words(singly + 4.0 * self.dim * work.num_bins)

@@ -4,8 +4,9 @@ import functools
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int32, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 
 from .._contract import Summed, Words, field, params, spec, static
 from ..random import Count, FlatWords, standard_normal
@@ -198,6 +199,10 @@ class PrivUnitGParams(TiltedNormalRound, FloatVectorRound):
     def along(self, words: Words | FlatWords) -> Float32[Array, "*n"]:
         """The coordinate along u; of n users from `FlatWords`."""
         return truncated_normal(words[1], words[0] < self.threshold, self.tail)
+
+    def propose_along(self, words: Words) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
+        """The coordinate along u, which is never refused."""
+        return self.along(words), jnp.asarray(True)
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The vector V in R^(d + 1); its last coordinate is not used."""

@@ -13,8 +13,8 @@ from .._checks import Integer
 from .._contract import Words, Work, field, params, spec, static
 from .._spec import check_int
 from ..random import Count, standard_normal
-from ._cap import cap_coordinate, coordinate_words, report
-from ._chi_square import chi_square, chi_square_words
+from ._cap import cap_coordinate, coordinate_words, propose_coordinate, report
+from ._chi_square import propose_chi_square
 from ._sphere import Solution, half_ratio, solve
 from ._vector import (
     EPSILON,
@@ -186,16 +186,16 @@ class ProjUnitParams(FloatVectorRound):
         return 14.0 + 2 * self.dim
 
     def _parts(
-        self, words: Words, first: int, kept: jax.Array, lost: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """T and `sqrt(1 - T**2)`, given `|Q u|**2 = kept / (kept + lost)`; 0, 0 if X fails."""
-        in_cap = words[0] < self.threshold
-        along, across = cap_coordinate(
-            words, first, self.num_projected, in_cap, self.cap_mass, self.level
-        )
+        self,
+        x: Float32[Array, ""],
+        across: Float32[Array, ""],
+        kept: Float32[Array, ""],
+        lost: Float32[Array, ""],
+    ) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+        """T and `sqrt(1 - T**2)` of X and `sqrt(1 - X**2)`, `|Q u|**2 = kept / (kept + lost)`."""
         # 1 - T**2 = 1 - X**2 + X**2 (1 - |Q u|**2), a sum that does not cancel.
-        across = jnp.sqrt(across**2 + along**2 * (lost / (kept + lost)))
-        return along * jnp.sqrt(kept / (kept + lost)), across
+        across = jnp.sqrt(across**2 + x**2 * (lost / (kept + lost)))
+        return x * jnp.sqrt(kept / (kept + lost)), across
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The unit vector V in R^D; its last coordinate is not used."""
@@ -203,22 +203,29 @@ class ProjUnitParams(FloatVectorRound):
         squares = jnp.square(standard_normal(words[1 + self.dim : first]))
         kept = jnp.sum(squares[: self.num_projected])
         lost = jnp.sum(squares[self.num_projected :])
-        along, across = self._parts(words, first, kept, lost)
+        in_cap = words[0] < self.threshold
+        x, across = cap_coordinate(
+            words, first, self.num_projected, in_cap, self.cap_mass, self.level
+        )
+        along, across = self._parts(x, across, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
         return report(value, self.inverse_radius, along, normals, length=across)
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
-        kept_degrees, lost_degrees = self.num_projected, self.dim + 1 - self.num_projected
-        kept_first = 1 + coordinate_words(self.num_projected)
-        lost_first = kept_first + chi_square_words(kept_degrees)
+        dim, lost_degrees = self.num_projected, self.dim + 1 - self.num_projected
 
-        def draw(words: Words) -> tuple[jax.Array, jax.Array]:
-            kept = chi_square(words, kept_first, kept_degrees)
-            return self._parts(words, 1, kept, chi_square(words, lost_first, lost_degrees))
+        def attempt(words: Words) -> tuple[jax.Array, jax.Array, jax.Array]:
+            in_cap = words[0] < self.threshold
+            x, across, accepted = propose_coordinate(
+                words, 1, dim, in_cap, self.cap_mass, self.level
+            )
+            kept, right = propose_chi_square(words, 3, dim)
+            lost, also = propose_chi_square(words, 5, lost_degrees)
+            return *self._parts(x, across, kept, lost), accepted & right & also
 
-        num_words = lost_first + chi_square_words(lost_degrees)
-        return sum_of_caps(key, counts, inputs, self.radius, draw, num_words)
+        return sum_of_caps(key, counts, inputs, self.radius, attempt, 7)
 
     def _sum_cost(self, work: Work) -> float:
-        # Two chi-squares, a proposal and a merge for a user; a vector for an input.
-        return work.words(200.0 * (work.num_users + work.num_bins) + 4.0 * self.dim * work.num_bins)
+        # Two chi-squares, a proposal, a merge for a user; a tree of lanes; a vector for an input.
+        singly = 8e5 + 30.0 * (work.num_users + work.num_bins)
+        return work.words(singly + 4.0 * self.dim * work.num_bins)

@@ -58,11 +58,11 @@ class TiltedNormalRound(VectorRound):
     @property
     @abc.abstractmethod
     def along_words(self) -> int:
-        """The words of `along`; static."""
+        """The words of `propose_along`; static."""
 
     @abc.abstractmethod
-    def along(self, words: Words) -> Float32[Array, ""]:
-        """One user's coordinate a, from its first words."""
+    def propose_along(self, words: Words) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
+        """A proposal of one user's coordinate a, from its first words; whether it is accepted."""
 
     @property
     def rounding(self) -> float:
@@ -123,12 +123,12 @@ class TiltedNormalRound(VectorRound):
         m = plain * total
         many = self._many(total, m, distance_of(m, total - m, cells), CELLS + 1, users.shape[0])
 
-        def part(words: Words, _: Tree) -> tuple[tuple[jax.Array, ...], jax.Array]:
-            a = self.along(words)
-            return (a, a**2), jnp.float32(0)
+        def attempt(words: Words, _: Tree) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
+            a, accepted = self.propose_along(words)
+            return (a, a**2), jnp.float32(0), accepted
 
         few = Count.from_float(jnp.where(many, 0.0, users))
-        sums, _ = sum_parts(parts_key, few, part, self.along_words, None, None)
+        sums, _ = sum_parts(parts_key, few, attempt, self.along_words, None, None)
         singly = (jnp.zeros_like(users), few.f64(), *sums)
 
         def deal(_, __):
@@ -248,12 +248,13 @@ class TiltedNormalRound(VectorRound):
         many = self._many(total, m, distance, self._pair_draws, k)
         half = self.along_words
 
-        def part(words: Words, _: Tree) -> tuple[tuple[jax.Array, ...], jax.Array]:
-            a, b = (self.along(part_of(words, i * half, half)) for i in (0, 1))
-            return (a, a**2, b, b**2, a * b), jnp.float32(0)
+        def attempt(words: Words, _: Tree) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
+            a, right = self.propose_along(part_of(words, 0, half))
+            b, also = self.propose_along(part_of(words, half, half))
+            return (a, a**2, b, b**2, a * b), jnp.float32(0), right & also
 
         few = Count.from_float(jnp.where(many, 0.0, users))
-        sums, _ = sum_parts(parts_key, few, part, 2 * half, None, None)
+        sums, _ = sum_parts(parts_key, few, attempt, 2 * half, None, None)
         one = Along(zero, zero, zero)
         left, right = Along(few.f64(), *sums[:2]), Along(few.f64(), *sums[2:4])
         singly = jnp.zeros((), jnp.float64), one, one, Pairs(left, right, sums[4])

@@ -15,33 +15,48 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Float32, Int32
 
+from jaxdp_kernels.threefry_words import StreamKey
+from jaxdp_kernels.threefry_words.xla import joined, separated
+
 from .._contract import Tree, Words
 from ..random import Count, standard_normal, user_words, words
-from ._cap import axis_of, cap_coordinate, coordinate_words, embed, point
+from ._cap import (
+    PROPOSAL_WORDS,
+    axis_of,
+    cap_coordinate,
+    coordinate_words,
+    embed,
+    point,
+    propose_coordinate,
+)
 
 _LANES = 2**11
+_MOST, _SPARE = 4, 2**10  # attempts for each user of a lane, and for all: failing them, 2**-400
 _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
 
 
 def sum_parts(
     key: jax.Array,
     counts: Count,
-    part: Callable[[Words, Tree], tuple[Tree, jax.Array]],
-    part_words: int,
+    attempt: Callable[[Words, Tree], tuple[Tree, jax.Array, jax.Array]],
+    attempt_words: int,
     extra: Tree,
     across_dim: int | None,
 ) -> tuple[Tree, Float[Array, " k"]]:
     """The parts along and across of the sum of the reports of each input.
 
     Users are dealt to lanes, each of one input and of at most `share` users; a lane adds up its
-    users one by one, and then the lanes of an input are merged by a tree.
+    users one by one, and then the lanes of an input are merged by a tree. What a user is drawn
+    from by rejection is proposed all at once, and a lane whose attempt is refused makes another
+    while others go on to their next users: no lane waits for the slowest one.
 
     Args:
       key: a key; it is folded.
       counts: Count[k], the users of each input.
-      part: (words, extra) -> T, a pytree of float32[], and float32[] R of one user.
-      part_words: the words that `part` may read.
-      extra: a pytree of arrays [k, ...], what `part` must know of an input.
+      attempt: (words, extra) -> T, a pytree of float32[], and float32[] R of one user, and bool[],
+        whether they are accepted: with probability 0.4 at least, along with a merge.
+      attempt_words: the words that `attempt` may read.
+      extra: a pytree of arrays [k, ...], what `attempt` must know of an input.
       across_dim: the dimension of the space across u; None to leave out the part across.
 
     Returns:
@@ -60,37 +75,63 @@ def sum_parts(
     value = jnp.minimum(value, np.int32(num_values - 1))
     first = (ends - lanes_of).astype(jnp.int32)
     rank = lane - first[value]
-    left = users[value] - rank.astype(jnp.float64) * share
-    left = jnp.clip(left, 0.0, share).astype(jnp.int32)
+    size = lanes_of.astype(jnp.int32)[value]
+    # The lanes of an input have as many users each, or one fewer.
+    each = jnp.floor(users / jnp.maximum(lanes_of, 1.0))
+    rest = (users - each * lanes_of).astype(jnp.int32)[value]
+    dealt = each.astype(jnp.int32)[value] + (rank < rest).astype(jnp.int32)
+    left = jnp.where(rank < size, dealt, np.int32(0))
     mine = jax.tree.map(lambda x: x[value], extra)
-    merge_words = 0 if across_dim is None else coordinate_words(across_dim)
+    merge_words = 0 if across_dim is None else PROPOSAL_WORDS
     users_key, lanes_key = (jax.random.fold_in(key, i) for i in (0, 1))
+    pairs, num_words = -(-num_lanes // 2), attempt_words + merge_words
+    stream = StreamKey.of(users_key)
 
-    def add(number, state):
-        index = Count.of(jnp.asarray(number, jnp.int32)).times(num_lanes) + Count.of(lane)
+    def blocks(number):
+        """The blocks of threefry of an attempt of all lanes, complex64[num_words, pairs].
 
-        def draw(user, extra, length):
-            w = user_words(users_key, user, part_words + merge_words)
-            along, across = part(w, extra)
-            if across_dim is None:
-                return along, length
-            return along, _merge(w, part_words, across_dim, length, across.astype(jnp.float64))
+        Two lanes share each. As carried values both words of a block are computed once, where XLA
+        would else repeat all rounds in each of the fusions that use one.
+        """
+        start = Count.of(number).times(num_words * pairs)
+        offset = lax.iota(jnp.uint32, num_words * pairs).reshape(num_words, pairs)
+        return joined(*stream.blocks((start.hi.astype(jnp.uint32), start.lo), offset))
 
-        active = number < left
-        along, length = jax.vmap(draw)(index, mine, state[1])
+    def one(words, extra, length):
+        along, across, accepted = attempt(words, extra)
+        if across_dim is None:
+            return along, length, accepted
+        cos, sin, merged = propose_coordinate(words, attempt_words, across_dim)
+        length = _merged(length, across.astype(jnp.float64), cos, sin)
+        return along, length, accepted & merged
+
+    def add(state):
+        number, made, left, total, length = state
+        words = jnp.concatenate(separated(made), axis=1)[:, :num_lanes]
+        along, longer, accepted = jax.vmap(one, in_axes=(-1, 0, 0))(words, mine, length)
+        accepted = accepted & (left > 0)
 
         def added(total, along):
-            return total + jnp.where(active, along, np.float32(0)).astype(jnp.float64)
+            return total + jnp.where(accepted, along, np.float32(0)).astype(jnp.float64)
 
-        return jax.tree.map(added, state[0], along), jnp.where(active, length, state[1])
+        total = jax.tree.map(added, total, along)
+        length = jnp.where(accepted, longer, length)
+        number = number + np.int32(1)
+        return number, blocks(number), left - accepted.astype(jnp.int32), total, length
 
     zero = jnp.zeros(num_lanes, jnp.float64)
-    word = jax.ShapeDtypeStruct((part_words,), jnp.uint32)
-    shapes, _ = jax.eval_shape(part, word, jax.tree.map(lambda x: x[0], extra))
+    word = jax.ShapeDtypeStruct((attempt_words,), jnp.uint32)
+    shapes, *_ = jax.eval_shape(attempt, word, jax.tree.map(lambda x: x[0], extra))
     start = jax.tree.map(lambda _: zero, shapes)
-    rounds = jnp.minimum(share, jnp.sum(users)).astype(jnp.int32)
-    along, length = lax.fori_loop(0, rounds, add, (start, zero))
-    size = lanes_of.astype(jnp.int32)[value]
+    # A bound that is never met, but by params that hold a NaN.
+    last = (_MOST * jnp.minimum(share, jnp.sum(users))).astype(jnp.int32) + np.int32(_SPARE)
+    number = jnp.int32(0)
+
+    def unfinished(state):
+        return jnp.any(state[2] > 0) & (state[0] < last)
+
+    state = (number, blocks(number), left, start, zero)
+    *_, along, length = lax.while_loop(unfinished, add, state)
     first = jnp.minimum(first, np.int32(num_lanes - 1))
 
     def of_inputs(merged):
@@ -105,17 +146,20 @@ def sum_parts(
 
     def merge(user, length, other):
         w = user_words(lanes_key, user, coordinate_words(across_dim))
-        return _merge(w, 0, across_dim, length, other)
+        return _merged(length, other, *cap_coordinate(w, 0, across_dim))
 
     return along, of_inputs(_merge_lanes(jax.vmap(merge), length, rank, size))
 
 
-def _merge(
-    w: Words, first: int, dim: int, length: Float[Array, ""], other: Float[Array, ""]
+def _merged(
+    length: Float[Array, ""],
+    other: Float[Array, ""],
+    cos: Float32[Array, ""],
+    sin: Float32[Array, ""],
 ) -> Float[Array, ""]:
-    """The length of the sum of two vectors of given lengths and independent directions."""
-    cos, sin = (x.astype(jnp.float64) for x in cap_coordinate(w, first, dim))
-    return jnp.hypot(length + other * cos, other * sin)
+    """The length of the sum of two vectors of given lengths, at a given angle."""
+    wide = cos.astype(jnp.float64), sin.astype(jnp.float64)
+    return jnp.sqrt((length + other * wide[0]) ** 2 + (other * wide[1]) ** 2)
 
 
 def _merge_lanes(
@@ -194,8 +238,8 @@ def sum_of_caps(
     counts: Count,
     inputs: Float32[Array, "k d"],
     radius: Float32[Array | np.ndarray, ""],
-    part: Callable[[Words], tuple[jax.Array, jax.Array]],
-    part_words: int,
+    attempt: Callable[[Words], tuple[jax.Array, jax.Array, jax.Array]],
+    attempt_words: int,
     padded: bool = True,
 ) -> Float[Array, " d"]:
     """The sum of reports from caps around vectors, the coordinate of the padding left out.
@@ -205,8 +249,8 @@ def sum_of_caps(
       counts: Count[k].
       inputs: float32[k, d], vectors of the ball.
       radius: float32[], of the ball.
-      part: words -> float32[] T and R of one user.
-      part_words: the words that `part` may read.
+      attempt: words -> float32[] T and R of one user, and bool[]; see `sum_parts`.
+      attempt_words: the words that it may read.
       padded: whether vectors are padded to unit vectors, static; else they have the norm `radius`.
 
     Returns:
@@ -221,5 +265,7 @@ def sum_of_caps(
     parts_key, points_key = (jax.random.fold_in(key, i) for i in (0, 1))
     dim = inputs.shape[1]
     across = dim if padded else dim - 1
-    along, lengths = sum_parts(parts_key, counts, lambda w, _: part(w), part_words, None, across)
+    along, lengths = sum_parts(
+        parts_key, counts, lambda w, _: attempt(w), attempt_words, None, across
+    )
     return sum_points(points_key, along, lengths, inputs, center, gaussian=False)[:dim]
