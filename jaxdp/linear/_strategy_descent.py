@@ -70,38 +70,29 @@ def optimize(
     Returns:
       Rows of sum 1, columns within a factor e**epsilon, both up to 1e-15 or so.
     """
-    scale = math.exp(epsilon)
+    scale = np.float64(math.exp(epsilon))
     with jax.enable_x64(True):
-        law = None if prior is None else jnp.asarray(prior)
-        scaled = jnp.asarray(gram / (np.trace(gram) or 1.0))
-        state = _start(scaled, law, scale, num_outputs, seed)
+        scaled = gram / (np.trace(gram) or 1.0)
+        state = _start(
+            _first_guesses(len(gram), float(scale), num_outputs, seed), scaled, scale, prior
+        )
         chunk = max(1, num_steps // 50)
         for first in range(0, num_steps, chunk):
             size = min(chunk, num_steps - first)
-            counts = jnp.asarray(size), jnp.asarray(float(num_steps))
-            state = jax.block_until_ready(_descend(state, scaled, jnp.asarray(scale), law, *counts))
+            counts = np.asarray(size), np.asarray(float(num_steps))
+            state = jax.block_until_ready(_descend(state, scaled, scale, prior, *counts))
             report(size)
-        best = jax.tree.map(np.asarray, state.best)
-        sizes = np.asarray(_sizes(state.best, jnp.asarray(scale)))
-        share = np.asarray(_project(best["share"], sizes, scale, reach=1.001, rounds=60))
-    return (sizes[:, None] * (1 + (scale - 1) * share)).T
+        return np.asarray(_channel(state.best, scale))
 
 
-def _start(
-    gram: Float[Array, "k k"],
-    law: Float[Array, " k"] | None,
-    scale: float,
-    num_outputs: int,
-    seed: int,
-) -> _State:
-    """Random sets of values that are likely to send each report, of the best size for counting.
+def _first_guesses(
+    num_values: int, scale: float, num_outputs: int, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Where the descent starts, and randomized response, as far as there are reports for it.
 
-    Where that is one value, half of the reports start with one. `best` is randomized response, if
-    there are reports enough for it: for large epsilon little is better.
+    Random sets of values that are likely to send each report, of the best size for counting. Where
+    that is one value, half of the reports start with one.
     """
-    import optax  # here: it takes a tenth of the time of `import jaxdp`, and only this needs it
-
-    num_values = gram.shape[0]
     # Subset selection is best with sets of about k / (e**epsilon + 1) values.
     likely = max(1 / (scale + 1), 1 / num_values)
     normal = np.random.default_rng(seed).normal(size=(num_outputs, num_values))
@@ -110,33 +101,57 @@ def _start(
     single = np.eye(num_values)[np.arange(num_outputs) % num_values]
     if likely * num_values == 1:
         share[: num_outputs // 2] = (0.1 * share + 0.8 * single)[: num_outputs // 2]
+
+    def free(share: np.ndarray, size: np.ndarray, total: float) -> dict[str, np.ndarray]:
+        logit = math.log((total * scale - 1) / (scale - total * scale))
+        return {"share": share, "size": size, "total": np.asarray(logit)}
+
     total = 1 / (1 + (scale - 1) * likely)  # sum_y z_y, so that the columns of Q sum to 1
-    free = {
-        "size": jnp.zeros(num_outputs),
-        "total": jnp.asarray(math.log((total * scale - 1) / (scale - total * scale))),
-    }
-    sizes = _sizes(free, scale)
-    start = free | {"share": _project(jnp.asarray(share), sizes, scale, reach=1.001, rounds=60)}
+    start = free(share, np.zeros(num_outputs), total)
     total = num_values / (scale + num_values - 1)  # of randomized response
-    best = {
-        "share": jnp.asarray(single),
-        "size": -jnp.log(jnp.asarray(np.bincount(np.argmax(single, axis=1)))[single.argmax(1)]),
-        "total": jnp.asarray(math.log((total * scale - 1) / (scale - total * scale))),
-    }
+    value = single.argmax(1)
+    return start, free(single, -np.log(np.bincount(value)[value]), total)
+
+
+@jax.jit
+def _start(
+    guesses: tuple[dict[str, jax.Array], dict[str, jax.Array]],
+    gram: Float[Array, "k k"],
+    scale: Float[Array, ""],
+    law: Float[Array, " k"] | None,
+) -> _State:
+    """The first state. Its `best` is randomized response, if there are reports enough for it.
+
+    For large epsilon little is better.
+    """
+    import optax  # here: it takes a tenth of the time of `import jaxdp`, and only this needs it
+
+    start, best = guesses
+    num_outputs, num_values = start["share"].shape
+    share = _project(start["share"], _sizes(start, scale), scale, reach=1.001, rounds=60)
+    start = start | {"share": share}
     flat = jnp.full(num_values, 1 / num_values) if law is None else law
-    guess = jnp.zeros((num_values, num_values))
+    guess = jnp.zeros((num_values, num_values), gram.dtype)
     channel = _sizes(best, scale)[:, None] * (1 + (scale - 1) * best["share"])
     variances = _variances(channel, flat, gram, guess)[0]
     least = jnp.max(variances) if law is None else jnp.dot(variances, law)
     return _State(
         free=start,
         optimizer=optax.scale_by_adam(0.9, 0.99).init(start),
-        log_prior=jnp.zeros(num_values),
+        log_prior=jnp.zeros(num_values, gram.dtype),
         inverse=guess,
         best=best if num_outputs >= num_values else start,
-        least=least if num_outputs >= num_values else jnp.asarray(jnp.inf),
-        step=jnp.asarray(0.0),
+        least=least if num_outputs >= num_values else jnp.full((), jnp.inf, gram.dtype),
+        step=jnp.zeros((), gram.dtype),
     )
+
+
+@jax.jit
+def _channel(free: dict[str, jax.Array], scale: Float[Array, ""]) -> Float[Array, "k m"]:
+    """The channel of a state, whose columns sum to 1 in all digits."""
+    sizes = _sizes(free, scale)
+    share = _project(free["share"], sizes, scale, reach=1.001, rounds=60)
+    return (sizes[:, None] * (1 + (scale - 1) * share)).T
 
 
 def _sizes(free: dict[str, jax.Array], scale: Float[Array, ""] | float) -> Float[Array, " m"]:
