@@ -25,7 +25,6 @@ in total variation is at most, up to terms of higher order in 1 / m,
 and cells are used where that, from the cells' own moments, is at most 2**-17.
 """
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -127,29 +126,38 @@ def deal_to_cells(
 ) -> Float[Array, "k c"]:
     """Multinomial numbers of users in cells, as `jaxdp.random.multinomial` draws them.
 
-    Users are dealt to the rows of a square of cells, and then to the cells of a row, one after the
-    other: binomial draws of two shapes, which compile in a fraction of the time of a tree of them.
+    Users are dealt to the rows of a square of cells, halving by halving, and then to the cells of
+    all rows, one after the other: few steps, of which each is the draw of the same shape, so that
+    there is one to compile.
     """
-    width = math.ceil(math.sqrt(masses.shape[0]))
-    square = jnp.pad(masses, (0, width**2 - masses.shape[0])).reshape(width, width)
+    k, number = users.shape[0], masses.shape[0]
+    levels = (number.bit_length() - 1) // 2
+    rows, width = 2**levels, -(-number // 2**levels)
+    square = jnp.pad(masses, (0, rows * width - number)).reshape(rows, width)
+    row = jnp.arange(rows, dtype=jnp.int32)
 
-    def in_turn(key: jax.Array, users: jax.Array, masses: jax.Array) -> jax.Array:
-        rest = jnp.cumsum(masses[..., ::-1], axis=-1)[..., ::-1]  # of a cell and all that follow
-        share = jnp.where(rest > 0, masses / jnp.where(rest > 0, rest, 1.0), 0.0)
+    def share(part: jax.Array, whole: jax.Array) -> jax.Array:
+        return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 0.0)
 
-        def deal(left, each):
-            number, chance = each
-            chance = jnp.broadcast_to(chance, left.shape)
-            taken = binomial(jax.random.fold_in(key, number), Count.from_float(left), chance).f64()
-            return left - taken, taken
+    # A group of rows is held by its first one; half of it goes `stride` rows on.
+    strides = np.append(rows >> np.arange(1, levels + 1), np.zeros(width)).astype(np.int32)
+    chances, sums = [], jnp.sum(square, axis=1)
+    for stride in strides[:levels]:
+        halves = jnp.sum(sums.reshape(-1, 2, stride), axis=2)
+        chances.append(jnp.repeat(share(halves[:, 0], jnp.sum(halves, axis=1)), 2 * stride))
+    rest = jnp.cumsum(square[:, ::-1], axis=1)[:, ::-1]  # of a cell and all that follow
+    chances = jnp.stack([*chances, *share(square, rest).T])
 
-        order = jnp.arange(width, dtype=jnp.int32)
-        _, dealt = lax.scan(deal, users, (order, jnp.moveaxis(share, -1, 0)))
-        return jnp.moveaxis(dealt, 0, -1)
+    def deal(left: jax.Array, step: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        number, stride, chance = step
+        spread = jnp.broadcast_to(chance[:, None], left.shape)
+        drawn = binomial(jax.random.fold_in(key, number), Count.from_float(left), spread).f64()
+        moved = (left - drawn)[(row - stride) % np.int32(rows)]
+        return jnp.where(stride > 0, drawn + moved, moved), drawn
 
-    rows = in_turn(jax.random.fold_in(key, 0), users, jnp.sum(square, axis=1))
-    cells = in_turn(jax.random.fold_in(key, 1), rows, square)
-    return cells.reshape(users.shape[0], -1)[:, : masses.shape[0]]
+    steps = jnp.arange(levels + width, dtype=jnp.int32), jnp.asarray(strides), chances
+    _, dealt = lax.scan(deal, jnp.zeros((rows, k), jnp.float64).at[0].set(users), steps)
+    return jnp.transpose(dealt[levels:], (2, 1, 0)).reshape(k, -1)[:, :number]
 
 
 def sums_of_cells(

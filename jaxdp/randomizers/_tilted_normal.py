@@ -13,6 +13,7 @@ see `_tilt`, and the cost does not depend on them.
 """
 
 import abc
+import math
 from typing import Any
 
 import jax
@@ -98,9 +99,9 @@ class TiltedNormalRound(VectorRound):
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
         parts_key, points_key, cells_key = (jax.random.fold_in(key, i) for i in (0, 1, 3))
-        plain, tilted = self._sums(parts_key, cells_key, counts)
-        noise = normal(jax.random.fold_in(cells_key, 2), plain.shape)
-        first = tilted.first + jnp.sqrt(plain) * noise
+        noise = normal(jax.random.fold_in(cells_key, 1), (3, *counts.shape))
+        plain, tilted = self._sums(parts_key, cells_key, counts, noise[:2])
+        first = tilted.first + jnp.sqrt(plain) * noise[2]
 
         def axis(value):
             return *embed(value, jnp.asarray(self.radius)), jnp.float32(1)
@@ -112,11 +113,16 @@ class TiltedNormalRound(VectorRound):
         return self._along_cost(work, CELLS + 1) + work.words(4.0 * self.dim * work.num_bins)
 
     def _sums(
-        self, parts_key: jax.Array, cells_key: jax.Array, counts: Count
+        self,
+        parts_key: jax.Array,
+        cells_key: jax.Array,
+        counts: Count,
+        noise: Float[Array, "2 k"],
     ) -> tuple[Float[Array, " k"], Along]:
         """How many reports of each input are plain, and the sums of the others.
 
-        Where users are few, none count as plain, and all are drawn one by one.
+        Where users are few, none count as plain, and all are drawn one by one; else `noise` is what
+        makes the sums normal.
         """
         users = counts.f64()
         total, (plain, cells) = jnp.sum(users), as_float64(self.tilt.plain, self.tilt.cells)
@@ -134,7 +140,6 @@ class TiltedNormalRound(VectorRound):
         def deal(_, __):
             masses = jnp.append(plain, (1 - plain) * cells[0])
             dealt = deal_to_cells(jax.random.fold_in(cells_key, 0), users, masses)
-            noise = normal(jax.random.fold_in(cells_key, 1), (2, users.shape[0]))
             return dealt[:, 0], *sums_of_cells(dealt[:, 1:], cells, noise)
 
         num_plain, *along = lax.fori_loop(0, many.astype(jnp.int32), deal, singly)
@@ -162,10 +167,11 @@ class TiltedNormalRound(VectorRound):
     @compiled_in_float64
     def _draw_squares(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
         k, dim = inputs.shape
-        along_key, matrix_key, size_key, grid_key, cells_key, plain_key = (
-            jax.random.fold_in(key, i) for i in range(6)
+        along_key, matrix_key, size_key, noise_key, cells_key = (
+            jax.random.fold_in(key, i) for i in range(5)
         )
-        plain, tilted = self._sums(along_key, cells_key, counts)
+        of_cells, of_plain, of_grid = normals(noise_key, (2, k), (dim,), (2, dim))
+        plain, tilted = self._sums(along_key, cells_key, counts, of_cells)
         order = jnp.arange(dim, dtype=jnp.int32).astype(jnp.float64)
         m = jnp.sum(plain)
         degrees = jnp.append(
@@ -183,13 +189,13 @@ class TiltedNormalRound(VectorRound):
             sums = _sums_and_squares(n, first, second, head, last, normals, diagonal[row])
             return jax.tree.map(lambda x, y: x + y, totals, sums)
 
-        common = jnp.where(m > 0, normal(plain_key, (dim,)), 0.0)
+        common = jnp.where(m > 0, of_plain, 0.0)
         start = jnp.sqrt(m) * common, common**2 + drawn[-1]
         total, squares = lax.fori_loop(0, k, add, start)
         # Rounding to the grid adds e of mean 0 and a known variance, on average over reports, to
         # each entry v: its square grows by 2 v e + e**2.
         scale, size = float(self.grid), counts.sum()
-        noise = normal(grid_key, (2, dim)) * np.sqrt(self.rounding)
+        noise = of_grid * np.sqrt(self.rounding)
         total = jnp.rint(total * scale + noise[0] * jnp.sqrt(size.f64()))
         squares = squares * scale**2
         squares = squares + 2 * noise[1] * jnp.sqrt(squares) + size.f64() * self.rounding
@@ -233,7 +239,11 @@ class TiltedNormalRound(VectorRound):
         return self._along_cost(work, self._pair_draws, 2) + vectors
 
     def _pair_sums(
-        self, parts_key: jax.Array, cells_key: jax.Array, counts: Count
+        self,
+        parts_key: jax.Array,
+        cells_key: jax.Array,
+        counts: Count,
+        noise: Float[Array, "9 k"],
     ) -> tuple[Float[Array, ""], Along, Along, Pairs]:
         """The users both of whose reports are plain, and the sums of all others.
 
@@ -264,7 +274,6 @@ class TiltedNormalRound(VectorRound):
             alone = tilted * plain * cells[0]
             masses = [(plain**2)[None], alone, alone, tilted**2 * pairs]
             dealt = deal_to_cells(jax.random.fold_in(cells_key, 0), users, jnp.concatenate(masses))
-            noise = normal(jax.random.fold_in(cells_key, 1), (9, k))
             lefts, rights, both = (dealt[:, 1 + i * CELLS :] for i in range(3))
             square = both.reshape(k, merged.shape[1], -1)
             return (
@@ -279,10 +288,11 @@ class TiltedNormalRound(VectorRound):
     @compiled_in_float64
     def _draw_products(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:
         k, dim = inputs[0].shape
-        parts_key, cells_key, size_key, scalars_key, matrix_key, plain_key, grid_key = (
-            jax.random.fold_in(key, i) for i in range(7)
+        parts_key, cells_key, size_key, noise_key, matrix_key = (
+            jax.random.fold_in(key, i) for i in range(5)
         )
-        m, lefts, rights, both = self._pair_sums(parts_key, cells_key, counts)
+        of_cells, noise, z, rounding = normals(noise_key, (9, k), (21, k), (4, dim + 1), (2, dim))
+        m, lefts, rights, both = self._pair_sums(parts_key, cells_key, counts, of_cells)
         sides = [jax.vmap(lambda x: direction(x, self.radius))(side) for side in inputs]
         (h, norm), (g, other) = (_float64_units(*side) for side in sides)
 
@@ -293,7 +303,6 @@ class TiltedNormalRound(VectorRound):
         pooled = jnp.stack([fewer[0] * (dim - 1), fewer[1] * (dim - 1), pooled, pooled])
         drawn = chi_squares(size_key, jnp.maximum(jnp.append(degrees, pooled[None], axis=0), 0.0))
         sizes, pooled = drawn[:-1].T, drawn[-1]
-        noise = normal(scalars_key, (21, k))
         of_lefts = _along_the_input(lefts, norm, noise[0:2], sizes[0])
         of_rights = _along_the_input(rights, other, noise[2:4], sizes[1])
 
@@ -331,7 +340,6 @@ class TiltedNormalRound(VectorRound):
 
         squares = [jnp.sum(of_lefts[1]) + pooled[0], jnp.sum(of_rights[1]) + pooled[1]]
         sums, squares, total = lax.fori_loop(0, k, add, (sums, squares, start))
-        z = normal(plain_key, (4, dim + 1))
         plain = jnp.where(m > 0, z[:2, :dim], 0.0)
         total = total + jnp.sum(plain[0] * plain[1])
         ends = [sums[2] + jnp.sqrt(m) * plain[0], sums[3] + jnp.sqrt(m) * plain[1]]
@@ -344,7 +352,7 @@ class TiltedNormalRound(VectorRound):
             ends[1 - side] = ends[1 - side] + jnp.sqrt(users) * facing
 
         scale, size = float(self.grid), counts.sum()
-        rounding = normal(grid_key, (2, dim)) * jnp.sqrt(size.f64() * self.rounding)
+        rounding = rounding * jnp.sqrt(size.f64() * self.rounding)
         left, right = (jnp.rint(x * scale + r) for x, r in zip(ends, rounding, strict=True))
         return {
             "left": {"sum": Count.from_float(left), "users": size},
@@ -357,6 +365,13 @@ def of_parity(values: Float[Array, "*s"], like: Float[Array, "*s"]) -> Count:
     """The whole numbers nearest to `values` of the parity of the whole numbers `like`."""
     half = Count.from_float(jnp.rint((values - like) / 2))
     return half + half + Count.from_float(like)
+
+
+def normals(key: jax.Array, *shapes: tuple[int, ...]) -> list[jax.Array]:
+    """Arrays of standard normals, drawn at once: half of a program's time to compile is normals."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    drawn = jnp.split(normal(key, (int(ends[-1]),)), ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(drawn, shapes, strict=True)]
 
 
 def chi_squares(key: jax.Array, degrees: Float[Array, "k l"]) -> Float[Array, "k l"]:

@@ -7,6 +7,7 @@ to `|(r + s cos, s sin)|`, cos being a coordinate of a uniform direction. So a u
 scalars, whatever the dimension, and an input one vector.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -132,23 +133,21 @@ def sum_parts(
 
     state = (number, blocks(number), left, start, zero)
     *_, along, length = lax.while_loop(unfinished, add, state)
+
+    def longer(dim, user, length, other):
+        w = user_words(lanes_key, user, coordinate_words(dim))
+        return _merged(length, other, *cap_coordinate(w, 0, dim))
+
+    def merge(index, lane, other):
+        length = lane[1]
+        if across_dim is not None:
+            length = jax.vmap(functools.partial(longer, across_dim))(index, length, other[1])
+        return jax.tree.map(lambda x, y: x + y, lane[0], other[0]), length
+
+    merged = _merge_lanes(merge, (along, length), rank, size)
     first = jnp.minimum(first, np.int32(num_lanes - 1))
-
-    def of_inputs(merged):
-        return jnp.where(users > 0, merged[first], 0.0)
-
-    def sums(along):
-        return of_inputs(_merge_lanes(lambda _, x, y: x + y, along, rank, size))
-
-    along = jax.tree.map(sums, along)
-    if across_dim is None:
-        return along, jnp.sqrt(users)
-
-    def merge(user, length, other):
-        w = user_words(lanes_key, user, coordinate_words(across_dim))
-        return _merged(length, other, *cap_coordinate(w, 0, across_dim))
-
-    return along, of_inputs(_merge_lanes(jax.vmap(merge), length, rank, size))
+    along, length = jax.tree.map(lambda x: jnp.where(users > 0, x[first], 0.0), merged)
+    return along, jnp.sqrt(users) if across_dim is None else length
 
 
 def _merged(
@@ -163,27 +162,27 @@ def _merged(
 
 
 def _merge_lanes(
-    merge: Callable[[Count, jax.Array, jax.Array], jax.Array],
-    numbers: Float[Array, " lanes"],
+    merge: Callable[[Count, Tree, Tree], Tree],
+    lanes: Tree,
     rank: Int32[Array, " lanes"],
     size: Int32[Array, " lanes"],
-) -> Float[Array, " lanes"]:
+) -> Tree:
     """Merges neighbouring lanes of an input into its first lane, by a binary tree.
 
     Its order is that of the lanes; floats that a scatter adds are in any order on a GPU.
     """
-    lane = jnp.arange(numbers.shape[0], dtype=jnp.int32)
+    lane = jnp.arange(rank.shape[0], dtype=jnp.int32)
 
-    def level(number, numbers):
+    def level(number, lanes):
         number = jnp.asarray(number, jnp.int32)
         step = jnp.left_shift(np.int32(1), number)
-        partner = numbers[jnp.minimum(lane + step, np.int32(lane.size - 1))]
+        partner = jnp.minimum(lane + step, np.int32(lane.size - 1))
         index = Count.of(number).times(lane.size) + Count.of(lane)
         active = (rank % (2 * step) == 0) & (rank + step < size)
-        return jnp.where(active, merge(index, numbers, partner), numbers)
+        merged = merge(index, lanes, jax.tree.map(lambda x: x[partner], lanes))
+        return jax.tree.map(lambda new, old: jnp.where(active, new, old), merged, lanes)
 
-    levels = int(lane.size - 1).bit_length()
-    return lax.fori_loop(0, levels, level, numbers)
+    return lax.fori_loop(0, int(lane.size - 1).bit_length(), level, lanes)
 
 
 def sum_points(
