@@ -28,6 +28,7 @@ SHARE = 0.5
 REASONS = {
     "AffineHashing": "two words a user: the product in the field, and the count by function and "
     "bucket, weigh as much.",
+    "AffineSubsets": "two products of 64 bits, and in blocks a look at every member of the set.",
     "BinaryResponse": "one word a user: fetching, clamping and counting a value weighs as much.",
     "CandidateResponse": "a user ranks all candidates, and the reported one is made again.",
     "DiscreteLaplace": "one word a user: the look-up in a table and the histogram weigh as much.",
