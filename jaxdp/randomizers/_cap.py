@@ -106,7 +106,8 @@ def _proposals(
 ) -> Callable[[jax.Array, jax.Array], tuple[Float32[Array, ""], Bool[Array, ""]]]:
     """Makes of two words a proposal z, and whether it is accepted."""
     # a(t) falls: within the cap it is largest at the edge, elsewhere at t = 0.
-    above, below = _squared_accept(jnp.asarray(level, jnp.float32))
+    level = jnp.maximum(jnp.asarray(level, jnp.float32), np.float32(1e-30))
+    above, below = _squared_accept(level)
     largest = jnp.where(high, above / below, np.float32(1))
 
     def propose(first, second):
