@@ -139,14 +139,15 @@ def deal_to_cells(
     def share(part: jax.Array, whole: jax.Array) -> jax.Array:
         return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 0.0)
 
-    # A group of rows is held by its first one; half of it goes `stride` rows on.
+    # Its first row holds a group; half of it goes `stride` rows on, or at last nowhere.
     strides = np.append(rows >> np.arange(1, levels + 1), np.zeros(width)).astype(np.int32)
-    chances, sums = [], jnp.sum(square, axis=1)
-    for stride in strides[:levels]:
-        halves = jnp.sum(sums.reshape(-1, 2, stride), axis=2)
-        chances.append(jnp.repeat(share(halves[:, 0], jnp.sum(halves, axis=1)), 2 * stride))
+    places, stride = np.arange(rows), strides[:levels, None, None]
+    together = places // (2 * stride) == places[:, None] // (2 * stride)
+    whole = together & (places[:, None] % (2 * stride) == 0)
+    of_rows = np.stack([whole & (places // stride % 2 == 0), whole]).astype(np.float64)
+    halves = jnp.sum(of_rows * jnp.sum(square, axis=1)[None, None, None], axis=-1)
     rest = jnp.cumsum(square[:, ::-1], axis=1)[:, ::-1]  # of a cell and all that follow
-    chances = jnp.stack([*chances, *share(square, rest).T])
+    chances = jnp.concatenate([share(halves[0], halves[1]), share(square, rest).T])
 
     def deal(left: jax.Array, step: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         number, stride, chance = step
