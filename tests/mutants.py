@@ -102,9 +102,6 @@ SAME = {
         "places without users draw nothing"
     ),
     "if self.share is None or self.share % self.block == 0:": "clipped twice is clipped once",
-    "return self._second_word + (chi_square_words(2 * (pairs - k)) if k < pairs else 0)": (
-        "more words than are read: other words beyond 2,048 users"
-    ),
     "noise = self.noise.draw(words[0]) - np.int32(d)": (
         "1 for 0: jax clamps an index beyond the end"
     ),
@@ -119,7 +116,7 @@ SAME = {
     "return np.asarray(np.sum(counts * spread) / counts.sum() ** 2 + bias**2)": (
         "the bias is of rounding, below 1e-9"
     ),
-    "return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across": (
+    "return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across, accepted": (
         "one word of 2**32, in a draw of all users"
     ),
     "if all(leaf.size <= tiles * width for leaf in leaves):": "whether reports are stored",
