@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp_kernels.standard_normal import standard_normal as standard_normal
+from jaxdp_kernels.standard_normal.ref import polynomial
 
 # R(w) = P(w) / Q(w), lowest power first: near a rational function of this degree for which
 # (1 - 2p) R(-log(4 p (1 - p))) has the least relative error as the normal quantile at 1 - p, for
@@ -44,11 +45,4 @@ def truncated_normal(word, high, tail):
     above = u * tail + jnp.where(high, np.float32(0), v)
     below = jnp.where(high, np.float32(1) - above, u * (np.float32(1) - tail))
     w = -jnp.log(np.float32(4) * above * below)
-    return (below - above) * (_polynomial(_P, w) / _polynomial(_Q, w))
-
-
-def _polynomial(coefficients, w):
-    total = np.float32(coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        total = total * w + np.float32(coefficient)
-    return total
+    return (below - above) * (polynomial(_P, w) / polynomial(_Q, w))

@@ -136,9 +136,6 @@ def deal_to_cells(
     square = jnp.pad(masses, (0, rows * width - number)).reshape(rows, width)
     row = jnp.arange(rows, dtype=jnp.int32)
 
-    def share(part: jax.Array, whole: jax.Array) -> jax.Array:
-        return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 0.0)
-
     # Its first row holds a group; half of it goes `stride` rows on, or at last nowhere.
     strides = np.append(rows >> np.arange(1, levels + 1), np.zeros(width)).astype(np.int32)
     places, stride = np.arange(rows), strides[:levels, None, None]
@@ -147,7 +144,7 @@ def deal_to_cells(
     of_rows = np.stack([whole & (places // stride % 2 == 0), whole]).astype(np.float64)
     halves = jnp.sum(of_rows * jnp.sum(square, axis=1)[None, None, None], axis=-1)
     rest = jnp.cumsum(square[:, ::-1], axis=1)[:, ::-1]  # of a cell and all that follow
-    chances = jnp.concatenate([share(halves[0], halves[1]), share(square, rest).T])
+    chances = jnp.concatenate([_over(halves[0], halves[1]), _over(square, rest).T])
 
     def deal(left: jax.Array, step: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         number, stride, chance = step
@@ -216,7 +213,7 @@ def _factor(
     return size, tilt, jnp.sqrt(jnp.maximum(other - tilt**2, 0.0))
 
 
-def _over(number: Float[Array, " k"], size: Float[Array, " k"]) -> Float[Array, " k"]:
+def _over(number: Float[Array, "*s"], size: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """The quotient, or 0 where the size is 0."""
     return jnp.where(size > 0, number / jnp.where(size > 0, size, 1.0), 0.0)
 

@@ -368,7 +368,7 @@ def of_parity(values: Float[Array, "*s"], like: Float[Array, "*s"]) -> Count:
 
 
 def normals(key: jax.Array, *shapes: tuple[int, ...]) -> list[jax.Array]:
-    """Arrays of standard normals, drawn at once: half of a program's time to compile is normals."""
+    """Arrays of standard normals, drawn at once, so that one quantile function is compiled."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     drawn = jnp.split(normal(key, (int(ends[-1]),)), ends[:-1])
     return [part.reshape(shape) for part, shape in zip(drawn, shapes, strict=True)]

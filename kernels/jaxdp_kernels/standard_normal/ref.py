@@ -20,11 +20,12 @@ def standard_normal_ref(words: jax.Array) -> jax.Array:
     p = (tail.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-32)
     x = (middle.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-31)
     w = -jnp.log(np.float32(4) * p * (np.float32(1) - p))
-    z = x * (_polynomial(_P, w) / _polynomial(_Q, w))
+    z = x * (polynomial(_P, w) / polynomial(_Q, w))
     return jnp.where(sign < 0, z, -z)
 
 
-def _polynomial(coefficients: tuple[float, ...], w: jax.Array) -> jax.Array:
+def polynomial(coefficients: tuple[float, ...], w: jax.Array) -> jax.Array:
+    """A polynomial of w, in float32, of given coefficients, lowest power first."""
     total = jnp.full_like(w, np.float32(coefficients[-1]))
     for coefficient in coefficients[-2::-1]:
         total = total * w + np.float32(coefficient)
