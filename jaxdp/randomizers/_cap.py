@@ -9,13 +9,12 @@ for large dim; at least `(2 dim - 3) / (2 dim - 2)` within any cap.
 """
 
 import math
-from collections.abc import Callable
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Float32, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 
 from .._contract import Words
 from ..random._normal import truncated_normal, unit
@@ -38,96 +37,83 @@ def rounds(dim: int) -> int:
 
 
 def coordinate_words(dim: int) -> int:
-    """The words of `cap_coordinate`: two for each proposal."""
+    """The words of `Coordinate.draw`: two for each proposal."""
     return PROPOSAL_WORDS * rounds(dim) if dim > 1 else 1
 
 
-def cap_coordinate(
-    words: Words,
-    first: int,
-    dim: int,
-    high: bool | Bool[Array, ""] = False,
-    tail: float | Float32[Array | np.ndarray, ""] = 0.0,
-    level: float | Float32[Array | np.ndarray, ""] = 0.0,
-) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+class Coordinate(NamedTuple):
     """One coordinate of a uniform unit vector in R^dim, within a cap or outside of it.
 
-    Args:
-      words: uint32[..], of which `coordinate_words(dim)` from `first` on are read as far as needed.
-      first: static.
-      dim: at least 1, static; a cap needs 2.
+    Attributes:
+      dim: at least 1, static; a cap needs 2. On the line, dim = 1, it is a random sign.
       high: bool[], whether to draw from the cap.
       tail: float32[], the probability that a standard normal exceeds `sqrt((dim - 3/2) level)`.
       level: float32[], `-ln(1 - gamma**2)` for the cap {X >= gamma}.
-
-    Returns:
-      float32[] x, and float32[] `sqrt(1 - x**2)`; both are zero where every proposal was refused,
-      which has a probability below 2**-64. On the line, dim = 1, x is a random sign.
     """
-    if dim == 1:
-        return _sign(words[first]), jnp.float32(0)
-    propose = _proposals(dim, high, tail, level)
 
-    def again(state):
-        number, _, _ = state
-        at = first + PROPOSAL_WORDS * number
-        return number + np.int32(1), *propose(words[at], words[at + 1])
+    dim: int
+    high: bool | Bool[Array, ""] = False
+    tail: float | Float32[Array | np.ndarray, ""] = 0.0
+    level: float | Float32[Array | np.ndarray, ""] = 0.0
 
-    def refused(state):
-        number, _, kept = state
-        return ~kept & (number < np.int32(rounds(dim)))
+    def draw(self, words: Words, first: int) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+        """A draw, from `coordinate_words(dim)` words from `first` on, read as far as needed.
 
-    start = again((jnp.int32(0), jnp.float32(0), jnp.asarray(False)))
-    _, z, kept = lax.while_loop(refused, again, start)
-    x, across = _coordinate(z, dim)
-    return jnp.where(kept, x, np.float32(0)), jnp.where(kept, across, np.float32(0))
+        Returns:
+          float32[] x, and float32[] `sqrt(1 - x**2)`; both are zero where every proposal was
+          refused, which has a probability below 2**-64.
+        """
+        if self.dim == 1:
+            return _sign(words[first]), jnp.float32(0)
+        largest = self._largest()
 
+        def again(state):
+            number, _, _ = state
+            place = first + PROPOSAL_WORDS * number
+            return number + np.int32(1), *self._proposal(words, place, largest)
 
-def propose_coordinate(
-    words: Words,
-    first: int,
-    dim: int,
-    high: bool | Bool[Array, ""] = False,
-    tail: float | Float32[Array | np.ndarray, ""] = 0.0,
-    level: float | Float32[Array | np.ndarray, ""] = 0.0,
-) -> tuple[Float32[Array, ""], Float32[Array, ""], Bool[Array, ""]]:
-    """`cap_coordinate`'s first proposal, from two words, and whether it is accepted."""
-    if dim == 1:
-        return _sign(words[first]), jnp.float32(0), jnp.asarray(True)
-    z, kept = _proposals(dim, high, tail, level)(words[first], words[first + 1])
-    return *_coordinate(z, dim), kept
+        def refused(state):
+            number, _, kept = state
+            return ~kept & (number < np.int32(rounds(self.dim)))
 
+        start = again((jnp.int32(0), jnp.float32(0), jnp.asarray(False)))
+        _, z, kept = lax.while_loop(refused, again, start)
+        x, across = self._point(z)
+        return jnp.where(kept, x, np.float32(0)), jnp.where(kept, across, np.float32(0))
 
-def _proposals(
-    dim: int,
-    high: bool | Bool[Array, ""],
-    tail: float | Float32[Array | np.ndarray, ""],
-    level: float | Float32[Array | np.ndarray, ""],
-) -> Callable[[jax.Array, jax.Array], tuple[Float32[Array, ""], Bool[Array, ""]]]:
-    """Makes of two words a proposal z, and whether it is accepted."""
-    # a(t) falls: within the cap it is largest at the edge, elsewhere at t = 0.
-    level = jnp.maximum(jnp.asarray(level, jnp.float32), np.float32(1e-30))
-    above, below = _squared_accept(level)
-    largest = jnp.where(high, above / below, np.float32(1))
+    def propose(
+        self, words: Words, first: int
+    ) -> tuple[Float32[Array, ""], Float32[Array, ""], Bool[Array, ""]]:
+        """The first proposal of `draw`, from `PROPOSAL_WORDS` words, and whether it is accepted."""
+        if self.dim == 1:
+            return _sign(words[first]), jnp.float32(0), jnp.asarray(True)
+        z, kept = self._proposal(words, first, self._largest())
+        return *self._point(z), kept
 
-    def propose(first, second):
-        z = truncated_normal(first, high, jnp.float32(tail))
-        above, below = _squared_accept(z * z / np.float32(dim - 1.5))
-        return z, jnp.square(unit(second)) * largest * below <= above
+    def _largest(self) -> Float32[Array, ""]:
+        """The largest a(t)**2: a(t) falls, so at the edge of the cap, elsewhere at t = 0."""
+        level = jnp.maximum(jnp.asarray(self.level, jnp.float32), np.float32(1e-30))
+        above, below = _squared_accept(level)
+        return jnp.where(self.high, above / below, np.float32(1))
 
-    return propose
+    def _proposal(
+        self, words: Words, first: int | Int32[Array, ""], largest: Float32[Array, ""]
+    ) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
+        """A proposal z, and whether it is accepted."""
+        z = truncated_normal(words[first], self.high, jnp.float32(self.tail))
+        above, below = _squared_accept(z * z / np.float32(self.dim - 1.5))
+        return z, jnp.square(unit(words[first + 1])) * largest * below <= above
+
+    def _point(self, z: Float32[Array, ""]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+        """The coordinate x that z stands for, and `sqrt(1 - x**2)`."""
+        t = z * z / np.float32(self.dim - 1.5)
+        # Not 1 - e**-t, which would cancel near the equator.
+        return jnp.sign(z) * jnp.sqrt(-jnp.expm1(-t)), jnp.exp(-t / 2)
 
 
 def _squared_accept(t: Float32[Array, ""]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
     """a(t)**2 = t e**(-t/2) / (1 - e**-t) as a quotient."""
     return t * jnp.exp(-t / 2), -jnp.expm1(-t)
-
-
-def _coordinate(z: Float32[Array, ""], dim: int) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
-    """The coordinate x that z stands for, and `sqrt(1 - x**2)`."""
-    t = z * z / np.float32(dim - 1.5)
-    # Not 1 - e**-t, which would cancel near the equator.
-    return jnp.sign(z) * jnp.sqrt(-jnp.expm1(-t)), jnp.exp(-t / 2)
 
 
 def _sign(word: UInt32[Array, ""]) -> Float32[Array, ""]:

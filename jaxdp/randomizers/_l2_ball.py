@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._contract import Words, Work, field, params, spec, static
 from ..accounting import PairLaw
 from ..random import Count, standard_normal
-from ._cap import PROPOSAL_WORDS, axis_of, direction, propose_coordinate
+from ._cap import PROPOSAL_WORDS, Coordinate, axis_of, direction
 from ._exact import exp_lower, log_upper
 from ._mean import Tail
 from ._pair_laws import cap_pair_law
@@ -205,7 +205,7 @@ class L2BallParams(FloatVectorRound):
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
         def attempt(words: Words, threshold: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            x, across, accepted = propose_coordinate(words, 1, self.dim)
+            x, across, accepted = Coordinate(self.dim).propose(words, 1)
             return jnp.where(words[0] < threshold, jnp.abs(x), -jnp.abs(x)), across, accepted
 
         def along_value(value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, UInt32
+from jaxtyping import Array, Float, Float32, UInt32
 
 from .._checks import Choice
 from .._contract import Population, Words, Work, field, params, spec, static
@@ -13,11 +13,10 @@ from .._spec import is_traced
 from ..random import Count, standard_normal
 from ._cap import (
     PROPOSAL_WORDS,
+    Coordinate,
     axis_of,
-    cap_coordinate,
     coordinate_words,
     point,
-    propose_coordinate,
     report,
 )
 from ._mean import Tail
@@ -215,17 +214,14 @@ class PrivUnitParams(FloatVectorRound):
         """Nearly always one proposal, whose price is that of a dozen words."""
         return 13.0 + self.dim
 
-    def _cap(
-        self, words: Words
-    ) -> tuple[
-        int, Bool[Array, ""], Float32[Array | np.ndarray, ""], Float32[Array | np.ndarray, ""]
-    ]:
-        """The dimension, and where a user's coordinate along u is drawn; see `cap_coordinate`."""
-        return self._across + 1, words[0] < self.threshold, self.cap_mass, self.level
+    def _coordinate(self, words: Words) -> Coordinate:
+        """A user's coordinate X along u."""
+        in_cap = words[0] < self.threshold
+        return Coordinate(self._across + 1, in_cap, self.cap_mass, self.level)
 
     def vector(self, words: Words, value: Float[Array, " d"]) -> Float32[Array, " m"]:
         """The unit vector V in R^D; a coordinate of padding is not used."""
-        along, across = cap_coordinate(words, 1 + self._across, *self._cap(words))
+        along, across = self._coordinate(words).draw(words, 1 + self._across)
         normals = standard_normal(words[1 : 1 + self._across])
         if self.padded:
             return report(value, self.inverse_radius, along, normals, length=across)
@@ -235,7 +231,7 @@ class PrivUnitParams(FloatVectorRound):
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
         def attempt(words: Words) -> tuple[jax.Array, jax.Array, jax.Array]:
-            return propose_coordinate(words, 1, *self._cap(words))
+            return self._coordinate(words).propose(words, 1)
 
         num_words = 1 + PROPOSAL_WORDS
         return sum_of_caps(key, counts, inputs, self.radius, attempt, num_words, self.padded)

@@ -13,7 +13,7 @@ from .._checks import Integer
 from .._contract import Words, Work, field, params, spec, static
 from .._spec import check_int
 from ..random import Count, standard_normal
-from ._cap import cap_coordinate, coordinate_words, propose_coordinate, report
+from ._cap import PROPOSAL_WORDS, Coordinate, coordinate_words, report
 from ._chi_square import propose_chi_square
 from ._sphere import Solution, half_ratio, solve
 from ._vector import (
@@ -185,6 +185,11 @@ class ProjUnitParams(FloatVectorRound):
         """Nearly always one proposal, whose price is that of a dozen words."""
         return 14.0 + 2 * self.dim
 
+    def _coordinate(self, words: Words) -> Coordinate:
+        """A user's coordinate X in R^l."""
+        in_cap = words[0] < self.threshold
+        return Coordinate(self.num_projected, in_cap, self.cap_mass, self.level)
+
     def _parts(
         self,
         x: Float32[Array, ""],
@@ -203,27 +208,22 @@ class ProjUnitParams(FloatVectorRound):
         squares = jnp.square(standard_normal(words[1 + self.dim : first]))
         kept = jnp.sum(squares[: self.num_projected])
         lost = jnp.sum(squares[self.num_projected :])
-        in_cap = words[0] < self.threshold
-        x, across = cap_coordinate(
-            words, first, self.num_projected, in_cap, self.cap_mass, self.level
-        )
+        x, across = self._coordinate(words).draw(words, first)
         along, across = self._parts(x, across, kept, lost)
         normals = standard_normal(words[1 : 1 + self.dim])
         return report(value, self.inverse_radius, along, normals, length=across)
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
-        dim, lost_degrees = self.num_projected, self.dim + 1 - self.num_projected
+        lost_degrees = self.dim + 1 - self.num_projected
+        first = 1 + PROPOSAL_WORDS
 
         def attempt(words: Words) -> tuple[jax.Array, jax.Array, jax.Array]:
-            in_cap = words[0] < self.threshold
-            x, across, accepted = propose_coordinate(
-                words, 1, dim, in_cap, self.cap_mass, self.level
-            )
-            kept, right = propose_chi_square(words, 3, dim)
-            lost, also = propose_chi_square(words, 5, lost_degrees)
+            x, across, accepted = self._coordinate(words).propose(words, 1)
+            kept, right = propose_chi_square(words, first, self.num_projected)
+            lost, also = propose_chi_square(words, first + 2, lost_degrees)
             return *self._parts(x, across, kept, lost), accepted & right & also
 
-        return sum_of_caps(key, counts, inputs, self.radius, attempt, 7)
+        return sum_of_caps(key, counts, inputs, self.radius, attempt, first + 4)
 
     def _sum_cost(self, work: Work) -> float:
         # Two chi-squares, a proposal, a merge for a user; a tree of lanes; a vector for an input.

@@ -9,6 +9,7 @@ scalars, whatever the dimension, and an input one vector.
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,18 +22,10 @@ from jaxdp_kernels.threefry_words.xla import joined, separated
 
 from .._contract import Tree, Words
 from ..random import Count, standard_normal, user_words, words
-from ._cap import (
-    PROPOSAL_WORDS,
-    axis_of,
-    cap_coordinate,
-    coordinate_words,
-    embed,
-    point,
-    propose_coordinate,
-)
+from ._cap import PROPOSAL_WORDS, Coordinate, axis_of, coordinate_words, embed, point
 
 _LANES = 2**11
-_MOST, _SPARE = 4, 2**10  # attempts for each user of a lane, and for all: failing them, 2**-400
+_MOST, _SPARE = 4, 2**8  # attempts for each user of a lane, as if it had so many more
 _BLOCK = 2**16  # numbers of the vectors that are drawn at a time
 
 
@@ -46,10 +39,10 @@ def sum_parts(
 ) -> tuple[Tree, Float[Array, " k"]]:
     """The parts along and across of the sum of the reports of each input.
 
-    Users are dealt to lanes, each of one input and of at most `share` users; a lane adds up its
-    users one by one, and then the lanes of an input are merged by a tree. What a user is drawn
-    from by rejection is proposed all at once, and a lane whose attempt is refused makes another
-    while others go on to their next users: no lane waits for the slowest one.
+    Users are dealt to lanes, each of one input; a lane adds up its users one by one, and then the
+    lanes of an input are merged by a tree. What a user is drawn from by rejection is proposed all
+    at once, and a lane whose attempt is refused makes another while others go on to their next
+    users: no lane waits for the slowest one.
 
     Args:
       key: a key; it is folded.
@@ -64,24 +57,8 @@ def sum_parts(
       The sums of T, a pytree of float64[k], and float64[k].
     """
     users = counts.f64()
-    num_values = users.shape[0]
-    spread = max(_LANES, num_values)
-    # As many are enough: the sum of ceil(users / share) is at most spread + num_values.
-    num_lanes = spread + num_values
-    share = jnp.maximum(jnp.ceil(jnp.sum(users) / spread), 1.0)
-    lanes_of = jnp.ceil(users / share)
-    ends = jnp.cumsum(lanes_of)
-    lane = jnp.arange(num_lanes, dtype=jnp.int32)
-    value = jnp.searchsorted(ends, lane.astype(jnp.float64), side="right").astype(jnp.int32)
-    value = jnp.minimum(value, np.int32(num_values - 1))
-    first = (ends - lanes_of).astype(jnp.int32)
-    rank = lane - first[value]
-    size = lanes_of.astype(jnp.int32)[value]
-    # The lanes of an input have as many users each, or one fewer.
-    each = jnp.floor(users / jnp.maximum(lanes_of, 1.0))
-    rest = (users - each * lanes_of).astype(jnp.int32)[value]
-    dealt = each.astype(jnp.int32)[value] + (rank < rest).astype(jnp.int32)
-    left = jnp.where(rank < size, dealt, np.int32(0))
+    value, first, rank, size, left = _deal(users)
+    num_lanes = value.shape[0]
     mine = jax.tree.map(lambda x: x[value], extra)
     merge_words = 0 if across_dim is None else PROPOSAL_WORDS
     users_key, lanes_key = (jax.random.fold_in(key, i) for i in (0, 1))
@@ -102,7 +79,7 @@ def sum_parts(
         along, across, accepted = attempt(words, extra)
         if across_dim is None:
             return along, length, accepted
-        cos, sin, merged = propose_coordinate(words, attempt_words, across_dim)
+        cos, sin, merged = Coordinate(across_dim).propose(words, attempt_words)
         length = _merged(length, across.astype(jnp.float64), cos, sin)
         return along, length, accepted & merged
 
@@ -124,19 +101,19 @@ def sum_parts(
     word = jax.ShapeDtypeStruct((attempt_words,), jnp.uint32)
     shapes, *_ = jax.eval_shape(attempt, word, jax.tree.map(lambda x: x[0], extra))
     start = jax.tree.map(lambda _: zero, shapes)
-    # A bound that is never met, but by params that hold a NaN.
-    last = (_MOST * jnp.minimum(share, jnp.sum(users))).astype(jnp.int32) + np.int32(_SPARE)
-    number = jnp.int32(0)
+    most = jnp.max(left) + np.int32(_SPARE)
 
     def unfinished(state):
-        return jnp.any(state[2] > 0) & (state[0] < last)
+        # The bound is never met, but by params that hold a NaN: with probability below 2**-400.
+        return jnp.any(state[2] > 0) & (state[0] // np.int32(_MOST) < most)
 
+    number = jnp.int32(0)
     state = (number, blocks(number), left, start, zero)
     *_, along, length = lax.while_loop(unfinished, add, state)
 
     def longer(dim, user, length, other):
         w = user_words(lanes_key, user, coordinate_words(dim))
-        return _merged(length, other, *cap_coordinate(w, 0, dim))
+        return _merged(length, other, *Coordinate(dim).draw(w, 0))
 
     def merge(index, lane, other):
         length = lane[1]
@@ -145,9 +122,37 @@ def sum_parts(
         return jax.tree.map(lambda x, y: x + y, lane[0], other[0]), length
 
     merged = _merge_lanes(merge, (along, length), rank, size)
-    first = jnp.minimum(first, np.int32(num_lanes - 1))
     along, length = jax.tree.map(lambda x: jnp.where(users > 0, x[first], 0.0), merged)
     return along, jnp.sqrt(users) if across_dim is None else length
+
+
+class _Lanes(NamedTuple):
+    value: Int32[Array, " lanes"]  # the input of each
+    first: Int32[Array, " k"]  # the first lane of each input, or any of one without users
+    rank: Int32[Array, " lanes"]  # among the lanes of the input
+    size: Int32[Array, " lanes"]  # how many these are
+    users: Int32[Array, " lanes"]
+
+
+def _deal(users: Float[Array, " k"]) -> _Lanes:
+    """Deals the users of each input to lanes of at most `share` users, as evenly as can be."""
+    num_values = users.shape[0]
+    spread = max(_LANES, num_values)
+    # As many are enough: the sum of ceil(users / share) is at most spread + num_values.
+    num_lanes = spread + num_values
+    share = jnp.maximum(jnp.ceil(jnp.sum(users) / spread), 1.0)
+    lanes_of = jnp.ceil(users / share)
+    ends = jnp.cumsum(lanes_of)
+    lane = jnp.arange(num_lanes, dtype=jnp.int32)
+    value = jnp.searchsorted(ends, lane.astype(jnp.float64), side="right").astype(jnp.int32)
+    value = jnp.minimum(value, np.int32(num_values - 1))
+    first = (ends - lanes_of).astype(jnp.int32)
+    rank, size = lane - first[value], lanes_of.astype(jnp.int32)[value]
+    each = jnp.floor(users / jnp.maximum(lanes_of, 1.0))
+    rest = (users - each * lanes_of).astype(jnp.int32)[value]
+    dealt = each.astype(jnp.int32)[value] + (rank < rest).astype(jnp.int32)
+    dealt = jnp.where(rank < size, dealt, np.int32(0))
+    return _Lanes(value, jnp.minimum(first, np.int32(num_lanes - 1)), rank, size, dealt)
 
 
 def _merged(

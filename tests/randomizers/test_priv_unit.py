@@ -11,7 +11,7 @@ from scipy import optimize, special
 
 import jaxdp
 from jaxdp.random import Count, user_words
-from jaxdp.randomizers._cap import cap_coordinate, coordinate_words, embed, point, rounds
+from jaxdp.randomizers._cap import Coordinate, coordinate_words, embed, point, rounds
 from jaxdp.randomizers._l2_ball import L2Ball
 from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
@@ -109,7 +109,7 @@ def test_coordinates_in_and_outside_of_a_cap(dim, epsilon, key):
     words = jax.random.bits(key, (200_000, coordinate_words(dim)), jnp.uint32)
     high = jnp.arange(200_000) % 2 == 0
     sample = jax.jit(
-        jax.vmap(lambda w, h, t, s: cap_coordinate(w, 0, dim, h, t, s), (0, 0, None, None))
+        jax.vmap(lambda w, h, t, s: Coordinate(dim, h, t, s).draw(w, 0), (0, 0, None, None))
     )
     x, across = sample(words, high, jnp.float32(tail), jnp.float32(solution.level))
     x, across = np.asarray(x, np.float64), np.asarray(across, np.float64)
