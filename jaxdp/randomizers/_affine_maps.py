@@ -89,8 +89,11 @@ class AffineMaps:
 
     def rows(self, function: UInt32[Array, "*s"]) -> Int32[Array, "*s t"]:
         """The base blocks of functions."""
-        number = jnp.asarray(function) // np.uint32(self.num_multipliers)
-        return jnp.asarray(self.blocks)[number.astype(jnp.int32)]
+        return jnp.asarray(self.blocks)[self._block(function)]
+
+    def _block(self, function: UInt32[Array, "*s"]) -> Int32[Array, "*s"]:
+        """Which base block functions move."""
+        return (function // np.uint32(self.num_multipliers)).astype(jnp.int32)
 
     def pick(
         self, words: Words, value: Int32[Array, ""]
@@ -110,7 +113,8 @@ class AffineMaps:
             # The index-th residue outside is so many further on as there are members before it.
             before = row - np.arange(size, dtype=np.int32) <= index.astype(jnp.int32)
             beyond = index + jnp.sum(before, dtype=jnp.uint32)
-            member = row[jnp.minimum(index, np.uint32(size - 1)).astype(jnp.int32)]
+            place = jnp.minimum(index, np.uint32(size - 1)).astype(jnp.int32)
+            member = jnp.asarray(self.blocks)[self._block(function), place]
             residue = jnp.where(inside, member.astype(jnp.uint32), beyond)
         product = self.products(function, value)
         wrap = jnp.where(residue < product, np.uint32(self.modulus), np.uint32(0))

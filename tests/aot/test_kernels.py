@@ -41,6 +41,8 @@ BUDGETS = {
     "DiscreteLaplace 128": (randomizers.DiscreteLaplace(0, 127, 1.0), 60, 1, 0, 100, 0, 15, 5),
     "FiniteChannel 16": (randomizers.FiniteChannel(TABLE, 2.5), 58, 1, 0, 88, 0, 3, 5),
     "Affine 266":  (randomizers.AffineHashing(266, 1.0),     180, 1, 0, 160, 0, 28, 9),
+    "AffineSubsets 30": (randomizers.AffineSubsets(30, 1.0), 375, 1, 0, 208, 0, 28, 9),
+    "AffineSubsets 127": (randomizers.AffineSubsets(127, 2.0), 300, 1, 0, 168, 0, 28, 9),
     "Projective 128": (randomizers.ProjectiveGeometryResponse(128, 1.0), 180, 1, 0, 160, 0, 20, 9),
 }
 # fmt: on

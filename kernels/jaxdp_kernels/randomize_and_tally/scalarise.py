@@ -312,25 +312,29 @@ def _iota(equation: core.JaxprEqn) -> np.ndarray:
     return cells(np.broadcast_to(line, shape))
 
 
-def _entry(equation: core.JaxprEqn, x: "np.ndarray | Table", *index: np.ndarray) -> np.ndarray:
-    """`dynamic_slice` of one entry, whose place is moved into range as in XLA."""
-    if any(size != 1 for size in equation.params["slice_sizes"]):
-        raise Unsupported("lanes look up one entry of an array at a time.")
+def _looked_up(equation: core.JaxprEqn, x: "np.ndarray | Table", *index: np.ndarray) -> np.ndarray:
+    """`dynamic_slice`, entry by entry; its place is moved into range as in XLA."""
+    sizes = equation.params["slice_sizes"]
     place: Cell = np.int32(0)
-    for axis, (each,) in enumerate(each.reshape(1) for each in index):
-        size = x.shape[axis]
-        last = np.int32(size - 1)
+    for size, taken, start in zip(x.shape, sizes, index, strict=True):
+        each, last = start.item(), np.int32(size - taken)
         inside = _minimum(_maximum(each, np.zeros((), each.dtype)[()]), last.astype(each.dtype))
         place = place * np.int32(size) + inside.astype(jnp.int32)
+    found = np.empty(sizes, object)
+    for offset in np.ndindex(sizes):
+        found[offset] = _entry(x, place + np.int32(np.ravel_multi_index(offset, x.shape)))
+    return found
+
+
+def _entry(x: "np.ndarray | Table", place: Cell) -> Cell:
+    """One entry of an array, by its place in the flattened one."""
     if isinstance(x, Table):
-        found = x.read(place)
-    elif _known(place):
-        found = x.flat[int(place)]
-    elif x.size <= FEW_ENTRIES:
-        found = _pick(list(x.flat), place)
-    else:
-        raise Unsupported(f"lanes look up entries of {FEW_ENTRIES} cells at most, got {x.size}.")
-    return cell(found).reshape((1,) * len(x.shape))
+        return x.read(place)
+    if _known(place):
+        return x.flat[int(place)]
+    if x.size <= FEW_ENTRIES:
+        return _pick(list(x.flat), place)
+    raise Unsupported(f"lanes look up entries of {FEW_ENTRIES} cells at most, got {x.size}.")
 
 
 def _same_table(equation: core.JaxprEqn, x: Table) -> Table:
@@ -351,7 +355,7 @@ _ELEMENTWISE = frozenset(
 _STRUCTURE: dict[str, Callable[..., np.ndarray]] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": lambda e, *x: np.concatenate(x, e.params["dimension"]),
-    "dynamic_slice": _entry,
+    "dynamic_slice": _looked_up,
     "expand_dims": _reshaped,
     "iota": _iota,
     "reduce_and": functools.partial(_reduced, lambda x, y: x & y),
@@ -368,7 +372,7 @@ _STRUCTURE: dict[str, Callable[..., np.ndarray]] = {
     "transpose": lambda e, x: x.transpose(e.params["permutation"]),
 }
 _OF_TABLES: dict[str, Callable[..., Any]] = {
-    "dynamic_slice": _entry,
+    "dynamic_slice": _looked_up,
     "expand_dims": _same_table,
     "reshape": _same_table,
     "squeeze": _same_table,
