@@ -57,7 +57,7 @@ def sum_parts(
       The sums of T, a pytree of float64[k], and float64[k].
     """
     users = counts.f64()
-    value, first, rank, size, left = _deal(users)
+    value, first, rank, size, left, most = _deal(users)
     num_lanes = value.shape[0]
     mine = jax.tree.map(lambda x: x[value], extra)
     merge_words = 0 if across_dim is None else PROPOSAL_WORDS
@@ -101,11 +101,10 @@ def sum_parts(
     word = jax.ShapeDtypeStruct((attempt_words,), jnp.uint32)
     shapes, *_ = jax.eval_shape(attempt, word, jax.tree.map(lambda x: x[0], extra))
     start = jax.tree.map(lambda _: zero, shapes)
-    most = jnp.max(left) + np.int32(_SPARE)
 
     def unfinished(state):
         # The bound is never met, but by params that hold a NaN: with probability below 2**-400.
-        return jnp.any(state[2] > 0) & (state[0] // np.int32(_MOST) < most)
+        return jnp.any(state[2] > 0) & (state[0] // np.int32(_MOST) < most + np.int32(_SPARE))
 
     number = jnp.int32(0)
     state = (number, blocks(number), left, start, zero)
@@ -132,10 +131,11 @@ class _Lanes(NamedTuple):
     rank: Int32[Array, " lanes"]  # among the lanes of the input
     size: Int32[Array, " lanes"]  # how many these are
     users: Int32[Array, " lanes"]
+    most: Int32[Array, ""]  # users of a lane
 
 
 def _deal(users: Float[Array, " k"]) -> _Lanes:
-    """Deals the users of each input to lanes of at most `share` users, as evenly as can be."""
+    """Deals the users of each input to lanes, as evenly as can be."""
     num_values = users.shape[0]
     spread = max(_LANES, num_values)
     # As many are enough: the sum of ceil(users / share) is at most spread + num_values.
@@ -152,7 +152,8 @@ def _deal(users: Float[Array, " k"]) -> _Lanes:
     rest = (users - each * lanes_of).astype(jnp.int32)[value]
     dealt = each.astype(jnp.int32)[value] + (rank < rest).astype(jnp.int32)
     dealt = jnp.where(rank < size, dealt, np.int32(0))
-    return _Lanes(value, jnp.minimum(first, np.int32(num_lanes - 1)), rank, size, dealt)
+    first = jnp.minimum(first, np.int32(num_lanes - 1))
+    return _Lanes(value, first, rank, size, dealt, share.astype(jnp.int32))
 
 
 def _merged(
