@@ -80,7 +80,7 @@ SAME = {
     ),
     "bits = min(32 - (terms - 1).bit_length(), 16)": "more limbs than are needed",
     "if self._num_cohorts <= _FEW_COHORTS:": "a cohort after the other, or all at once",
-    "if row < _FEWEST_ROW or plan.block * (summed.size + 1) >= 2**32:  # places of 32 bits": (
+    "if row < _FEWEST_ROW or plan.block * summed.size >= 2**32:  # places of 32 bits": (
         "whether the loop adds integers alone"
     ),
     "tiled = block % TILE == 0": "tile by tile or all at once",
@@ -126,18 +126,12 @@ SAME = {
     ),
     "half = len(reports) // 2": "where users are cut",
     "row = 2 ** ((2**31 // (bound + 1)).bit_length() - 1)": "a larger bound",
-    "most = 2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1)": "a larger bound",
+    "row = min(2 ** ((2**31 // (summed.bound + 1)).bit_length() - 1), ROW)": "a larger bound",
     "noise = jnp.rint(jnp.sqrt(jnp.maximum(total - 1 / 12, 0.0)) * normal)": (
         "at most a two-thousandth of the noise's variance, of 19 users"
     ),
-    "return _reports_tally(round, key, counter, first, values, nobody, Plan(16, None, False))": (
-        "only shapes are asked for"
-    ),
     "rows = 8 if users >= 128 else 1  # up to 128 users are added in a byte": (
         "how many users are added in a byte, which holds fifteen rows of them"
-    ),
-    "sides = [jax.tree.map(lambda limb, i=i: limb[i], outcome) for i in (0, 1)]": (
-        "2 for 1: jax clamps an index beyond the end"
     ),
 }
 """Lines where a fault may change nothing that users see, and why: the longest tests are spared."""
@@ -203,6 +197,14 @@ def changes(node: ast.AST, index: bool) -> Iterator[ast.AST]:
             if not (isinstance(number, ast.Constant) and number.value == 0):
                 new.args[1] = ast.Constant(0)
                 yield new
+
+
+def sources() -> list[pathlib.Path]:
+    """The files in which faults are planted."""
+    files = [path for path in map(ROOT.joinpath, PLACES) if path.suffix]
+    folders = [path for path in map(ROOT.joinpath, PLACES) if not path.suffix]
+    files += [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return [path for path in files if path.stem not in LEFT_OUT]
 
 
 def mutants_of(path: pathlib.Path) -> Iterator[Mutant]:
@@ -382,10 +384,7 @@ def main() -> None:
         help="also run the tests of two files without a fault",
     )
     options = parser.parse_args()
-    files = [path for path in map(ROOT.joinpath, PLACES) if path.suffix]
-    folders = [path for path in map(ROOT.joinpath, PLACES) if not path.suffix]
-    files += [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    files = [p for p in files if re.search(options.only, str(p)) and p.stem not in LEFT_OUT]
+    files = [path for path in sources() if re.search(options.only, str(path))]
     every = [mutant for path in files for mutant in mutants_of(path)]
     every.sort(key=lambda mutant: mutant.place(options.seed))
     chosen = every[options.skip : options.skip + options.number]

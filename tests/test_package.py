@@ -13,6 +13,7 @@ import pytest
 
 import jaxdp
 from jaxdp import _hints, _install
+from tests import mutants
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -235,3 +236,8 @@ def test_a_name_without_documentation_is_seen(monkeypatch):
         for name in public_names.public_names(package)
     }
     assert list(public_names.missing(everything - {"jaxdp.Mute"})) == ["jaxdp.Mute"]
+
+
+def test_faults_that_change_nothing_are_in_lines_that_exist():
+    lines = {line.strip() for path in mutants.sources() for line in path.read_text().splitlines()}
+    assert mutants.SAME.keys() - lines == set()

@@ -1,8 +1,10 @@
 """One trial of a protocol, and the estimate it leads to."""
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -41,7 +43,7 @@ def play_on_host(params: Params[Any], population: Population, key: jax.Array, co
 
     def collect(round, users, number):
         with jax.enable_x64(True):
-            program = own_program(_collect, config)
+            program = OwnProgram(_collect, config)
             tally = program(round, users, np.uint32(number), key=key, config=config)
             return jax.tree.map(np.asarray, tally)
 
@@ -50,7 +52,7 @@ def play_on_host(params: Params[Any], population: Population, key: jax.Array, co
     counts = None
     if config.want_counts:
         with jax.enable_x64(True):
-            program = own_program(_true_counts, config)
+            program = OwnProgram(_true_counts, config)
             counts = jax.tree.map(np.asarray, program(users, config))
     return outcome, counts
 
@@ -134,23 +136,50 @@ _CPU_OPTIONS: dict[str, dict[str, int | bool | str]] = {
 """Options of XLA for programs that run by a method."""
 
 
-def own_program(function: Callable[..., Tree], config: Config) -> jax.stages.Wrapped:
+@contextlib.contextmanager
+def while_tracing() -> Iterator[None]:
+    """A block that traces and lowers programs, and collects no garbage.
+
+    A trace is many objects that live on, and each collection would look at all that there are: a
+    tenth of the time of a first call, and more in a large process.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+class OwnProgram:
     """A function with a static `config` as a program that the engine itself calls.
 
     Within another program it must not be called: jax refuses compiler options there.
     """
-    return _own_program(function, config.method if config.platform == "cpu" else None)
+
+    def __init__(self, function: Callable[..., Tree], config: Config):
+        self._program = _own_program(function, config.method if config.platform == "cpu" else None)
+
+    def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
+        """The program for arguments like these, as yet without code; found again if it is there."""
+        with while_tracing():
+            return self._program.lower(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tree:
+        self.lower(*args, **kwargs)
+        return self._program(*args, **kwargs)
 
 
 def on_all_cores(
-    program: jax.stages.Wrapped,
+    program: OwnProgram,
     params: Params[Any],
     population: Population,
     key: jax.Array,
     trials: np.ndarray,
     config: Config,
 ) -> Tree:
-    """Calls an `own_program` of (params, population, key, trials), its trials shared by all cores.
+    """Calls a program of (params, population, key, trials), its trials shared by all cores.
 
     Args:
       program: returns a pytree whose leaves have an axis of trials.

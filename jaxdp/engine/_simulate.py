@@ -30,7 +30,7 @@ from ._config import (
     for_trials,
     prepare,
 )
-from ._play import on_all_cores, own_program, play, play_on_host
+from ._play import OwnProgram, on_all_cores, play, play_on_host, while_tracing
 from ._progress import progress_bar
 from ._trials import Trials
 from ._truth import check_given, find_truth, known_histogram, truth_kind
@@ -363,7 +363,7 @@ def _play_once(params, population, key, config: Config):
     if not params.traceable:
         return _where(drawn_on_host, play_on_host)(params, population, key, config)
     with jax.enable_x64(True):
-        program = _where(drawn_on_host, own_program(play, config))
+        program = _where(drawn_on_host, OwnProgram(play, config))
         return jax.tree.map(np.asarray, program(params, population, key, config))
 
 
@@ -508,7 +508,7 @@ def _padded(x: jax.Array, rows: int) -> jax.Array:
 def _compiled_trials(params, cast, key, trials, config, users):
     """The estimates, the targets and the true counts of some trials, as far as they exist."""
     with jax.enable_x64(True):
-        program = own_program(_play_trials, config)
+        program = OwnProgram(_play_trials, config)
         # Rounds played user by user use all cores by themselves, draws of tallies one.
         on_one_core = config.platform == "cpu" and config.mesh is None and config.method == "tally"
         if on_one_core and not config.host:
@@ -548,7 +548,8 @@ def _run_trials(params, cast, key, span: range, config, progress, users):
     params, cast, key = _host_arrays(config.mesh, (params, cast, key))
     num_trials = len(span)
     if params.traceable:
-        shape = _estimate_shape(params, cast, key, config)
+        with while_tracing():
+            shape = _estimate_shape(params, cast, key, config)
         _check_room(shape, num_trials)
         chunk = _chunk(cast, key, shape, num_trials, config, progress)
         step = _compiled_trials

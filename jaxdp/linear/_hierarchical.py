@@ -458,22 +458,23 @@ class HierarchicalParams(BinRound[Tree]):
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Tree:
         del inputs
-        split = multinomial(jax.random.fold_in(key, 0), counts, self._chances())
-        keys = [jax.random.fold_in(key, 1 + i) for i in range(len(self.levels))]
+        split_key, *keys = jax.random.split(key, 1 + len(self.levels))
+        split = multinomial(split_key, counts, self._chances())
         nodes = [self._nodes(split[:, i], width) for i, width in enumerate(self.widths)]
         return self._joined(_draw_each(self.levels, keys, nodes))
 
     @compiled_in_float64
     def _draw_independent(self, key: jax.Array, users: Independent) -> Tree:
         # Levels are drawn whatever the value: given their sizes, the users of each are independent.
-        split = multinomial(jax.random.fold_in(key, 0), users.size, self._chances())
+        split_key, *keys = jax.random.split(key, 1 + len(self.levels))
+        split = multinomial(split_key, users.size, self._chances())
         tallies = []
         for i, (level, width) in enumerate(zip(self.levels, self.widths, strict=True)):
             law = level.law
             assert law is not None
             assert law.independent is not None
             nodes = Independent(split[i], self._nodes(users.weights, width))
-            tallies.append(law.independent(jax.random.fold_in(key, 1 + i), nodes))
+            tallies.append(law.independent(keys[i], nodes))
         return self._joined(tallies)
 
     def _cost(self, work: Work) -> float:

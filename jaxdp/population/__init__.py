@@ -1,5 +1,6 @@
 """Where the users' values come from: an array, a histogram, or a distribution."""
 
+from ._derived import GroupSource as GroupSource
 from ._derived import PairSource as PairSource
 from ._distribution import DistributionSource as DistributionSource
 from ._labels import labels_and_codes as labels_and_codes

@@ -454,12 +454,13 @@ class AffineHashingParams(BinRound[Count], DrawnCountsRound):
         places = np.array([g**j / self.num_functions for j in range(t)])
         certain = heard * (p - other)
         parts = jnp.append(certain * places, 1 - certain)
-        drawn = multinomial(jax.random.fold_in(key, 0), counts, parts[None])
+        parts_key, rest_key, spread_key = jax.random.split(key, 3)
+        drawn = multinomial(parts_key, counts, parts[None])
         anywhere = jnp.full(self.num_reports, heard * other / self.num_functions)
         law = anywhere.at[-1].set(1 - heard)
-        rest = multinomial(jax.random.fold_in(key, 1), drawn[:, -1].sum(), law)
+        rest = multinomial(rest_key, drawn[:, -1].sum(), law)
         users = self._as_points(drawn[:, :-1].f64())
-        spread = spread_over_classes(jax.random.fold_in(key, 2), users, g, t)
+        spread = spread_over_classes(spread_key, users, g, t)
         return merge(rest, Count.from_float(jnp.pad(spread, (0, 1))))
 
     def report_law(self, law: Float[Array, " k"]) -> Float[Array, " reports"]:

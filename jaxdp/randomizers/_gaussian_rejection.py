@@ -507,10 +507,11 @@ class GaussianRejectionParams(MeanRound):
         # A kept y is t u + g, t from a piece and g normal across u: the sum over the kept ones is a
         # normal vector whose part along u is replaced by the sum of the t.
         masses = pieces.masses(jnp, ndtr)
-        kept = binomial(jax.random.fold_in(key, 0), counts, jnp.sum(masses, axis=1))
-        drawn = multinomial(jax.random.fold_in(key, 1), kept, masses)
-        along = _sums(jax.random.fold_in(key, 2), drawn, pieces)
-        noise = normal(jax.random.fold_in(key, 3), unit.shape)
+        kept_key, pieces_key, along_key, noise_key = jax.random.split(key, 4)
+        kept = binomial(kept_key, counts, jnp.sum(masses, axis=1))
+        drawn = multinomial(pieces_key, kept, masses)
+        along = _sums(along_key, drawn, pieces)
+        noise = normal(noise_key, unit.shape)
         root = jnp.sqrt(kept.f64())
         across = along - root * jnp.sum(noise * unit, axis=1)
         total = over_rows(across, unit) + over_rows(root, noise)

@@ -252,11 +252,12 @@ class HadamardBitParams(BinRound[Count], DrawnCountsRound):
     def _draw_rows(self, key: jax.Array, counts: Count, bits: Int32[Array, ""] | None) -> Count:
         p, _ = self.probabilities()
         users = counts.f64()
-        truthful = thin(jax.random.fold_in(key, 0), counts, p).f64()
+        truthful_key, rows_key = jax.random.split(key)
+        truthful = thin(truthful_key, counts, p).f64()
         size = 2**self.row_bits
         signs = jnp.zeros((1, 2, size)).at[0, :, : self.num_values]
         state = signs.set([truthful, users - truthful])
-        rows = butterfly(jax.random.fold_in(key, 1), state, forced=False, bits=bits)
+        rows = butterfly(rows_key, state, forced=False, bits=bits)
         return Count.from_float(rows.reshape(2 * size))
 
     @property

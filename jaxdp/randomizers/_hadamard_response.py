@@ -406,12 +406,13 @@ class HadamardResponseParams(BinRound[Count], DrawnCountsRound):
         all draw their columns together (`butterfly`).
         """
         del inputs
-        moved = thin(jax.random.fold_in(key, 0), counts, self._share())
+        moved_key, uniform_key, columns_key = jax.random.split(key, 3)
+        moved = thin(moved_key, counts, self._share())
         rest = counts.sum() - moved.sum()
-        uniform = multinomial(jax.random.fold_in(key, 1), rest, jnp.ones(self.num_blocks))
+        uniform = multinomial(uniform_key, rest, jnp.ones(self.num_blocks))
         rows = self._in_rows(moved.f64()).at[:, 0].set(uniform.f64())
         state = jnp.stack([rows, jnp.zeros_like(rows)], axis=1)
-        columns = butterfly(jax.random.fold_in(key, 2), state, forced=True)[:, 0]
+        columns = butterfly(columns_key, state, forced=True)[:, 0]
         return Count.from_float(columns.reshape(self.num_reports))
 
     @property

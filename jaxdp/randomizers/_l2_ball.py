@@ -212,15 +212,15 @@ class L2BallParams(FloatVectorRound):
             return axis_of(value, self.radius)
 
         norms = jax.vmap(lambda x: direction(x, self.radius)[1])(inputs)
+        parts_key, points_key = jax.random.split(key)
         along, lengths = sum_parts(
-            jax.random.fold_in(key, 0),
+            parts_key,
             counts,
             attempt,
             1 + PROPOSAL_WORDS,
             self._threshold(norms),
             self.dim - 1 or None,
         )
-        points_key = jax.random.fold_in(key, 1)
         return sum_points(points_key, along, lengths, inputs, along_value, gaussian=False)
 
     def _sum_cost(self, work: Work) -> float:

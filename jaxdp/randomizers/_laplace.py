@@ -569,9 +569,8 @@ class LaplaceParams(MeanRound):
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
         size, reports = self.num_levels, 2 * self.num_levels + 1
-        levels, users = count_levels(
-            jax.random.fold_in(key, 0), counts, self._inside(jnp.asarray(inputs))
-        )
+        levels_key, reports_key = jax.random.split(key)
+        levels, users = count_levels(levels_key, counts, self._inside(jnp.asarray(inputs)))
         p = self.noise.probabilities()
         below, above = jnp.cumsum(p), jnp.cumsum(p[::-1])[::-1]
 
@@ -582,7 +581,7 @@ class LaplaceParams(MeanRound):
         numbers = np.arange(-size, size + 1)
         ends = np.where(np.abs(numbers) == size, np.sign(numbers), 0)
         values = jnp.asarray(np.stack([numbers, ends]), jnp.int32)
-        sums = sum_reports(jax.random.fold_in(key, 1), levels, users, size, row, values)
+        sums = sum_reports(reports_key, levels, users, size, row, values)
         total, at_ends = (sums[i].reshape(self.value_shape) for i in range(2))
         return {"sum": total, "ends": at_ends, "users": counts.sum()}
 

@@ -235,7 +235,7 @@ def sum_reports(
         numbers = jax.vmap(add, (1, 1), 1)(numbers, levels + num_levels)
         all_levels = jnp.arange(-num_levels, num_levels + 1, dtype=jnp.int32)
         levels = jnp.broadcast_to(all_levels[:, None], numbers.shape)
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(levels.shape[1]))
+    keys = jax.random.split(key, levels.shape[1])
 
     def entry(each: tuple[jax.Array, jax.Array, Count]) -> Count:
         key, levels, users = each

@@ -383,7 +383,7 @@ class MemoisedParams(Through[Tree]):
         return dot(joined(self.decoder), self.inner.estimate(outcome))
 
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Tree:
-        first, second = (jax.random.fold_in(key, i) for i in range(2))
+        first, second = jax.random.split(key)
         remembered = self.permanent.sample_tally(first, counts, inputs)
         return self.inner.sample_tally(second, remembered)
 

@@ -427,9 +427,8 @@ class PiecewiseParams(MeanRound):
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
-        levels, users = count_levels(
-            jax.random.fold_in(key, 0), counts, self._inside(jnp.asarray(inputs))
-        )
+        levels_key, key = jax.random.split(key)
+        levels, users = count_levels(levels_key, counts, self._inside(jnp.asarray(inputs)))
         p, cells = self.noise.probabilities(), jnp.asarray(self.cells)
         cell = jnp.arange(p.shape[0], dtype=jnp.int32)
 
@@ -439,7 +438,6 @@ class PiecewiseParams(MeanRound):
 
         centred = jnp.where(cell < cells, 2 * cell + 1 - cells, 0)
         added = jnp.stack([centred, *self._halves(centred)])
-        key = jax.random.fold_in(key, 1)
         sums = sum_reports(key, levels, users, self.num_levels, row, added)[:, 0]
         return {"sum": sums[0], "users": counts.sum(), "squares": sums[1:]}
 

@@ -613,7 +613,7 @@ class RapporParams(Round[dict[str, Count]]):
         """
         del inputs
         flip, p, q = self._chances()
-        keys = [jax.random.fold_in(key, i) for i in range(5)]
+        keys = jax.random.split(key, 5)
         members = multinomial(keys[0], counts, jnp.ones(self._num_cohorts, jnp.float64))
         members = jax.tree.map(jnp.transpose, members)
         users = members.sum(axis=1)

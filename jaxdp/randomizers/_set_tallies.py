@@ -49,9 +49,9 @@ def draw_sets(
     # p* = certain + (1 - certain) d / k.
     certain = (inclusion * k - d) / (k - d)
     shares = jnp.stack([certain, 1 - certain, 1 / nonempty - jnp.ones_like(certain)])
-    kinds = multinomial(jax.random.fold_in(key, 0), counts, shares)
+    kinds_key, stream = jax.random.split(key)
+    kinds = multinomial(kinds_key, counts, shares)
     owners, others = kinds[:, 0], kinds[:, 1]
-    stream = jax.random.fold_in(key, 1)
 
     def visit(users: jax.Array, xs: tuple[jax.Array, jax.Array]):
         number, owner = xs

@@ -98,8 +98,9 @@ class TiltedNormalRound(VectorRound):
         return pays & (plain >= _FEWEST) & (distance <= _DISTANCE)
 
     def _sum(self, key: jax.Array, counts: Count, inputs: jax.Array) -> Float[Array, " d"]:
-        parts_key, points_key, cells_key = (jax.random.fold_in(key, i) for i in (0, 1, 3))
-        noise = normal(jax.random.fold_in(cells_key, 1), (3, *counts.shape))
+        parts_key, points_key, _, cells_key = jax.random.split(key, 4)
+        cells_key, noise_key = jax.random.split(cells_key)
+        noise = normal(noise_key, (3, *counts.shape))
         plain, tilted = self._sums(parts_key, cells_key, counts, noise[:2])
         first = tilted.first + jnp.sqrt(plain) * noise[2]
 
@@ -139,7 +140,7 @@ class TiltedNormalRound(VectorRound):
 
         def deal(_, __):
             masses = jnp.append(plain, (1 - plain) * cells[0])
-            dealt = deal_to_cells(jax.random.fold_in(cells_key, 0), users, masses)
+            dealt = deal_to_cells(cells_key, users, masses)
             return dealt[:, 0], *sums_of_cells(dealt[:, 1:], cells, noise)
 
         num_plain, *along = lax.fori_loop(0, many.astype(jnp.int32), deal, singly)
@@ -167,11 +168,9 @@ class TiltedNormalRound(VectorRound):
     @compiled_in_float64
     def _draw_squares(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
         k, dim = inputs.shape
-        along_key, matrix_key, size_key, noise_key, cells_key = (
-            jax.random.fold_in(key, i) for i in range(5)
-        )
+        along_key, matrix_key, size_key, noise_key, cells_key = jax.random.split(key, 5)
         of_cells, of_plain, of_grid = normals(noise_key, (2, k), (dim,), (2, dim))
-        plain, tilted = self._sums(along_key, cells_key, counts, of_cells)
+        plain, tilted = self._sums(along_key, jax.random.fold_in(cells_key, 0), counts, of_cells)
         order = jnp.arange(dim, dtype=jnp.int32).astype(jnp.float64)
         m = jnp.sum(plain)
         degrees = jnp.append(
@@ -273,7 +272,7 @@ class TiltedNormalRound(VectorRound):
             pairs = (merged[0][:, None] * merged[0][None]).reshape(-1)
             alone = tilted * plain * cells[0]
             masses = [(plain**2)[None], alone, alone, tilted**2 * pairs]
-            dealt = deal_to_cells(jax.random.fold_in(cells_key, 0), users, jnp.concatenate(masses))
+            dealt = deal_to_cells(cells_key, users, jnp.concatenate(masses))
             lefts, rights, both = (dealt[:, 1 + i * CELLS :] for i in range(3))
             square = both.reshape(k, merged.shape[1], -1)
             return (
@@ -288,9 +287,8 @@ class TiltedNormalRound(VectorRound):
     @compiled_in_float64
     def _draw_products(self, key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:
         k, dim = inputs[0].shape
-        parts_key, cells_key, size_key, noise_key, matrix_key = (
-            jax.random.fold_in(key, i) for i in range(5)
-        )
+        parts_key, cells_key, size_key, noise_key, matrix_key = jax.random.split(key, 5)
+        cells_key = jax.random.fold_in(cells_key, 0)
         of_cells, noise, z, rounding = normals(noise_key, (9, k), (21, k), (4, dim + 1), (2, dim))
         m, lefts, rights, both = self._pair_sums(parts_key, cells_key, counts, of_cells)
         sides = [jax.vmap(lambda x: direction(x, self.radius))(side) for side in inputs]
@@ -377,9 +375,10 @@ def normals(key: jax.Array, *shapes: tuple[int, ...]) -> list[jax.Array]:
 def chi_squares(key: jax.Array, degrees: Float[Array, "k l"]) -> Float[Array, "k l"]:
     """Chi-square draws of whole degrees of freedom; inside an x64 block."""
     pairs = jnp.floor(degrees / 2)
-    sums = gamma(jax.random.fold_in(key, 0), Count.from_float(pairs))
+    sums_key, normals_key = jax.random.split(key)
+    sums = gamma(sums_key, Count.from_float(pairs))
     shape = degrees.shape
-    words = user_words(jax.random.fold_in(key, 1), 0, int(np.prod(shape)))[:]
+    words = user_words(normals_key, 0, int(np.prod(shape)))[:]
     normals = standard_normal(words).astype(jnp.float64).reshape(shape)
     return 2 * sums + jnp.where(degrees > 2 * pairs, normals**2, 0.0)
 

@@ -258,6 +258,6 @@ class UnaryEncodingParams(SetRound):
         p, q = self.probabilities()
         users = counts.sum()
         others = Count.zeros(counts.shape) + users - counts
-        streams = jax.random.fold_in(key, 0), jax.random.fold_in(key, 1)
-        true, false = binomials([(streams[0], counts, p), (streams[1], others, q)])
+        true_key, false_key = jax.random.split(key)
+        true, false = binomials([(true_key, counts, p), (false_key, others, q)])
         return {"support": true + false, "users": users}

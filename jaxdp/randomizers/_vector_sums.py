@@ -61,7 +61,7 @@ def sum_parts(
     num_lanes = value.shape[0]
     mine = jax.tree.map(lambda x: x[value], extra)
     merge_words = 0 if across_dim is None else PROPOSAL_WORDS
-    users_key, lanes_key = (jax.random.fold_in(key, i) for i in (0, 1))
+    users_key, lanes_key = jax.random.split(key)
     pairs, num_words = -(-num_lanes // 2), attempt_words + merge_words
     stream = StreamKey.of(users_key)
 
@@ -267,7 +267,7 @@ def sum_of_caps(
             return *embed(value, jnp.asarray(radius)), jnp.float32(1)
         return axis_of(value, jnp.asarray(radius))
 
-    parts_key, points_key = (jax.random.fold_in(key, i) for i in (0, 1))
+    parts_key, points_key = jax.random.split(key)
     dim = inputs.shape[1]
     across = dim if padded else dim - 1
     along, lengths = sum_parts(

@@ -77,7 +77,7 @@ def test_unclipped_errors_are_predicted(counts, randomizer, form, key):
     """By fixed normal draws; the bound that it replaced was twice the error."""
     spec = ThreeRound(W, 1.0, form=form, randomizer=randomizer)
     users = jaxdp.Population.from_histogram(counts)
-    trials = jaxdp.simulate(spec, users, key, num_trials=2000, method="tally")
+    trials = jaxdp.simulate(spec, users, key, num_trials=4000, method="tally")
     predicted, truth = spec.variance(counts), spec.truth(counts)
     assert spec.variance_kind == "delta"
     about: Any = dict(mean=truth, kurtosis=6)

@@ -7,8 +7,7 @@ import pytest
 
 import jaxdp
 from jaxdp import Population
-from jaxdp.population import Span
-from jaxdp.population._derived import GroupSource
+from jaxdp.population import GroupSource, Span
 from jaxdp.population._distribution import _integer_weights
 from jaxdp.population._source import _running_sum
 from jaxdp.random import AliasTable, Count, Stream, stream

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Float32, Int32
 from numpy.typing import ArrayLike
 
@@ -432,12 +433,11 @@ class BilinearAUCParams(Round[dict[str, Count]]):
 
         def draw(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Count]:
             del inputs
-            vectors, sides = jnp.asarray(self.embedding), []
-            for side in range(2):
-                part = slice(side * vectors.shape[1], (side + 1) * vectors.shape[1])
-                stream = jax.random.fold_in(key, side)
-                sides.append(law.draw(stream, counts[part], vectors[part]))
-            return _stacked(sides)
+            dim = self.embedding.shape[1]
+            sides = jnp.asarray(self.embedding).reshape(2, dim, dim)
+            # One after the other: a program of one law to compile, not of two.
+            each = jax.random.split(key), counts.reshape(2, dim), sides
+            return lax.map(lambda side: law.draw(*side), each)
 
         # A tally for each class: their distances add up.
         return TallyLaw(draw, law.cost, distance=2 * law.distance)

@@ -1,17 +1,19 @@
 """Statistics of pairs in three rounds, with a leading error that does not depend on gamma_2."""
 
+import dataclasses
 import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from ..._checks import By, Choice, Epsilon
 from ..._contract import Collect, Interactive, Sent, Step, Work, field, params, spec, static
 from ..._x64 import as_float64, compiled_in_float64, dot
-from ...population import Population
+from ...population import GroupSource, Population
 from ...projections import hull, symmetric_polytope
 from ...random import Count
 from ...randomizers import BinaryResponse, Laplace, MeanRandomizer, MeanRound, PrivUnitG
@@ -515,9 +517,18 @@ class ThreeRoundParams(Interactive[RoundsOutcome]):
         groups = (users,) * 3
         if self.variant == "tuned":
             groups = users.split(key, self.shares)
-        first = collect(self.vectors, groups[0], 0)
+
+        def vectors_of(number: jax.Array) -> dict[str, Count]:
+            source = groups[0].source
+            if self.variant == "tuned":
+                assert isinstance(source, GroupSource)
+                source = dataclasses.replace(source, group=number)
+            return collect(self.vectors, Population(source), number)
+
+        # Both ask the same of their users, whatever the others answer: one program to compile.
+        vectors = lax.map(vectors_of, jnp.arange(2, dtype=jnp.int32))
+        first, second = (jax.tree.map(lambda x, i=i: x[i], vectors) for i in range(2))
         sent = self._center(first, users.size)
-        second = collect(self.vectors, groups[1], 1)
         sent |= self._numbers(sent, second, users.size)
         tallies = {"center": first, "mean": second}
         tallies["numbers"] = collect(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Float32, Int32
 from numpy.typing import ArrayLike
 
@@ -608,9 +609,12 @@ class TwoReportParams(Round[dict[str, Any]]):
 
         def draw(key: jax.Array, counts: Count, inputs: Tree) -> dict[str, Any]:
             del inputs
+            # One after the other: a program of one law to compile, not of two.
+            each = jax.random.split(key), jnp.stack(vectors)
+            sums = lax.map(lambda side: law.draw(side[0], counts, side[1]), each)
             return {
-                name: law.draw(jax.random.fold_in(key, i), counts, jnp.asarray(side))
-                for i, (name, side) in enumerate(zip(("left", "right"), vectors, strict=True))
+                name: jax.tree.map(lambda limb, i=i: limb[i], sums)
+                for i, name in enumerate(("left", "right"))
             }
 
         return TallyLaw(draw, lambda work: 2 * law.cost(work), distance=2 * law.distance)
