@@ -191,7 +191,7 @@ class Law(NamedTuple):
         return Law(jnp.where(rare, 100.0, self.n), jnp.where(rare, 0.5, self.p))
 
     def squeeze(self, u, v):
-        return self.hat().squeeze(u, v)
+        return _Hat.without_mode(self.n, self.p).squeeze(u, v)
 
     def hat(self):
         return _Hat.of(self.n, self.p)
@@ -214,6 +214,12 @@ class _Hat(NamedTuple):
 
     @classmethod
     def of(cls, n: jax.Array, p: jax.Array) -> Self:
+        hat = cls.without_mode(n, p)
+        return hat._replace(mode=hat._log_pmf(jnp.floor(hat.fraction + p), near_deviance))
+
+    @classmethod
+    def without_mode(cls, n: jax.Array, p: jax.Array) -> Self:
+        """What a squeeze needs: no logarithm of a probability."""
         center = jnp.floor(n * p)
         fraction = n * p - center
         deviation = jnp.sqrt(n * p * (1 - p))
@@ -221,8 +227,7 @@ class _Hat(NamedTuple):
         width = 1.15 + 2.53 * deviation
         slope = -0.0873 + 0.0248 * width + 0.01 * p
         scale = (2.83 + 5.1 / width) * deviation
-        hat = cls(n, p, center, fraction, slope, width, scale, jnp.zeros_like(n))
-        return hat._replace(mode=hat._log_pmf(jnp.floor(fraction + p), near_deviance))
+        return cls(n, p, center, fraction, slope, width, scale, jnp.zeros_like(n))
 
     def attempt(self, u, v):
         """(proposal, accept) with the exact condition."""

@@ -418,32 +418,32 @@ class HierarchicalAUCParams(Round[Count]):
         Where users are split, those of each value are split over the levels by a multinomial.
         """
         del inputs
+        keys = jax.random.split(key, len(self.levels) + 2)
+        split_key, level_keys, labels_key = keys[0], keys[1:-1], keys[-1]
         if self.dealt:
-            return self._draw_dealt(key, counts)
+            return self._draw_dealt(level_keys, counts)
         pad = [(0, 0), (0, 2**self.height - self.num_scores)]
         table: Count = jax.tree.map(lambda limb: jnp.pad(limb.reshape(2, -1), pad), counts)
         if self.randomized:
-            table = self._mislabelled(jax.random.fold_in(key, 1 + len(self.levels)), table)
+            table = self._mislabelled(labels_key, table)
         split = None
         if self.split_users:
-            stream = jax.random.fold_in(key, 0)
             chances = jnp.asarray(self._chances())
-            split = multinomial(stream, table.reshape(-1), chances).reshape(*table.shape, -1)
+            split = multinomial(split_key, table.reshape(-1), chances).reshape(*table.shape, -1)
         users = table.sum(1)
         parts, rows = [Count.zeros((2,)), users], []
         if self.levels[0] == 0:
             at_root = table if split is None else split[..., 0]
-            stream = jax.random.fold_in(key, 1)
-            parts[1] = self._draw_labels(stream, users.sum(), at_root.sum(1))
+            parts[1] = self._draw_labels(level_keys[0], users.sum(), at_root.sum(1))
         for places in self._groups():
             whole = table[..., None] if split is None else split[..., places[0] : places[-1] + 1]
-            signs, parities = self._draw_signs(key, whole, places)
+            signs, parities = self._draw_signs(level_keys, whole, places)
             parts += signs
             rows.append(parities.reshape(-1))
         parts += rows if self.randomized else []
         return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *parts)
 
-    def _draw_dealt(self, key: jax.Array, slots: Count) -> Count:
+    def _draw_dealt(self, keys: jax.Array, slots: Count) -> Count:
         """The tally of users by slot; those of a node are drawn as if at its first leaf."""
         width, by_level = 2**self.height, []
         for level in self.levels:
@@ -454,7 +454,7 @@ class HierarchicalAUCParams(Round[Count]):
         split: Count = jax.tree.map(lambda *limbs: jnp.stack(limbs, axis=-1), *by_level)
         parts = [Count.zeros((2,)), split.sum(2).sum(1)]
         for places in self._groups():
-            parts += self._draw_signs(key, split[..., places[0] : places[-1] + 1], places)[0]
+            parts += self._draw_signs(keys, split[..., places[0] : places[-1] + 1], places)[0]
         return jax.tree.map(lambda *limbs: jnp.concatenate(limbs), *parts)
 
     def _groups(self) -> list[range]:
@@ -477,11 +477,13 @@ class HierarchicalAUCParams(Round[Count]):
         truthful = binomial(key, table, jnp.broadcast_to(p, table.shape))
         return truthful + (table - truthful)[::-1]
 
-    def _draw_signs(self, key: jax.Array, users: Count, places: range) -> tuple[list[Count], Count]:
+    def _draw_signs(
+        self, keys: jax.Array, users: Count, places: range
+    ) -> tuple[list[Count], Count]:
         """The sums of signs of some levels, Count[2**(level+1)] each, and the users by parity.
 
         Args:
-          key: of all levels.
+          keys: of all levels.
           users: those of each level by label and leaf, Count[2, leaves, levels], or of all levels.
           places: of the levels.
 
@@ -498,16 +500,16 @@ class HierarchicalAUCParams(Round[Count]):
         node = jnp.arange(2**deepest, dtype=jnp.int32)
 
         def draw(place: jax.Array) -> Count:
-            level, stream = place + np.int32(self.levels[0]), jax.random.fold_in(key, 1 + place)
+            level = place + np.int32(self.levels[0])
             at_level = nodes[..., jnp.minimum(place - np.int32(places[0]), nodes.shape[-1] - 1)]
             # A node of the level is where the first of its descendants is.
             below = np.int32(deepest) - level
             ancestor = (node >> below) << below
             placed = jax.vmap(lambda row: row.segment_sum(ancestor, node.size))(at_level)
-            keys = jnp.stack([jax.random.fold_in(stream, i) for i in range(blocks)])
             drawn = jax.vmap(bit.draw_coarse, in_axes=(0, 0, None))
             bits = level + np.int32(2 - blocks)  # where labels are private they are the top bit
-            return drawn(keys, placed.reshape(blocks, width), bits).reshape(blocks, 2, width)
+            each = jax.random.split(keys[place], blocks), placed.reshape(blocks, width)
+            return drawn(*each, bits).reshape(blocks, 2, width)
 
         reports = lax.map(draw, jnp.arange(places[0], places[-1] + 1, dtype=jnp.int32))
         signs = reports[:, :, 0] - reports[:, :, 1]

@@ -560,9 +560,10 @@ class QuantizedRRParams(Through[Count]):
 
     @compiled_in_float64
     def _draw(self, key: jax.Array, counts: Count, inputs: Tree) -> Count:
+        symbols_key, reports_key = jax.random.split(key)
         if self.points:
-            counts = self._symbol_counts(jax.random.fold_in(key, 0), counts, inputs)
-        return self.inner.sample_tally(jax.random.fold_in(key, 1), counts)
+            counts = self._symbol_counts(symbols_key, counts, inputs)
+        return self.inner.sample_tally(reports_key, counts)
 
     def _symbol_counts(
         self, key: jax.Array, counts: Count, inputs: Float[Array, "bins *dim"]
