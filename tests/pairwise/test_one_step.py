@@ -141,7 +141,7 @@ def test_unclipped_errors_are_predicted(counts, form, randomizer, key):
     """By default nothing is clipped, and the range has the mean square of fixed normal draws."""
     spec = OneStep(W, 1.0, form=form, randomizer=randomizer)
     users = jaxdp.Population.from_histogram(counts)
-    trials = jaxdp.simulate(spec, users, key, num_trials=2000, method="tally")
+    trials = jaxdp.simulate(spec, users, key, num_trials=4000, method="tally")
     predicted = spec.variance(counts)
     assert spec.variance_kind == "delta"
     about: Any = dict(mean=spec.truth(counts), kurtosis=6)

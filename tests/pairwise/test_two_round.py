@@ -129,7 +129,7 @@ def test_unclipped_errors_are_predicted(form, scalar, sharing, key):
     counts = [900, 400, 700]
     spec = TwoRound(W, 1.0, form=form, scalar=scalar, sharing=sharing)
     users = jaxdp.Population.from_histogram(counts)
-    trials = jaxdp.simulate(spec, users, key, num_trials=2000, method="tally")
+    trials = jaxdp.simulate(spec, users, key, num_trials=4000, method="tally")
     predicted = spec.variance(counts)
     assert spec.variance_kind == "delta"
     about: Any = dict(mean=spec.truth(counts), kurtosis=8)
