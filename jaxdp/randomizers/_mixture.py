@@ -92,7 +92,7 @@ def draw_mixtures(
 
 
 def _spread(
-    rounds: Sequence[MixtureRound], keys: Sequence[jax.Array], inside: Sequence[Count]
+    rounds: Sequence[MixtureRound], keys: jax.Array, inside: Sequence[Count]
 ) -> list[Count]:
     """The reports of the users who are certainly in the set of their value."""
     members = [users.reshape(-1, 1) for users in inside]  # of sets of one report
