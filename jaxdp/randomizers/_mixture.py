@@ -75,24 +75,25 @@ def draw_mixtures(
     A binomial for each value says how many reports are certainly in its set; a multinomial spreads
     them over it, and one the others over all reports.
     """
-    inside_keys, uniform_keys, spread_keys = jax.vmap(lambda key: jax.random.split(key, 3), 0, 1)(
-        jnp.stack(keys)
-    )
+
+    def streams(number: int) -> list[jax.Array]:
+        return [jax.random.fold_in(key, number) for key in keys]
+
     chances = [round.set_probability() for round in rounds]
-    inside = thin_each(list(zip(inside_keys, counts, chances, strict=True)))
+    inside = thin_each(list(zip(streams(0), counts, chances, strict=True)))
     rest = [users.sum() - certain.sum() for users, certain in zip(counts, inside, strict=True)]
     uniform = multinomials(
         [
             (key, n, round.report_weights())
-            for key, n, round in zip(uniform_keys, rest, rounds, strict=True)
+            for key, n, round in zip(streams(1), rest, rounds, strict=True)
         ]
     )
-    spread = _spread(rounds, spread_keys, inside)
+    spread = _spread(rounds, streams(2), inside)
     return [merge(a, b) for a, b in zip(uniform, spread, strict=True)]
 
 
 def _spread(
-    rounds: Sequence[MixtureRound], keys: jax.Array, inside: Sequence[Count]
+    rounds: Sequence[MixtureRound], keys: Sequence[jax.Array], inside: Sequence[Count]
 ) -> list[Count]:
     """The reports of the users who are certainly in the set of their value."""
     members = [users.reshape(-1, 1) for users in inside]  # of sets of one report
