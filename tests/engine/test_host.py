@@ -28,7 +28,8 @@ def ran_on(monkeypatch):
             used[name] |= {device for x in leaves for device in x.devices()}
             return found
 
-        called.eval_shape = getattr(function, "eval_shape", None)
+        if name == "finish":
+            called.eval_shape = function.eval_shape
         return called
 
     own = _simulate.OwnProgram

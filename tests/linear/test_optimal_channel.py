@@ -224,6 +224,7 @@ def test_thirty_two_values(workload, low, high):
     found = optimal_channel(workload, 1.0)
     assert found.gap <= 0.01
     # The optimum is between bounds that another search has proven, and between these.
+    assert found.lower < found.upper
     assert found.lower < high
     assert found.upper > low
     assert found.prove(workload, 1.0) == pytest.approx(found.lower, rel=1e-6)
