@@ -126,11 +126,12 @@ _CPU_OPTIONS: dict[str, dict[str, int | bool | str]] = {
     # half as long to compile. A sum, or a question of any lane, would be cut into sums of 32
     # numbers, each a kernel to compile: a fifth of all there is. Draws add up whole numbers, the
     # same in any order. (Where users' vectors are added such sums take half as long again.)
+    # Barriers are kept, so that what `stored` is given is stored: the last pass listed drops them.
     "tally": {
         **_WIDE,
         "xla_cpu_use_fusion_emitters": False,
         "xla_backend_optimization_level": 1,
-        "xla_disable_hlo_passes": "tree_reduction_rewriter",
+        "xla_disable_hlo_passes": "tree_reduction_rewriter,cse_barrier_expander",
     },
 }
 """Options of XLA for programs that run by a method."""

@@ -11,6 +11,7 @@ from jax.core import Tracer
 from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, as_float64, check_key
+from .._stored import stored
 from .._x64 import compiled_in_float64
 from ._count import Count
 from ._log_pmf import correction, deviance, near_deviance
@@ -168,7 +169,7 @@ def draw_binomial(key: jax.Array | Keys, index: jax.Array, n: jax.Array, p: jax.
     n = jnp.where(valid, n, 0.0)
     p = jnp.where(valid, jnp.where(mirrored, 1 - p, p), 0.0)
     x = draw_lanes(key, index, Law(n, p))
-    return jnp.where(valid, jnp.where(mirrored, n - x, x), -1.0)
+    return stored(jnp.where(valid, jnp.where(mirrored, n - x, x), -1.0))
 
 
 class Law(NamedTuple):

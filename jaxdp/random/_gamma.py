@@ -9,6 +9,7 @@ from jax.scipy.special import ndtri
 from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
+from .._stored import stored
 from .._x64 import compiled_in_float64, one_program
 from ._binomial import count_operand
 from ._count import Count
@@ -140,4 +141,4 @@ def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     size = int(np.prod(shape))
     index = jnp.arange(-(-size // 2), dtype=jnp.uint32)
     pairs = uniforms(jax.random.key_data(key), index, np.uint32(0)).ravel()
-    return normal_quantile(pairs[:size]).reshape(shape)
+    return stored(normal_quantile(pairs[:size])).reshape(shape)

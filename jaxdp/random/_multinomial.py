@@ -9,6 +9,7 @@ from jax.core import Tracer
 from numpy.typing import ArrayLike
 
 from .._spec import MAX_USERS, check_key
+from .._stored import stored
 from .._x64 import compiled_in_float64
 from ._binomial import check_broadcast, count_operand, draw_binomial, float_operand
 from ._count import Count
@@ -142,7 +143,7 @@ def _draw(keys, totals, tables):
         num_cells = weights.shape[-1]
         step = 2 ** (depth - depth_of(num_cells))
         own = cells[start : start + total.size, : step * num_cells : step]
-        drawn.append(jnp.where(_is_valid(total, weights)[:, None], own, -1.0))
+        drawn.append(stored(jnp.where(_is_valid(total, weights)[:, None], own, -1.0)))
         start += total.size
     return drawn
 

@@ -26,6 +26,8 @@ from jax.interpreters import batching, mlir
 
 from jaxdp_kernels.threefry_words.ref import threefry2x32
 
+from .._stored import stored
+
 SEARCH_BELOW = 10.001
 """The mean up to which sequential search is used; the rejections need 10.
 
@@ -103,7 +105,7 @@ def uniforms(key: jax.Array | Keys, index: jax.Array, attempt: jax.Array | np.ui
     first, second, attempt, index = (
         jnp.broadcast_to(x, shape) for x in (key[0], key[1], attempt * np.uint32(2), index)
     )
-    return fraction(*threefry2x32((first, second), (attempt + half, index)))
+    return stored(fraction(*threefry2x32((first, second), (attempt + half, index))))
 
 
 def fraction(high: jax.Array, low: jax.Array) -> jax.Array:

@@ -23,6 +23,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Float32
 
 from .._contract import TallyLaw, Tree, Words, Work
+from .._stored import stored
 from .._x64 import as_float64, compiled_in_float64
 from ..random import Count, part_of, standard_normal, user_words
 from ..random._gamma import gamma, normal
@@ -182,7 +183,7 @@ class TiltedNormalRound(VectorRound):
         def add(number, totals):
             row = jnp.asarray(number, jnp.int32)
             words = user_words(matrix_key, Count.of(row), (dim + 2) * dim)[:]
-            normals = standard_normal(words).astype(jnp.float64).reshape(dim + 2, dim)
+            normals = stored(standard_normal(words)).astype(jnp.float64).reshape(dim + 2, dim)
             head, last = (x.astype(jnp.float64) for x in embed(inputs[row], self.radius))
             n, first, second = (each[row] for each in tilted)
             sums = _sums_and_squares(n, first, second, head, last, normals, diagonal[row])
@@ -324,7 +325,7 @@ class TiltedNormalRound(VectorRound):
         def add(number, state):
             row = jnp.asarray(number, jnp.int32)
             words = user_words(matrix_key, Count.of(row), 4 * dim)[:]
-            z = standard_normal(words).astype(jnp.float64).reshape(4, dim)
+            z = stored(standard_normal(words)).astype(jnp.float64).reshape(4, dim)
             first, second, third = h[row], g[row], e[row]
             across = [_across(z[0], first), _across(z[1], second)]
             across += [_across(_across(x, first), third) for x in (z[2], z[3])]
@@ -379,7 +380,7 @@ def chi_squares(key: jax.Array, degrees: Float[Array, "k l"]) -> Float[Array, "k
     sums = gamma(sums_key, Count.from_float(pairs))
     shape = degrees.shape
     words = user_words(normals_key, 0, int(np.prod(shape)))[:]
-    normals = standard_normal(words).astype(jnp.float64).reshape(shape)
+    normals = stored(standard_normal(words)).astype(jnp.float64).reshape(shape)
     return 2 * sums + jnp.where(degrees > 2 * pairs, normals**2, 0.0)
 
 

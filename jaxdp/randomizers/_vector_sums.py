@@ -21,6 +21,7 @@ from jaxdp_kernels.threefry_words import StreamKey
 from jaxdp_kernels.threefry_words.xla import joined, separated
 
 from .._contract import Tree, Words
+from .._stored import stored
 from ..random import Count, standard_normal, user_words, words
 from ._cap import PROPOSAL_WORDS, Coordinate, axis_of, coordinate_words, embed, point
 
@@ -221,7 +222,7 @@ def sum_points(
 
     def one(w, x, along, length):
         head, last, sign = (p.astype(jnp.float64) for p in direction(x))
-        across = standard_normal(w).astype(jnp.float64)
+        across = stored(standard_normal(w)).astype(jnp.float64)
         if not gaussian and m > 0:
             across = across / jnp.sqrt(jnp.sum(across * across))
         head, last = point(head, last, sign * along, across * length)
