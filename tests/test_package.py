@@ -31,6 +31,7 @@ FLOORS = {
     "jaxdp._form": -1,
     "jaxdp._chernoff": 0,
     "jaxdp._spec": 0,
+    "jaxdp._stored": 0,
     "jaxdp._subsets": 0,
     "jaxdp._wide": 0,
     "jaxdp._x64": 0,
