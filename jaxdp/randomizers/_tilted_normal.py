@@ -182,8 +182,7 @@ class TiltedNormalRound(VectorRound):
 
         def add(number, totals):
             row = jnp.asarray(number, jnp.int32)
-            words = user_words(matrix_key, Count.of(row), (dim + 2) * dim)[:]
-            normals = stored(standard_normal(words)).astype(jnp.float64).reshape(dim + 2, dim)
+            normals = _normals_of(matrix_key, Count.of(row), (dim + 2, dim))
             head, last = (x.astype(jnp.float64) for x in embed(inputs[row], self.radius))
             n, first, second = (each[row] for each in tilted)
             sums = _sums_and_squares(n, first, second, head, last, normals, diagonal[row])
@@ -324,8 +323,7 @@ class TiltedNormalRound(VectorRound):
 
         def add(number, state):
             row = jnp.asarray(number, jnp.int32)
-            words = user_words(matrix_key, Count.of(row), 4 * dim)[:]
-            z = stored(standard_normal(words)).astype(jnp.float64).reshape(4, dim)
+            z = _normals_of(matrix_key, Count.of(row), (4, dim))
             first, second, third = h[row], g[row], e[row]
             across = [_across(z[0], first), _across(z[1], second)]
             across += [_across(_across(x, first), third) for x in (z[2], z[3])]
@@ -373,14 +371,18 @@ def normals(key: jax.Array, *shapes: tuple[int, ...]) -> list[jax.Array]:
     return [part.reshape(shape) for part, shape in zip(drawn, shapes, strict=True)]
 
 
+def _normals_of(key: jax.Array, number: Count | int, shape: tuple[int, ...]) -> jax.Array:
+    """Standard normals in float64 from the words of one user or row; inside an x64 block."""
+    words = user_words(key, number, math.prod(shape))[:]
+    return stored(standard_normal(words)).astype(jnp.float64).reshape(shape)
+
+
 def chi_squares(key: jax.Array, degrees: Float[Array, "k l"]) -> Float[Array, "k l"]:
     """Chi-square draws of whole degrees of freedom; inside an x64 block."""
     pairs = jnp.floor(degrees / 2)
     sums_key, normals_key = jax.random.split(key)
     sums = gamma(sums_key, Count.from_float(pairs))
-    shape = degrees.shape
-    words = user_words(normals_key, 0, int(np.prod(shape)))[:]
-    normals = stored(standard_normal(words)).astype(jnp.float64).reshape(shape)
+    normals = _normals_of(normals_key, 0, degrees.shape)
     return 2 * sums + jnp.where(degrees > 2 * pairs, normals**2, 0.0)
 
 
