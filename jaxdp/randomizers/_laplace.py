@@ -398,13 +398,20 @@ def _check_norms(population: Population, bound: float) -> None:
     inputs = population.inputs
     if is_traced(inputs):
         return
-    norms = jnp.sum(jnp.abs(inputs), axis=1)
-    worst = int(jnp.argmax(norms))
-    if float(norms[worst]) > bound * (1 + 1e-6):
+    norm, row = (x.item() for x in _largest_norm(inputs))
+    if norm > bound * (1 + 1e-6):
         raise ValueError(
             f"the population's values must have an L1 norm of at most bound = {bound:g}, but row "
-            f"{worst} has {float(norms[worst]):g}; scale the vectors, or raise bound."
+            f"{row} has {norm:g}; scale the vectors, or raise bound."
         )
+
+
+@jax.jit
+def _largest_norm(vectors: Float[Array, "k d"]) -> tuple[Float[Array, ""], Int32[Array, ""]]:
+    """The largest L1 norm, and whose it is."""
+    norms = jnp.sum(jnp.abs(vectors), axis=1)
+    row = jnp.argmax(norms)
+    return norms[row], row.astype(jnp.int32)
 
 
 class _Facts:
@@ -586,7 +593,8 @@ class LaplaceParams(MeanRound):
         return {"sum": total, "ends": at_ends, "users": counts.sum()}
 
     def _cost(self, work: Work) -> float:
-        levels = min(2 * work.num_bins, 2 * self.num_levels + 1)
-        rounding = work.num_bins * self._entries
-        # A binomial for each of the noise's values takes longer than one alone.
-        return work.draws(rounding + 8.0 * self._entries * levels * self.num_levels)
+        d, reports = self._entries, 2 * self.num_levels + 1
+        # The levels of an entry, of either sign: of d entries few are far above J / d.
+        levels = min(2 * work.num_bins, reports, 2 * self.num_levels // d + 2)
+        # A binomial for each report takes less than one alone: most are of few users.
+        return work.draws(work.num_bins * d + d * levels * reports / 4)

@@ -22,6 +22,8 @@ from ..random import AliasTable, Count, multinomial
 T = TypeVar("T")
 
 
+_CELLS = 2**15  # levels of entries of which users are counted at a time
+_ROWS = 16  # of them whose reports are drawn at a time
 _FAR = np.float32(1e15)  # levels; more is cut to it before a norm is taken
 
 
@@ -219,7 +221,7 @@ def sum_reports(
     """Sums of functions of the reports of users with given levels, exact in law.
 
     Args:
-      key: a key; it is folded.
+      key: a stream key; it is split.
       levels: in [-J, J].
       users: how many have each.
       num_levels: J.
@@ -229,22 +231,38 @@ def sum_reports(
     Returns:
       Count[f, d].
     """
-    size, numbers = 2 * num_levels + 1, Count.from_float(users)
-    if levels.shape[0] > size:
-        add = functools.partial(Count.segment_sum, num_segments=size)
-        numbers = jax.vmap(add, (1, 1), 1)(numbers, levels + num_levels)
-        all_levels = jnp.arange(-num_levels, num_levels + 1, dtype=jnp.int32)
-        levels = jnp.broadcast_to(all_levels[:, None], numbers.shape)
-    keys = jax.random.split(key, levels.shape[1])
+    size, (_, dim) = 2 * num_levels + 1, levels.shape
+    blocks = -(-dim * size // _CELLS)
+    width = -(-dim // blocks)
 
-    def entry(each: tuple[jax.Array, jax.Array, Count]) -> Count:
+    def block(each: tuple[jax.Array, jax.Array, jax.Array]) -> Count:
         key, levels, users = each
-        drawn = multinomial(key, users, jax.vmap(row)(levels)).sum(0)
-        sizes = drawn[None, :].times(jnp.abs(values).astype(jnp.uint32))
-        return _signed(sizes, values < 0).sum(1)
+        # Users of one level and entry are of one row, whatever their inputs; few rows have any.
+        add = functools.partial(Count.segment_sum, num_segments=size)
+        by_level = jax.vmap(add, (1, 1))(Count.from_float(users), levels + np.int32(num_levels))
+        rows = by_level.reshape(-1)
+        occupied = rows.f64() > 0
+        order = jnp.flatnonzero(occupied, size=width * size + _ROWS, fill_value=width * size)
 
-    sums: Count = jax.lax.map(entry, (keys, levels.T, jax.tree.map(jnp.transpose, numbers)))
-    return jax.tree.map(jnp.transpose, sums)
+        def step(number: jax.Array, sums: Count) -> Count:
+            found = jax.lax.dynamic_slice_in_dim(order, number * np.int32(_ROWS), _ROWS)
+            entry, level = jnp.divmod(found.astype(jnp.int32), np.int32(size))
+            of = jax.vmap(row)(level - np.int32(num_levels))
+            there = jax.tree.map(lambda x: x.at[found].get(mode="fill", fill_value=0), rows)
+            drawn = multinomial(jax.random.fold_in(key, number), there, of)
+            sizes = drawn[None].times(jnp.abs(values).astype(jnp.uint32)[:, None])
+            each = _signed(sizes, (values < 0)[:, None]).sum(2)
+            return sums + jax.tree.map(jnp.transpose, each).segment_sum(entry, width)
+
+        steps = -(-jnp.sum(occupied, dtype=jnp.int32) // np.int32(_ROWS))
+        return jax.lax.fori_loop(0, steps, step, Count.zeros((width, len(values))))
+
+    padding = [(0, 0), (0, blocks * width - dim)]
+    parts = (
+        jnp.moveaxis(jnp.pad(x, padding).reshape(-1, blocks, width), 1, 0) for x in (levels, users)
+    )
+    sums: Count = jax.lax.map(block, (jax.random.split(key, blocks), *parts))
+    return jax.tree.map(lambda x: x.reshape(-1, x.shape[-1])[:dim].T, sums)
 
 
 def _signed(count: Count, negative: jax.Array) -> Count:

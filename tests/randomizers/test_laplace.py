@@ -8,6 +8,7 @@ import pytest
 import jaxdp
 from jaxdp.population import Population
 from jaxdp.random import Count
+from jaxdp.randomizers import _levels
 from jaxdp.randomizers._laplace import Laplace
 from tests import stats
 from tests.marks import slow
@@ -102,8 +103,26 @@ def test_law_of_a_sum(num_users, dim, key):
     stats.must_fail(stats.check_variance, 1.3 * mean, variance, mean=1.3 * truth, kurtosis=4.0)
 
 
+def test_entries_of_several_blocks(key):
+    """More levels of entries than are counted at a time: each entry keeps its own mean."""
+    d, draws = 160, 300
+    spec = Laplace(2.0, dim=d)
+    assert d * (2 * spec.num_levels + 1) > _levels._CELLS
+    x = np.zeros((2, d), np.float32)
+    x[0, ::40], x[1, 1::32] = [0.5, -0.25, 0.125, -0.125], 0.2
+    counts = np.array([10**6, 10**5])
+    trials = jaxdp.simulate(
+        spec, Population.from_histogram(counts, x), key, num_trials=draws, method="tally"
+    )
+    variance, truth = spec.variance(counts, x), spec.truth(counts, x)
+    stats.check_mean(trials.estimates, truth, variance=variance)
+    stats.check_variance(trials.estimates, variance, mean=truth, kurtosis=4.0)
+    moved = np.roll(trials.estimates, 1, axis=1)
+    stats.must_fail(stats.check_mean, moved, truth, variance=variance)
+
+
 def test_more_inputs_than_levels(key):
-    """Counts are gathered by level: both ways to the same law."""
+    """Users of one level are counted together, whatever their inputs."""
     spec = Laplace(2.0, steps=4)
     x = np.linspace(-1, 1, 41).astype(np.float32)
     population = Population.from_histogram(np.full(41, 3), x)
