@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import jax
@@ -514,15 +515,46 @@ def _compiled_trials(params, cast, key, trials, config, users):
         if on_one_core and not config.host:
             if cast.params.cost(work_of(cast.population)).tally * trials.size > _LONG:
                 program = functools.partial(on_all_cores, program)
+        finish = _where(config.host, _finish_trials)
+        ready = None
+        if config.mesh is None and not config.host:
+            ready = _compiled_beside(params, cast, key, trials.size, config, users)
         outcomes, counts = program(cast.params, cast.population, key, trials, config)
         if not config.trial_axes or config.host:
             # One program takes them from here, whatever mesh made them.
             outcomes, counts = jax.tree.map(_gathered, (outcomes, counts))
             outcomes = cast.cut(outcomes)
         used = counts if params.has_target else None
-        finish = _where(config.host, _finish_trials)
+        if ready is not None:
+            ready.result()
         found = *finish(params, users, outcomes, used, config.finishing), counts
         return jax.tree.map(_gathered, found)
+
+
+def _compiled_beside(params, cast: Cast, key, number: int, config: Config, users) -> Future[None]:
+    """Has a thread compile what finishes so many trials, beside the program that plays them.
+
+    jax keeps it for the call that follows: outcomes have the shapes that are known before.
+    """
+    one = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
+    outcomes, counts = jax.tree.map(
+        lambda x: np.broadcast_to(np.zeros((), x.dtype), (number, *x.shape)), one
+    )
+    arguments = params, users, cast.cut(outcomes), counts if params.has_target else None
+    leaves, structure = jax.tree.flatten(arguments)
+    return _in_thread(structure, tuple((np.shape(x), x.dtype) for x in leaves), config.finishing)
+
+
+@functools.lru_cache(maxsize=1024)
+def _in_thread(structure, leaves: tuple[tuple[Any, Any], ...], config: Config) -> Future[None]:
+    """Begins to compile `_finish_trials`, once for arguments of these shapes and types."""
+    arguments = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+    with while_tracing():
+        finish = _finish_trials.lower(*arguments, config)
+    thread = ThreadPoolExecutor(1)
+    compiling = thread.submit(lambda: finish.compile() and None)  # jax keeps it, or drops it
+    thread.shutdown(wait=False)
+    return compiling
 
 
 def _gathered(x: jax.Array | np.ndarray) -> np.ndarray:

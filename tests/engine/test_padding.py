@@ -1,5 +1,7 @@
 """Programs that rounds share: those of up to a power of two of bins, and those of all sizes."""
 
+import threading
+
 import jax
 import numpy as np
 import pytest
@@ -23,6 +25,22 @@ PROTOCOLS = {
     "subset": lambda k, e: SubsetSelection(k, e, subset_size=max(k // 4, 1)),
     "quantized": lambda k, e: QuantizedRR(GiniMeanDifference(), e, k),
 }
+
+
+def test_estimates_are_compiled_beside_draws(key):
+    """By another thread, for the call that follows: there is one compilation."""
+    threads = []
+
+    def seen(event: str, _: float, **kwargs: str | int) -> None:
+        if event.endswith("backend_compile_duration") and "_finish" in str(kwargs["fun_name"]):
+            threads.append(threading.get_ident())
+
+    jax.monitoring.register_event_duration_secs_listener(seen)
+    users = jaxdp.Population.from_histogram(np.arange(211))
+    jaxdp.simulate(KRR(211, 1.0), users, key, num_trials=3, method="tally")
+    jax.monitoring.unregister_event_duration_listener(seen)
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 @pytest.mark.parametrize("name", [slow(n) if n == "subset" else n for n in PROTOCOLS])
