@@ -597,4 +597,4 @@ class LaplaceParams(MeanRound):
         # The levels of an entry, of either sign: of d entries few are far above J / d.
         levels = min(2 * work.num_bins, reports, 2 * self.num_levels // d + 2)
         # A binomial for each report takes less than one alone: most are of few users.
-        return work.draws(work.num_bins * d + d * levels * reports / 4)
+        return work.draws(work.num_bins * d + d * levels * reports / 6)

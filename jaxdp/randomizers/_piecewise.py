@@ -443,4 +443,4 @@ class PiecewiseParams(MeanRound):
 
     def _cost(self, work: Work) -> float:
         levels = min(2 * work.num_bins, 2 * self.num_levels + 1)
-        return work.draws(work.num_bins + levels * self.noise.masses.shape[1] / 4)
+        return work.draws(work.num_bins + levels * self.noise.masses.shape[1] / 6)
