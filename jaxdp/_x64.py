@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -23,6 +24,23 @@ def all_finite(array: jax.Array) -> bool:
     """Whether all entries of an array are finite, also of one that a trace closes over."""
     with jax.ensure_compile_time_eval():
         return bool(_all_finite(array))
+
+
+def places_of(mask: jax.Array, most: int) -> jax.Array:
+    """The first places at which a mask is true, in order, and its size where there are no more.
+
+    Not `jnp.nonzero`: jax 0.12.0.1 lowers it by the caller's x64 flag, whatever the trace's.
+
+    Args:
+      mask: bool[n].
+      most: how many places; static.
+
+    Returns:
+      int32[most].
+    """
+    place = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(most))
+    places = jnp.full(most, mask.size, jnp.int32)
+    return places.at[place].set(lax.iota(jnp.int32, mask.size), mode="drop")
 
 
 @one_program

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float, UInt32
 
 from jaxdp_kernels.threefry_words.ref import threefry2x32
 
+from .._x64 import places_of
 from ..random._log_pmf import correction, deviance
 from ..random._rejection import uniforms, until_accepted
 
@@ -64,11 +65,7 @@ def _draw(
     def settle(draw):
         """Makes the exact test for some of the open lanes, which are few."""
         size, most = index.size, min(index.size, _SETTLED)
-        # Not `jnp.nonzero`: jax 0.12.0.1 lowers it by the caller's x64 flag, whatever the trace's.
-        is_open = draw == _OPEN
-        place = jnp.where(is_open, jnp.cumsum(is_open, dtype=jnp.int32) - 1, np.int32(most))
-        lanes = jnp.full(most, size, jnp.int32)
-        lanes = lanes.at[place].set(lax.iota(jnp.int32, size), mode="drop")
+        lanes = places_of(draw == _OPEN, most)
         number, at = large.at[lanes].get(mode="clip"), index.at[lanes].get(mode="clip")
         settled = until_accepted(
             key, at, lambda u, v: _attempt(u, v, number), jnp.zeros_like(number), lanes == size

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Float32, Int32, UInt32
 
 from .._bits import FRACTION as FRACTION
 from .._contract import params
+from .._x64 import places_of
 from ..random import AliasTable, Count, multinomial
 
 T = TypeVar("T")
@@ -234,28 +235,13 @@ def sum_reports(
     size, (_, dim) = 2 * num_levels + 1, levels.shape
     blocks = -(-dim * size // _CELLS)
     width = -(-dim // blocks)
+    add = functools.partial(Count.segment_sum, num_segments=size)
 
-    def block(each: tuple[jax.Array, jax.Array, jax.Array]) -> Count:
-        key, levels, users = each
-        # Users of one level and entry are of one row, whatever their inputs; few rows have any.
-        add = functools.partial(Count.segment_sum, num_segments=size)
+    def block(entries: tuple[jax.Array, jax.Array, jax.Array]) -> Count:
+        key, levels, users = entries
+        # Users of one level and entry are drawn together, whatever their inputs.
         by_level = jax.vmap(add, (1, 1))(Count.from_float(users), levels + np.int32(num_levels))
-        rows = by_level.reshape(-1)
-        occupied = rows.f64() > 0
-        order = jnp.flatnonzero(occupied, size=width * size + _ROWS, fill_value=width * size)
-
-        def step(number: jax.Array, sums: Count) -> Count:
-            found = jax.lax.dynamic_slice_in_dim(order, number * np.int32(_ROWS), _ROWS)
-            entry, level = jnp.divmod(found.astype(jnp.int32), np.int32(size))
-            of = jax.vmap(row)(level - np.int32(num_levels))
-            there = jax.tree.map(lambda x: x.at[found].get(mode="fill", fill_value=0), rows)
-            drawn = multinomial(jax.random.fold_in(key, number), there, of)
-            sizes = drawn[None].times(jnp.abs(values).astype(jnp.uint32)[:, None])
-            each = _signed(sizes, (values < 0)[:, None]).sum(2)
-            return sums + jax.tree.map(jnp.transpose, each).segment_sum(entry, width)
-
-        steps = -(-jnp.sum(occupied, dtype=jnp.int32) // np.int32(_ROWS))
-        return jax.lax.fori_loop(0, steps, step, Count.zeros((width, len(values))))
+        return _sum_rows(key, by_level, row, values)
 
     padding = [(0, 0), (0, blocks * width - dim)]
     parts = (
@@ -263,6 +249,35 @@ def sum_reports(
     )
     sums: Count = jax.lax.map(block, (jax.random.split(key, blocks), *parts))
     return jax.tree.map(lambda x: x.reshape(-1, x.shape[-1])[:dim].T, sums)
+
+
+def _sum_rows(
+    key: jax.Array,
+    users: Count,
+    row: Callable[[jax.Array], jax.Array],
+    values: Int32[Array, "f r"],
+) -> Count:
+    """`sum_reports` of users who are counted by entry and level, Count[d, 2 J + 1]: Count[d, f].
+
+    Few of these counts are not 0, and only those are drawn.
+    """
+    dim, size = users.shape
+    rows = users.reshape(-1)
+    occupied = rows.f64() > 0
+    order = places_of(occupied, dim * size + _ROWS)
+
+    def step(number: jax.Array, sums: Count) -> Count:
+        found = jax.lax.dynamic_slice_in_dim(order, number * np.int32(_ROWS), _ROWS)
+        entry, level = jnp.divmod(found, np.int32(size))
+        of = jax.vmap(row)(level - np.int32(size // 2))
+        there = jax.tree.map(lambda x: x.at[found].get(mode="fill", fill_value=0), rows)
+        drawn = multinomial(jax.random.fold_in(key, number), there, of)
+        sizes = drawn[None].times(jnp.abs(values).astype(jnp.uint32)[:, None])
+        each = _signed(sizes, (values < 0)[:, None]).sum(2)
+        return sums + jax.tree.map(jnp.transpose, each).segment_sum(entry, dim)
+
+    steps = -(-jnp.sum(occupied, dtype=jnp.int32) // np.int32(_ROWS))
+    return jax.lax.fori_loop(0, steps, step, Count.zeros((dim, len(values))))
 
 
 def _signed(count: Count, negative: jax.Array) -> Count:
