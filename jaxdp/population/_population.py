@@ -5,7 +5,7 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -487,21 +487,31 @@ class Population:
                 "clip them, or widen the protocol's range."
             )
 
-    def require_ball(self, dim: int, radius: float) -> None:
-        """Raises ValueError unless values are float vectors of this dimension and L2 norm."""
+    def require_ball(
+        self, dim: int, radius: float, *, order: Literal[1, 2] = 2, name: str = "radius"
+    ) -> None:
+        """Raises ValueError unless values are float vectors of this dimension and L1 or L2 norm.
+
+        Args:
+          dim: of the vectors.
+          radius: the largest norm.
+          order: 1 or 2, which norm.
+          name: of the field that the radius comes from, for the message.
+        """
         self.require_reals((dim,))
         inputs = self.inputs
         if is_traced(inputs):
             return
         with jax.ensure_compile_time_eval():
-            norm = float(_largest_norm(inputs))
+            norm = float(_largest_norm[order](inputs))
         # Norms in float32: a vector that was scaled to the radius may come out a little longer.
         if norm > radius * (1 + 1e-6):
             with jax.ensure_compile_time_eval():
-                worst = int(jnp.argmax(jnp.sum(jnp.square(inputs), axis=1)))
+                worst = int(jnp.argmax(_norms(inputs, order)))
             raise ValueError(
-                f"the population's values must have an L2 norm of at most radius = {radius:g}, but "
-                f"row {worst} has {norm:g}; scale or clip the vectors, or raise radius."
+                f"the population's values must have an L{order} norm of at most {name} = "
+                f"{radius:g}, but row {worst} has {norm:g}; scale or clip the vectors, or raise "
+                f"{name}."
             )
 
 
@@ -570,8 +580,12 @@ def _extremes(values):
     return jnp.min(values), jnp.max(values)
 
 
-@_remembered
-@jax.jit
-def _largest_norm(rows):
-    """The largest L2 norm of a row."""
-    return jnp.sqrt(jnp.max(jnp.sum(jnp.square(rows), axis=1)))
+def _norms(rows: jax.Array, order: int) -> jax.Array:
+    return jnp.linalg.norm(rows, order, axis=1)
+
+
+# A remembered function is of an array alone.
+_largest_norm = {
+    order: _remembered(jax.jit(lambda rows, order=order: jnp.max(_norms(rows, order))))
+    for order in (1, 2)
+}

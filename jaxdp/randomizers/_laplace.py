@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from .._checks import By, Integer, Optional
 from .._contract import Draft, Population, TallyLaw, Tree, Words, Work, field, params, spec, static
 from .._prediction import Prediction
-from .._spec import check_epsilon, check_int, is_traced
+from .._spec import check_epsilon, check_int
 from .._x64 import compiled_in_float64
 from ..accounting import PairLaw
 from ..random import Count, sum_integers
@@ -389,29 +389,8 @@ class Laplace(MeanRandomizer["LaplaceParams"]):
         if self.dim is None:
             population.require_reals((), low=-self.bound, high=self.bound)
         else:
-            population.require_reals((self.dim,))
-            _check_norms(population, self.bound)
+            population.require_ball(self.dim, self.bound, order=1, name="bound")
         self.check_total(population)
-
-
-def _check_norms(population: Population, bound: float) -> None:
-    inputs = population.inputs
-    if is_traced(inputs):
-        return
-    norm, row = (x.item() for x in _largest_norm(inputs))
-    if norm > bound * (1 + 1e-6):
-        raise ValueError(
-            f"the population's values must have an L1 norm of at most bound = {bound:g}, but row "
-            f"{row} has {norm:g}; scale the vectors, or raise bound."
-        )
-
-
-@jax.jit
-def _largest_norm(vectors: Float[Array, "k d"]) -> tuple[Float[Array, ""], Int32[Array, ""]]:
-    """The largest L1 norm, and whose it is."""
-    norms = jnp.sum(jnp.abs(vectors), axis=1)
-    row = jnp.argmax(norms)
-    return norms[row], row.astype(jnp.int32)
 
 
 class _Facts:
@@ -496,7 +475,7 @@ class LaplaceParams(MeanRound):
         if self.dim is None:
             super().check_size(population, most)
         else:
-            _check_norms(population, most)
+            population.require_ball(self.dim, most, order=1, name="bound")
 
     @property
     def largest_report(self) -> int:

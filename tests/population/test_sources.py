@@ -344,6 +344,9 @@ def test_vectors_must_lie_in_the_ball():
     Population.from_values(rows).require_ball(2, 5.0)
     with pytest.raises(ValueError, match=r"row 2 has 5.*radius"):
         Population.from_values(rows).require_ball(2, 4.99)
+    Population.from_values(rows).require_ball(2, 7.0, order=1, name="bound")
+    with pytest.raises(ValueError, match=r"L1 norm.*bound = 6.99, but row 2 has 7;.*raise bound"):
+        Population.from_values(rows).require_ball(2, 6.99, order=1, name="bound")
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
         Population.from_values(rows).require_ball(3, 5.0)
     with pytest.raises(ValueError, match="real numbers"):
