@@ -18,6 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import contextlib
 import dataclasses
 import gc
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -199,7 +200,8 @@ def _num_bytes() -> int:
 
 @dataclasses.dataclass
 class Compilations:
-    """Names of the jitted functions that were traced and compiled in a `count_compilations` block.
+    """Names of the jitted functions that were traced and compiled in a `count_compilations` block,
+    and which threads compiled them.
 
     Operations outside of jit count too, under their own names; hits of a cache on disk count as
     compilations.
@@ -207,6 +209,7 @@ class Compilations:
 
     traced: list[str] = dataclasses.field(default_factory=list)
     compiled: list[str] = dataclasses.field(default_factory=list)
+    threads: list[int] = dataclasses.field(default_factory=list)
 
     def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         name = str(kwargs.get("fun_name"))
@@ -214,6 +217,7 @@ class Compilations:
             self.traced.append(name)
         elif event == "/jax/core/compile/backend_compile_duration":
             self.compiled.append(name.removeprefix("jit(").removesuffix(")"))
+            self.threads.append(threading.get_ident())
 
 
 @pytest.fixture

@@ -515,7 +515,6 @@ def _compiled_trials(params, cast, key, trials, config, users):
         if on_one_core and not config.host:
             if cast.params.cost(work_of(cast.population)).tally * trials.size > _LONG:
                 program = functools.partial(on_all_cores, program)
-        finish = _where(config.host, _finish_trials)
         ready = None
         if config.mesh is None and not config.host:
             ready = _compiled_beside(params, cast, key, trials.size, config, users)
@@ -527,6 +526,7 @@ def _compiled_trials(params, cast, key, trials, config, users):
         used = counts if params.has_target else None
         if ready is not None:
             ready.result()
+        finish = _where(config.host, _finish_trials)
         found = *finish(params, users, outcomes, used, config.finishing), counts
         return jax.tree.map(_gathered, found)
 
@@ -537,9 +537,7 @@ def _compiled_beside(params, cast: Cast, key, number: int, config: Config, users
     jax keeps it for the call that follows: outcomes have the shapes that are known before.
     """
     one = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
-    outcomes, counts = jax.tree.map(
-        lambda x: np.broadcast_to(np.zeros((), x.dtype), (number, *x.shape)), one
-    )
+    outcomes, counts = _without_memory(one, number)
     arguments = params, users, cast.cut(outcomes), counts if params.has_target else None
     leaves, structure = jax.tree.flatten(arguments)
     return _in_thread(structure, tuple((np.shape(x), x.dtype) for x in leaves), config.finishing)
@@ -611,9 +609,15 @@ def _run_trials(params, cast, key, span: range, config, progress, users):
 def _estimate_shape(params, cast: Cast, key, config: Config) -> tuple[int, ...]:
     with jax.enable_x64(True):  # in which trials are traced: the next call finds both traces
         found, _ = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
-        # `cut` takes slices: of arrays of no memory it says its shape, and nothing is traced.
-        shapes = jax.tree.map(lambda x: np.broadcast_to(np.zeros((), x.dtype), x.shape), found)
-        return _estimate_compiled.eval_shape(params, cast.cut(shapes)).shape
+        return _estimate_compiled.eval_shape(params, cast.cut(_without_memory(found))).shape
+
+
+def _without_memory(shapes: Tree, *lead: int) -> Tree:
+    """Arrays of these shapes after leading axes, which take no memory; `cut` takes their slices.
+
+    So it says its own shapes, and nothing is traced.
+    """
+    return jax.tree.map(lambda x: np.broadcast_to(np.zeros((), x.dtype), (*lead, *x.shape)), shapes)
 
 
 def _check_room(shape: tuple[int, ...], num_trials: int) -> None:

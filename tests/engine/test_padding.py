@@ -27,20 +27,14 @@ PROTOCOLS = {
 }
 
 
-def test_estimates_are_compiled_beside_draws(key):
+def test_estimates_are_compiled_beside_draws(key, count_compilations):
     """By another thread, for the call that follows: there is one compilation."""
-    threads = []
-
-    def seen(event: str, _: float, **kwargs: str | int) -> None:
-        if event.endswith("backend_compile_duration") and "_finish" in str(kwargs["fun_name"]):
-            threads.append(threading.get_ident())
-
-    jax.monitoring.register_event_duration_secs_listener(seen)
     users = jaxdp.Population.from_histogram(np.arange(211))
-    jaxdp.simulate(KRR(211, 1.0), users, key, num_trials=3, method="tally")
-    jax.monitoring.unregister_event_duration_listener(seen)
-    assert len(threads) == 1
-    assert threads[0] != threading.get_ident()
+    with count_compilations() as seen:
+        jaxdp.simulate(KRR(211, 1.0), users, key, num_trials=3, method="tally")
+    compiled = zip(seen.compiled, seen.threads, strict=True)
+    (thread,) = [at for name, at in compiled if name == "_finish_trials"]
+    assert thread != threading.get_ident()
 
 
 @pytest.mark.parametrize("name", [slow(n) if n == "subset" else n for n in PROTOCOLS])
