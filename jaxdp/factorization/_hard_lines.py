@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from .._spec import check_bool, check_choice, check_epsilon, check_real, within_float64
 from ._approx import gamma2_approx
 from ._gamma2 import gamma2
-from ._inputs import one_matrix
+from ._inputs import check_level, one_matrix
 from ._result import Factorization
 
 _BASES = (0.0, 0.25, 0.5, 0.75, 0.9)  # shares of q in the populations
@@ -229,6 +229,7 @@ def hard_lines(matrix: ArrayLike, *, symmetric: bool = False, tol: float = 1e-3)
       Edmonds, Nikolov, Ullman (2020), Section 3, with other constants.
     """
     dense, symmetric = one_matrix(matrix), check_bool("symmetric", symmetric)
+    tol = float(check_level("tol", tol))  # of the key below, which an array cannot be
     return list(_solved(dense.tobytes(), dense.shape, symmetric, tol))
 
 

@@ -46,7 +46,8 @@ def johnson_lindenstrauss(
       matrix: float[..., m, k], the matrix that `result` factorizes.
       result: a Factorization with `norm` `"gamma2"` and no shift.
       rank: >= 1.
-      seed: of the projection; each matrix of a stack has one of its own, those of `vmap` share it.
+      seed: of the projection, in [0, 2**32). Each matrix of a stack has a projection of its own;
+        those of `vmap` share one.
 
     Returns:
       Factorization of that rank.
@@ -71,6 +72,7 @@ def johnson_lindenstrauss(
             f"{np.shape(result.dual)}."
         )
     rank = check_int("rank", rank, low=1)
+    seed = check_int("seed", seed, low=0, high=2**32 - 1)
     size = (*dense.shape[:-2], rank, result.rank)
     projection = np.random.default_rng(seed).normal(size=size) / np.sqrt(rank)
     exponents = extreme_exponents(dense, result.left)

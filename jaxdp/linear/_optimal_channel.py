@@ -150,7 +150,7 @@ def optimal_channel(
         mean under a histogram of users, >= 0 and not all 0.
       tol: the relative gap to reach, > 0.
       max_rounds: of rays that are added, at least 1.
-      seed: of the search for the first rays.
+      seed: of the search for the first rays, in [0, 2**32).
 
     Returns:
       OptimalChannel.
@@ -178,7 +178,8 @@ def optimal_channel(
         )
     epsilon = check_real("epsilon", check_epsilon(epsilon), low=0.0, high=20.0)
     tol = check_real("tol", tol, low=0.0)
-    check_int("max_rounds", max_rounds, low=1)
+    max_rounds = check_int("max_rounds", max_rounds, low=1)
+    seed = check_int("seed", seed, low=0, high=2**32 - 1)
     law = law_of(check_objective(objective, k), k)
     # Values that all queries answer alike may as well send alike.
     _, firsts, group = np.unique(dense, axis=1, return_index=True, return_inverse=True)

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -141,6 +142,11 @@ def test_limits_of_small_errors():
         assert found[2] > 0.93 * limit
 
 
+def test_tolerance_may_be_an_array():
+    """The lines are remembered by it, and an array is no key."""
+    assert fz.hard_lines(np.eye(3), tol=jnp.float32(0.25)) == fz.hard_lines(np.eye(3), tol=0.25)
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_what_the_worst_query_needs_the_mean_one_may_not(name):
     """Repeating the easiest query changes the mean error, and no bound on the largest one."""
@@ -203,6 +209,8 @@ BAD = [
     (lambda: fz.local_lower_bound(np.eye(2), 1.0, 0.1, norm="zeta"), "norm"),
     (lambda: fz.local_lower_bound(np.eye(2), 1.0, 0.1, power=3), "power"),
     (lambda: fz.hard_lines(np.ones(3)), "matrix"),
+    (lambda: fz.hard_lines(np.eye(2), tol=-1.0), "tol"),
+    (lambda: fz.hard_lines(np.eye(2), tol=[0.1, 0.1]), "tol"),
 ]
 
 

@@ -192,6 +192,7 @@ BAD = [
         "bytes",
     ),
     (lambda: fz.johnson_lindenstrauss(W, fz.explicit.identity(4), 3), ValueError, "result"),
+    (lambda: fz.johnson_lindenstrauss(W, fz.gamma2(W), 3, seed=-1), ValueError, "seed"),
 ]
 
 

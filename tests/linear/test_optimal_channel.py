@@ -184,6 +184,7 @@ def test_no_ray_is_missed_by_rounding():
         ((np.eye(3), 1.0), {"objective": [1.0, 2.0]}, "objective"),
         ((np.eye(3), 1.0), {"tol": 0.0}, "tol"),
         ((np.eye(3), 1.0), {"max_rounds": 0}, "max_rounds"),
+        ((np.eye(3), 1.0), {"seed": -1}, "seed"),
     ],
 )
 def test_bad_arguments(arguments, options, match):
