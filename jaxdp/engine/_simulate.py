@@ -31,7 +31,8 @@ from ._config import (
     for_trials,
     prepare,
 )
-from ._play import OwnProgram, on_all_cores, play, play_on_host, while_tracing
+from ._play import play, play_on_host
+from ._programs import OwnProgram, on_all_cores, while_tracing
 from ._progress import progress_bar
 from ._trials import Trials
 from ._truth import check_given, find_truth, known_histogram, truth_kind
@@ -365,7 +366,7 @@ def _play_once(params, population, key, config: Config):
         return _where(drawn_on_host, play_on_host)(params, population, key, config)
     with jax.enable_x64(True):
         program = _where(drawn_on_host, OwnProgram(play, config))
-        return jax.tree.map(np.asarray, program(params, population, key, config))
+        return jax.tree.map(np.asarray, program(params, population, key))
 
 
 def _where(host: bool, function: Callable[..., T]) -> Callable[..., T]:
@@ -405,6 +406,8 @@ def _estimate(params: Params[Any], outcome: Tree) -> Tree:
 
 
 _play_compiled = jax.jit(play, static_argnames="config")
+# Inlined: a program of trials is cut between the equations of one.
+_play_trial = jax.jit(play, static_argnames="config", inline=True)
 _estimate_compiled = jax.jit(_estimate)
 
 
@@ -418,7 +421,7 @@ def _play_trials(params, population, key, trials, config: Config):
     def share(params, population, key, trials):
         def trial(t):
             # As the call that asked for its shapes: traced once.
-            return _play_compiled(params, population, jax.random.fold_in(key, t), config=config)
+            return _play_trial(params, population, jax.random.fold_in(key, t), config=config)
 
         number, batch = trials.shape[0], config.trial_batch
         if batch is not None and batch >= number:
@@ -518,7 +521,7 @@ def _compiled_trials(params, cast, key, trials, config, users):
         ready = None
         if config.mesh is None and not config.host:
             ready = _compiled_beside(params, cast, key, trials.size, config, users)
-        outcomes, counts = program(cast.params, cast.population, key, trials, config)
+        outcomes, counts = program(cast.params, cast.population, key, trials)
         if not config.trial_axes or config.host:
             # One program takes them from here, whatever mesh made them.
             outcomes, counts = jax.tree.map(_gathered, (outcomes, counts))
@@ -536,7 +539,7 @@ def _compiled_beside(params, cast: Cast, key, number: int, config: Config, users
 
     jax keeps it for the call that follows: outcomes have the shapes that are known before.
     """
-    one = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
+    one = _play_trial.eval_shape(cast.params, cast.population, key, config=config)
     outcomes, counts = _without_memory(one, number)
     arguments = params, users, cast.cut(outcomes), counts if params.has_target else None
     leaves, structure = jax.tree.flatten(arguments)
@@ -608,7 +611,7 @@ def _run_trials(params, cast, key, span: range, config, progress, users):
 
 def _estimate_shape(params, cast: Cast, key, config: Config) -> tuple[int, ...]:
     with jax.enable_x64(True):  # in which trials are traced: the next call finds both traces
-        found, _ = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
+        found, _ = _play_trial.eval_shape(cast.params, cast.population, key, config=config)
         return _estimate_compiled.eval_shape(params, cast.cut(_without_memory(found))).shape
 
 
@@ -634,7 +637,7 @@ def _check_room(shape: tuple[int, ...], num_trials: int) -> None:
 def _chunk(cast: Cast, key, shape, num_trials: int, config: Config, progress: bool) -> int:
     """Trials in one call: as many as fit into memory, or a hundredth where progress is shown."""
     with jax.enable_x64(True):
-        one = _play_compiled.eval_shape(cast.params, cast.population, key, config=config)
+        one = _play_trial.eval_shape(cast.params, cast.population, key, config=config)
     size = max(sum(leaf.size for leaf in jax.tree.leaves(one)), 2 * math.prod(shape), 1)
     parts = config.num_shares
     chunk = min(num_trials, parts * min(max(_CHUNK_LIMBS // size, 1), _CHUNK_TRIALS))

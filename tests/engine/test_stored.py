@@ -7,7 +7,7 @@ import pytest
 from jax import export
 
 from jaxdp._stored import stored
-from jaxdp.engine._play import _known_options
+from jaxdp.engine._programs import _known_options
 
 
 def read_twice(x):

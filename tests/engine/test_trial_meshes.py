@@ -15,7 +15,7 @@ import jaxdp
 from jaxdp.audit._runs import Exposed
 from jaxdp.engine import Round, TallyLaw, _config, _simulate, params, static
 from jaxdp.engine._config import Config, configure, for_trials
-from jaxdp.engine._play import OwnProgram
+from jaxdp.engine._programs import OwnProgram
 from jaxdp.random import Count, histogram
 from tests.engine.probes import TwoRounds
 
@@ -120,7 +120,7 @@ def lowered(name: str, method: Any, number: int) -> tuple[Any, Any]:
     with jax.enable_x64(True):
         trials = np.arange(number, dtype=np.uint32)
         play = OwnProgram(_simulate._play_trials, config)
-        play = play.lower(FLIPS, USERS, jax.random.key(17), trials, config).compile()
+        play = play.compile(FLIPS, USERS, jax.random.key(17), trials)
         outcomes, counts = play(FLIPS, USERS, jax.random.key(17), trials)
         finish = _simulate._finish_trials.lower(FLIPS, (None, None), outcomes, counts, config)
         return (play, finish.compile()), outcomes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.engine import _play, _simulate
+from jaxdp.engine import _programs, _simulate
 from jaxdp.randomizers import KRR, BinaryResponse, SubsetSelection
 from tests.marks import slow
 
@@ -111,8 +111,8 @@ def test_cores_share_the_trials_of_tallies(protocol, key, monkeypatch):
             return concurrent.futures.ThreadPoolExecutor(number)
 
         monkeypatch.setattr(_simulate, "_LONG", 0.0)
-        monkeypatch.setattr(_play, "num_cores", lambda: cores)
-        monkeypatch.setattr(_play, "ThreadPoolExecutor", entered)
+        monkeypatch.setattr(_programs, "num_cores", lambda: cores)
+        monkeypatch.setattr(_programs, "ThreadPoolExecutor", entered)
         return jaxdp.simulate(protocol, population, key, num_trials=7, method="tally").estimates
 
     alone = simulated(1)
