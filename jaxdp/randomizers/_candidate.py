@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import betainc, ndtri
+from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt32
 from numpy.typing import ArrayLike
 
@@ -24,7 +24,7 @@ from ._chi_square import propose_chi_square
 from ._exact import exp_lower, log_upper
 from ._mean import SelfMoments, Tail
 from ._pair_laws import MOST_SHUFFLED_EPSILON
-from ._sphere import WORDS, solve
+from ._sphere import WORDS, regularized_beta, solve
 from ._tilt import CELLS, REACH, Tilt
 from ._tilted_normal import TiltedNormalRound
 from ._vector import (
@@ -154,10 +154,8 @@ def _near_density(num_candidates: int, num_high: int) -> np.ndarray:
     pairs = num_candidates // 2
     if num_high < pairs:
         outside = np.array([math.erf(x / math.sqrt(2)) for x in nodes])  # 1 - 2 Q(x)
-        with jax.enable_x64(True):
-            # Pr[Bin(n, p) < k] = I_{1-p}(n - k + 1, k), here for n = M / 2 - 1 and p = 2 Q(x).
-            nearer = betainc(float(pairs - num_high), float(num_high), jnp.asarray(outside))
-        normal = normal * np.asarray(nearer)
+        # Pr[Bin(n, p) < k] = I_{1-p}(n - k + 1, k), here for n = M / 2 - 1 and p = 2 Q(x).
+        normal = normal * regularized_beta(pairs - num_high, num_high, outside)
     return normal * (num_candidates / num_high)
 
 

@@ -5,7 +5,6 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import betainc
 from jaxtyping import Array, Float, Float32, UInt32
 from numpy.typing import ArrayLike
 
@@ -15,7 +14,7 @@ from .._spec import check_int
 from ..random import Count, standard_normal
 from ._cap import PROPOSAL_WORDS, Coordinate, coordinate_words, report
 from ._chi_square import propose_chi_square
-from ._sphere import Solution, half_ratio, solve
+from ._sphere import Solution, half_ratio, regularized_beta, solve
 from ._vector import (
     EPSILON,
     MAX_DIM,
@@ -146,9 +145,7 @@ class ProjUnit(CapRandomizer):
         t = np.clip(t, 0.0, 1 - 1e-12)
         share = np.clip(t**2 * (solution.cap.gamma**-2 - 1) / (1 - t**2), 0.0, 1.0)
         shapes = (self.num_projected - 1) / 2, (self.dim + 1 - self.num_projected) / 2
-        with jax.enable_x64(True):
-            a, b = map(jnp.float64, shapes)
-            inside = np.asarray(betainc(a, b, jnp.asarray(share)))
+        inside = regularized_beta(*shapes, share)
         p, q = self.probabilities()
         return np.log(inside * p / q + (1 - inside) * (1 - p) / (1 - q))
 

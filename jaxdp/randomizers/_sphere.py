@@ -12,8 +12,13 @@ every epsilon lies on an explicit curve. All of this is float64 on the host.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
+import numpy as np
+from jaxtyping import Float
+
+T = TypeVar("T", float, np.ndarray)
 WORDS = 2**32
 MIN_EPSILON, MAX_EPSILON = 1e-4, 30.0
 _ROUNDING = 2e-12  # more than what float64 loses in an exact_epsilon, and than 2**-64 of failures
@@ -141,20 +146,62 @@ def _root(function: Callable[[float], float]) -> float:
             high = middle
 
 
+def regularized_beta(a: float, b: float, x: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """I_x(a, b) for x in [0, 1]: the chance that a beta variable is below x; see `_beta_fraction`.
+
+    JAX's would be a program to compile.
+    """
+    swapped = x >= (a + 1) / (a + b + 2)  # 1 - I_{1-x}(b, a), whose fraction converges faster
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    found = np.empty_like(x)
+    for part, p, q, y in ((~swapped, a, b, x), (swapped, b, a, 1 - x)):
+        with np.errstate(divide="ignore"):  # at 0 and 1
+            front = np.exp(p * np.log(y[part]) + q * np.log1p(-y[part]) - log_beta) / p
+        found[part] = front * _beta_fractions(p, q, y[part])
+    return np.where(swapped, 1 - found, found)
+
+
 def _beta_fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of `a B(a, b) I_x(a, b) / (x**a (1 - x)**b)`, by Lentz's method."""
     tiny = 1e-300
-    numerator = 1 - (a + b) * x / (a + 1)
-    d = 1 / (numerator or tiny)
+    d = 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
     c, value = 1.0, d
-    for m in range(1, 10_000):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
+    for terms in _beta_terms(a, b, x):
+        for term in terms:
             d = 1 / ((1 + term * d) or tiny)
             c = (1 + term / c) or tiny
             value *= c * d
         if abs(c * d - 1) < 1e-16:
             break
     return value
+
+
+def _beta_fractions(a: float, b: float, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """`_beta_fraction` of many x: NumPy would slow down the one, and Python the many."""
+    tiny = 1e-300
+    d = 1 - (a + b) * x / (a + 1)
+    d[d == 0] = tiny
+    np.reciprocal(d, out=d)
+    c, value = np.ones_like(x), d.copy()
+    for terms in _beta_terms(a, b, x):
+        for term in terms:
+            d *= term
+            d += 1
+            d[d == 0] = tiny
+            np.reciprocal(d, out=d)
+            np.divide(term, c, out=c)
+            c += 1
+            c[c == 0] = tiny
+            value *= c * d
+        if np.all(np.abs(c * d - 1) < 1e-15):
+            break
+    return value
+
+
+def _beta_terms(a: float, b: float, x: T) -> Iterator[tuple[T, T]]:
+    """The numerators of the fraction, two by two."""
+    for m in range(1, 10_000):
+        yield (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        )

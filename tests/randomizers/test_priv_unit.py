@@ -16,12 +16,26 @@ from jaxdp.randomizers._l2_ball import L2Ball
 from jaxdp.randomizers._priv_unit import PrivUnit
 from jaxdp.randomizers._priv_unit_g import PrivUnitG
 from jaxdp.randomizers._proj_unit import ProjUnit
-from jaxdp.randomizers._sphere import half_ratio, solve, sphere_cap
+from jaxdp.randomizers._sphere import half_ratio, regularized_beta, solve, sphere_cap
 from jaxdp_kernels import register_dataclass
 from tests import stats
 from tests.marks import slow
 
 GRID = [(d, e) for d in (2, 3, 4, 65, 1001, 100_001) for e in (0.01, 1.0, 5.0, 20.0)]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(97.0, 30.0), (23_768.0, 9000.0), (0.5, 3.0), (126.0, 1.0), (1.0, 1.0), (200.5, 0.5)],
+)
+def test_regularized_beta(a, b, rng):
+    ends = np.exp(-rng.uniform(0, 30, 100))
+    x = np.concatenate([[0.0, 1.0, a / (a + b)], rng.beta(a, b, 100), ends, 1 - ends])
+    want = special.betainc(a, b, x)
+    # Logs of gamma functions of 2e4 are about 2e5, known to 3e-11.
+    np.testing.assert_allclose(
+        regularized_beta(a, b, x), want, rtol=0, atol=1e-15 * (a + b) + 1e-13
+    )
 
 
 def mean_and_masses(dim, epsilon, gamma):
