@@ -27,13 +27,16 @@ _OF_A_DRAW = 1300  # equations of a draw by rejection, which is not traced befor
 class Halves:
     """A program that runs as two, the second given what the first one makes. `cut` makes it."""
 
-    def __init__(self, first: jax.stages.Wrapped, second: jax.stages.Wrapped, *types: list[Any]):
+    def __init__(
+        self,
+        first: jax.stages.Wrapped,
+        second: jax.stages.Wrapped,
+        arguments: list[jax.ShapeDtypeStruct],
+        made: list[jax.ShapeDtypeStruct],
+    ):
         """Takes the types of the program's arguments and of what the first half makes."""
         self._first, self._second = first, second
-        self._arguments, self._made = (
-            [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in some]
-            for some in types
-        )
+        self._arguments, self._made = arguments, made
         self.compile()  # jax keeps the code for calls
 
     def compile(self) -> Callable[[Sequence[Any]], list[jax.Array]]:
@@ -79,8 +82,7 @@ def cut(
         named.__name__ = f"{name}_{number}"
         return jax.jit(named, compiler_options=options)
 
-    types = ([v.aval for v in some] for some in (jaxpr.invars, made))
-    return Halves(compilable(first, 0), compilable(second, 1), *types)
+    return Halves(compilable(first, 0), compilable(second, 1), _types(jaxpr.invars), _types(made))
 
 
 def _place(jaxpr: Jaxpr) -> int | None:
@@ -96,8 +98,7 @@ def _place(jaxpr: Jaxpr) -> int | None:
     ]
 
     def size(place: int) -> int:
-        types: list[Any] = [v.aval for v in _crossing(jaxpr, place)]
-        return sum(x.size for x in types)
+        return sum(x.size for x in _types(_crossing(jaxpr, place)))
 
     return min(places, key=size, default=None)
 
@@ -107,6 +108,11 @@ def _crossing(jaxpr: Jaxpr, place: int) -> list[Var]:
     made = {v for eqn in jaxpr.eqns[:place] for v in eqn.outvars}
     used = [*(v for eqn in jaxpr.eqns[place:] for v in eqn.invars), *jaxpr.outvars]
     return list(dict.fromkeys(v for v in used if not isinstance(v, Literal) and v in made))
+
+
+def _types(variables: Sequence[Var]) -> list[jax.ShapeDtypeStruct]:
+    types: list[Any] = [v.aval for v in variables]
+    return [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in types]
 
 
 def _weight(eqn: JaxprEqn) -> int:

@@ -86,10 +86,12 @@ class OwnProgram:
     def _trace(self, args: Any, kwargs: Any) -> tuple[jax.stages.Traced, Halves | None]:
         """The program as traced, and its halves if it is long; found again if they are there."""
         traced = self._program.trace(*args, **kwargs, config=self._config)
+        if not self._may_be_cut:
+            return traced, None
         program, leaves = traced.jaxpr, jax.tree.leaves((args, kwargs))
         # Halves are compiled for jax's default device.
         elsewhere = any(isinstance(x, jax.Array) and x.committed for x in leaves)
-        if not self._may_be_cut or elsewhere or len(program.invars) != len(leaves):
+        if elsewhere or len(program.invars) != len(leaves):
             return traced, None
         if program not in _halves:
             _halves[program] = cut(program, traced.fun_name, _known_options("tally"))

@@ -61,7 +61,7 @@ def test_halves_return_what_the_program_does(fresh):
 def test_a_program_is_cut_where_least_crosses():
     """And never far from the middle, or where a kernel would have to end."""
 
-    def long(x):  # 8 equations; of the last two in the middle the second makes one number
+    def long(x):  # 8 equations: after the fourth 8 numbers cross, after the sixth one
         x = stored(stored(x))
         x = stored(jnp.sin(x))
         x = stored(jnp.sum(x))
